@@ -1,0 +1,124 @@
+"""Configuration of brokers, controllers, producers and consumers, with Kafka's keys and defaults. Stdlib only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from replica.config import NEVER, Config, ConfigError, key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig(Config):
+    """Keys of brokers and controllers (one file in Kafka too). Sources: KafkaConfig, ReplicationConfigs, LogConfig."""
+
+    WHAT: ClassVar[str] = "broker"
+
+    # replication
+    replica_lag_time_max_ms: int = key("replica.lag.time.max.ms", 30_000, low=1)
+    replica_fetch_wait_max_ms: int = key("replica.fetch.wait.max.ms", 500, low=0)
+    replica_fetch_min_bytes: int = key("replica.fetch.min.bytes", 1, low=0)
+    replica_fetch_max_bytes: int = key("replica.fetch.max.bytes", 1 << 20, low=0)
+    replica_fetch_response_max_bytes: int = key("replica.fetch.response.max.bytes", 10 << 20, low=0)
+    replica_fetch_backoff_ms: int = key("replica.fetch.backoff.ms", 1000, low=0)
+    replica_socket_timeout_ms: int = key("replica.socket.timeout.ms", 30_000, low=1)
+    replica_high_watermark_checkpoint_interval_ms: int = key(
+        "replica.high.watermark.checkpoint.interval.ms", 5000, low=1
+    )
+    num_replica_fetchers: int = key("num.replica.fetchers", 1, low=1)
+    fetch_max_bytes: int = key("fetch.max.bytes", 57_671_680, low=1024)
+
+    # membership
+    broker_heartbeat_interval_ms: int = key("broker.heartbeat.interval.ms", 2000, low=1)
+    broker_session_timeout_ms: int = key("broker.session.timeout.ms", 9000, low=1)
+    initial_broker_registration_timeout_ms: int = key("initial.broker.registration.timeout.ms", 60_000, low=1)
+    controlled_shutdown_enable: bool = key("controlled.shutdown.enable", True)
+
+    # controller
+    auto_leader_rebalance_enable: bool = key("auto.leader.rebalance.enable", True)
+    leader_imbalance_check_interval_seconds: int = key("leader.imbalance.check.interval.seconds", 300, low=1)
+    default_replication_factor: int = key("default.replication.factor", 1, low=1)
+    num_partitions: int = key("num.partitions", 1, low=1)
+
+    # log: defaults of the topic keys
+    min_insync_replicas: int = key("min.insync.replicas", 1, low=1)
+    unclean_leader_election_enable: bool = key("unclean.leader.election.enable", False)
+    log_segment_bytes: int = key("log.segment.bytes", 1 << 30, low=1024)
+    log_roll_ms: int = key("log.roll.ms", 604_800_000, low=1)
+    log_index_size_max_bytes: int = key("log.index.size.max.bytes", 10 << 20, low=12)
+    log_index_interval_bytes: int = key("log.index.interval.bytes", 4096, low=0)
+    message_max_bytes: int = key("message.max.bytes", 1_048_588, low=61)
+    log_flush_interval_messages: int = key("log.flush.interval.messages", NEVER, low=1)
+    log_flush_interval_ms: int = key("log.flush.interval.ms", NEVER, low=0)
+    log_message_timestamp_before_max_ms: int = key("log.message.timestamp.before.max.ms", NEVER, low=0)
+    log_message_timestamp_after_max_ms: int = key("log.message.timestamp.after.max.ms", NEVER, low=0)
+    log_flush_offset_checkpoint_interval_ms: int = key("log.flush.offset.checkpoint.interval.ms", 60_000, low=1)
+    producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
+
+    # network
+    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
+    socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024)
+    connections_max_idle_ms: int = key("connections.max.idle.ms", 600_000, low=1)
+
+    def __post_init__(self) -> None:
+        # KafkaConfig.validateValues: an idle follower must be able to fetch within the lag time.
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise ConfigError(
+                "replica.fetch.wait.max.ms",
+                "must not exceed replica.lag.time.max.ms, else idle followers keep dropping out of the ISR",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(Config):
+    """Java producer 3.9. acks is '0', '1' or 'all' ('-1' means all). Source: ProducerConfig.java."""
+
+    WHAT: ClassVar[str] = "producer"
+
+    acks: str = key("acks", "all", choices=("0", "1", "all", "-1"))
+    enable_idempotence: bool = key("enable.idempotence", True)
+    retries: int = key("retries", 2_147_483_647, low=0)
+    delivery_timeout_ms: int = key("delivery.timeout.ms", 120_000, low=0)
+    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
+    retry_backoff_ms: int = key("retry.backoff.ms", 100, low=0)
+    retry_backoff_max_ms: int = key("retry.backoff.max.ms", 1000, low=0)
+    max_in_flight_requests_per_connection: int = key("max.in.flight.requests.per.connection", 5, low=1)
+    linger_ms: int = key("linger.ms", 0, low=0)
+    batch_size: int = key("batch.size", 16_384, low=0)
+    buffer_memory: int = key("buffer.memory", 33_554_432, low=0)
+    max_block_ms: int = key("max.block.ms", 60_000, low=0)
+    max_request_size: int = key("max.request.size", 1_048_576, low=0)
+    metadata_max_age_ms: int = key("metadata.max.age.ms", 300_000, low=0)
+    reconnect_backoff_ms: int = key("reconnect.backoff.ms", 50, low=0)
+    reconnect_backoff_max_ms: int = key("reconnect.backoff.max.ms", 1000, low=0)
+    socket_connection_setup_timeout_ms: int = key("socket.connection.setup.timeout.ms", 10_000, low=1)
+    connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)
+    compression_type: str = key("compression.type", "none", choices=("none", "gzip"))
+
+    @property
+    def required_acks(self) -> int:
+        """acks as on the wire: 0, 1 or -1."""
+        return -1 if self.acks in ("all", "-1") else int(self.acks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(Config):
+    """Java consumer 3.9, assign + seek (no groups yet). Source: ConsumerConfig.java."""
+
+    WHAT: ClassVar[str] = "consumer"
+
+    auto_offset_reset: str = key("auto.offset.reset", "latest", choices=("earliest", "latest", "none"))
+    fetch_min_bytes: int = key("fetch.min.bytes", 1, low=0)
+    fetch_max_wait_ms: int = key("fetch.max.wait.ms", 500, low=0)
+    fetch_max_bytes: int = key("fetch.max.bytes", 52_428_800, low=0)
+    max_partition_fetch_bytes: int = key("max.partition.fetch.bytes", 1 << 20, low=0)
+    max_poll_records: int = key("max.poll.records", 500, low=1)
+    isolation_level: str = key("isolation.level", "read_uncommitted", choices=("read_uncommitted",))
+    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
+    retry_backoff_ms: int = key("retry.backoff.ms", 100, low=0)
+    retry_backoff_max_ms: int = key("retry.backoff.max.ms", 1000, low=0)
+    metadata_max_age_ms: int = key("metadata.max.age.ms", 300_000, low=0)
+    reconnect_backoff_ms: int = key("reconnect.backoff.ms", 50, low=0)
+    reconnect_backoff_max_ms: int = key("reconnect.backoff.max.ms", 1000, low=0)
+    socket_connection_setup_timeout_ms: int = key("socket.connection.setup.timeout.ms", 10_000, low=1)
+    connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)

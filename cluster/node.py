@@ -1,0 +1,85 @@
+"""What every node of the cluster looks like from outside: a core that turns events into actions, and a shell around it.
+
+Brokers, controllers, producers and consumers are all cores of this shape, so one shell drives them all, in virtual time
+and in wall time alike. A core never sees a socket, a clock or trio: time comes in as integer microseconds, frames come
+in without their size prefix, and everything it wants done goes out as a list of actions, performed in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from replica.file_slice import FileSlice
+
+ConnectionId = int
+"""Outgoing connections are numbered by their core from 1 up; accepted ones by the shell from -1 down."""
+
+Segment = bytes | bytearray | memoryview | FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a connection; `connected` or `disconnected` follows. In virtual time `host` is a node's name."""
+
+    connection: ConnectionId
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One whole frame, size prefix included. File slices leave by sendfile. `api` and `part` label it for the fabric.
+
+    On an accepted connection a send answers the request in progress, so the shell reads the next one after it.
+    `cause` is the trace fact this message tells of (None: the latest one).
+    """
+
+    connection: ConnectionId
+    segments: Sequence[Segment]
+    api: int
+    part: str = "request"
+    cause: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Read the next request of an accepted connection: the last one has no answer (acks=0)."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection; no `disconnected` follows for it."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The process ends by itself, in order."""
+
+
+Action = Connect | Send | Resume | Close | Exit
+
+
+class NodeCore(Protocol):
+    """The decisions of one node. Every method returns the actions to perform, in order."""
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        """When `tick` wants to be called next; None: never."""
+
+    def start(self, now_us: int) -> list[Action]: ...
+
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]: ...
+
+    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]: ...
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]: ...
+
+    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]: ...
+
+    def tick(self, now_us: int) -> list[Action]: ...

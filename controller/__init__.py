@@ -1,0 +1,1 @@
+"""The controller: metadata log and image, registration and sessions, elections, AlterPartition, placement."""

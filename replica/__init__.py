@@ -1,0 +1,1 @@
+"""Logs and replication: record batches, segments, leader and follower state, and the words everybody shares."""

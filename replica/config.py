@@ -1,0 +1,119 @@
+"""Kafka's configuration keys as typed, frozen objects: the machinery, and the keys that a log and its partition use.
+
+Keys keep Kafka's spelling (`min.insync.replicas`), attributes replace dots by underscores. Times stay in Kafka's
+milliseconds here; the cores convert once. Numeric keys accept `never` for "as good as infinite".
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+NEVER = 2**63 - 1
+"""Long.MAX_VALUE: Kafka's own "never" for intervals and limits."""
+
+
+class ConfigError(ValueError):
+    """A configuration key or value that cannot be used; `key` says where, `suggestion` names the likely intent."""
+
+    def __init__(self, key: str, message: str, suggestion: str | None = None) -> None:
+        super().__init__(f"{key}: {message}")
+        self.key = key
+        self.message = message
+        self.suggestion = suggestion
+
+
+def key(name: str, default: Any, *, low: float | None = None, choices: tuple[str, ...] = (), doc: str = "") -> Any:
+    """A dataclass field for one Kafka key; the default's type is the key's type."""
+    return field(default=default, metadata={"key": name, "low": low, "choices": choices, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Base: `from_mapping` checks keys, types and ranges and names the place of every error."""
+
+    WHAT: ClassVar[str] = "configuration"
+
+    @classmethod
+    def keys(cls) -> dict[str, Field[Any]]:
+        return {item.metadata["key"]: item for item in fields(cls) if "key" in item.metadata}
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Self:
+        """raises: ConfigError for the first bad key or value (callers that want all errors check key by key)"""
+        return cls(**{cls.keys()[name].name: cls.check(name, value) for name, value in values.items() if cls.known(name)})
+
+    @classmethod
+    def known(cls, name: str) -> bool:
+        if name not in cls.keys():
+            close = difflib.get_close_matches(name.replace("_", "."), list(cls.keys()), n=1)
+            raise ConfigError(name, f"unknown {cls.WHAT} key", close[0] if close else None)
+        return True
+
+    @classmethod
+    def check(cls, name: str, value: object) -> Any:
+        """The typed value of one key. raises: ConfigError"""
+        cls.known(name)
+        item = cls.keys()[name]
+        return _coerce(name, value, item.default, item.metadata["low"], item.metadata["choices"])
+
+
+def _coerce(name: str, value: object, default: object, low: float | None, choices: tuple[str, ...]) -> Any:
+    text = str(value).strip()
+    if isinstance(default, bool):
+        if isinstance(value, bool):
+            return value
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise ConfigError(name, f"`{text}` is not true or false")
+    if isinstance(default, str):
+        if choices and text not in choices:
+            close = difflib.get_close_matches(text, choices, n=1)
+            raise ConfigError(name, f"`{text}` is not one of {', '.join(choices)}", close[0] if close else None)
+        return text
+    if text == "never":
+        return NEVER
+    try:
+        number = float(text) if isinstance(default, float) else int(text)
+    except ValueError:
+        raise ConfigError(name, f"`{text}` is not a number (Kafka's own unit, without suffix)") from None
+    if low is not None and number < low:
+        raise ConfigError(name, f"{text} is below {low:g}")
+    return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig(Config):
+    """Topic-level keys; a broker's `log.*` defaults are merged in by the controller. Source: LogConfig.java."""
+
+    WHAT: ClassVar[str] = "topic"
+
+    min_insync_replicas: int = key("min.insync.replicas", 1, low=1)
+    unclean_leader_election_enable: bool = key("unclean.leader.election.enable", False)
+    segment_bytes: int = key("segment.bytes", 1 << 30, low=1024)
+    segment_ms: int = key("segment.ms", 604_800_000, low=1)
+    segment_index_bytes: int = key("segment.index.bytes", 10 << 20, low=12)
+    index_interval_bytes: int = key("index.interval.bytes", 4096, low=0)
+    max_message_bytes: int = key("max.message.bytes", 1_048_588, low=61)
+    flush_messages: int = key("flush.messages", NEVER, low=1)
+    flush_ms: int = key("flush.ms", NEVER, low=0)
+    message_timestamp_before_max_ms: int = key("message.timestamp.before.max.ms", NEVER, low=0)
+    message_timestamp_after_max_ms: int = key("message.timestamp.after.max.ms", NEVER, low=0)
+
+
+BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
+    "min.insync.replicas": "min.insync.replicas",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+    "segment.bytes": "log.segment.bytes",
+    "segment.ms": "log.roll.ms",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "max.message.bytes": "message.max.bytes",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+}
+"""The broker-wide default of each topic key (LogConfig.ServerDefaultHeaderName)."""

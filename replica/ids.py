@@ -1,0 +1,52 @@
+"""The words every package shares for naming things: brokers, offsets, epochs, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+BrokerId = int
+Offset = int
+LeaderEpoch = int
+PartitionEpoch = int
+BrokerEpoch = int
+
+NO_BROKER: BrokerId = -1
+"""Leader of a partition that has none; replica id of a consumer."""
+
+UNKNOWN_OFFSET: Offset = -1
+UNDEFINED_EPOCH: LeaderEpoch = -1
+"""Kafka's UNDEFINED_EPOCH: a batch from a client, or an epoch the cache does not know."""
+
+NO_BROKER_EPOCH: BrokerEpoch = -1
+
+METADATA_TOPIC = "__cluster_metadata"
+"""The controller's log; brokers follow its partition 0."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; prints as Kafka does, `orders-0`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of nodes by their numeric id, for traces and sentences (`1` -> `b1`)."""
+
+    by_id: Mapping[int, str] = field(default_factory=dict)
+
+    def __call__(self, node_id: int) -> str:
+        if node_id == NO_BROKER:
+            return "nobody"
+        return self.by_id.get(node_id, f"b{node_id}")
+
+    def set_of(self, node_ids: object) -> str:
+        """`{b1, b2}` in the given order (an ISR keeps its order)."""
+        assert isinstance(node_ids, (list, tuple)), "an unordered set would print differently in every process"
+        return "{" + ", ".join(self(node_id) for node_id in node_ids) + "}"

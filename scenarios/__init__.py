@@ -1,0 +1,1 @@
+"""The scenario language, the runner, faults, checker, verdicts, and the `highwater` command."""

@@ -1,0 +1,1 @@
+"""PySpark over traces: timelines, verdicts, the report."""
