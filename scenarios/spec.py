@@ -1,0 +1,237 @@
+"""A scenario as the runner and the checker see it: frozen, typed, all defaults filled in, times in microseconds.
+
+`scenarios.loading.load_file` makes it from YAML; `scenarios.lock.dump` writes it back so that it reads the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
+from replica.ids import Names, TopicPartition
+from scenarios.expect import Expect
+from scenarios.selectors import Selector
+from scenarios.steps import Delay, Step
+
+SCHEMA = 1
+PROFILE = "kafka-3.9"
+FIRST_CONTROLLER_ID = 1001
+
+PROTOCOL_3_9: Mapping[str, str | bool] = {
+    "truncation": "on-fetch",
+    "fetch-fencing": "leader-epoch",
+    "membership": "registration",
+    "control-fencing": "broker-epoch",
+    "isr-update": "alter-partition",
+    "isr-eligibility": "broker-epoch",
+    "isr-join": "epoch-start",
+    "isr-lag": "time",
+    "hw-advance": "min-isr",
+    "hw-push": "next-fetch",
+    "list-offsets-guard": True,
+    "consumer-limit": "high-watermark",
+    "consumer-truncation-check": True,
+    "elr": False,
+}
+"""The rules of the one era there is, by switch (reference/scenarios.md section 0.2)."""
+
+DEFAULT_RECORD_BYTES = 100
+DEFAULT_LATENCY = Delay("constant", 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the story comes from; recalled: from memory, not read."""
+
+    ref: str
+    url: str | None = None
+    recalled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSpec:
+    name: str
+    rack: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Brokers in file order; `config` holds broker keys for all of them and for the controller."""
+
+    controllers: tuple[str, ...]
+    brokers: Mapping[str, BrokerSpec]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    def broker_config(self, name: str) -> BrokerConfig:
+        return BrokerConfig.from_mapping({**self.config, **self.brokers[name].config})
+
+    def controller_config(self) -> BrokerConfig:
+        return BrokerConfig.from_mapping(self.config)
+
+    @property
+    def ids(self) -> Mapping[str, int]:
+        """Numeric id of every broker and controller: the number in a name like `b3`, else the place in the file."""
+        numbers = [int(found[1]) if (found := re.fullmatch(r"b(\d{1,3})", name)) else 0 for name in self.brokers]
+        if 0 in numbers or len(set(numbers)) < len(numbers):
+            numbers = list(range(1, len(self.brokers) + 1))
+        ids = dict(zip(self.brokers, numbers, strict=True))
+        ids.update({name: FIRST_CONTROLLER_ID + place for place, name in enumerate(self.controllers)})
+        return ids
+
+    @property
+    def names(self) -> Names:
+        return Names({number: name for name, number in self.ids.items()})
+
+    @property
+    def racks(self) -> Mapping[str, str]:
+        return {broker.name: broker.rack for broker in self.brokers.values() if broker.rack is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """assignment: replicas of each partition in preference order, or None when the controller places them."""
+
+    name: str
+    partitions: int
+    assignment: tuple[tuple[str, ...], ...] | None
+    replication_factor: int
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition(self.name, number) for number in range(self.partitions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """What differs from the network's default between two sides; None keeps the default."""
+
+    side_a: Selector
+    side_b: Selector
+    latency: Delay | None = None
+    bytes_per_second: int | None = None
+    loss_ppm: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """bytes_per_second None: unlimited. Later links win over earlier ones."""
+
+    latency: Delay = DEFAULT_LATENCY
+    bytes_per_second: int | None = None
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """`count` records per `period_us`, evenly spaced or as a Poisson process of that mean."""
+
+    count: int
+    period_us: int
+    poisson: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A producer or consumer. A producer without `arrival` sends only what `produce` steps tell it to.
+
+    prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z
+    start_us: when its process starts     stop_us: when its arrivals end (a consumer's process too); None: never
+    """
+
+    name: str
+    kind: Literal["producer", "consumer"]
+    topic: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+    arrival: Arrival | None = None
+    size_bytes: int = DEFAULT_RECORD_BYTES
+    batch: int = 1
+    start_us: int = 0
+    stop_us: int | None = None
+
+    def producer_config(self) -> ProducerConfig:
+        """Typed, after what KafkaProducer derives itself.
+
+        Idempotence is on by default but gives way silently to settings that rule it out (KIP-679); delivery.timeout.ms
+        by default is stretched to linger.ms + request.timeout.ms (KafkaProducer.configureDeliveryTimeout).
+        """
+        config = ProducerConfig.from_mapping(self.config)
+        if "enable.idempotence" not in self.config and not may_be_idempotent(config):
+            config = replace(config, enable_idempotence=False)
+        least = config.linger_ms + config.request_timeout_ms
+        if "delivery.timeout.ms" not in self.config and config.delivery_timeout_ms < least:
+            config = replace(config, delivery_timeout_ms=least)
+        return config
+
+    def consumer_config(self) -> ConsumerConfig:
+        return ConsumerConfig.from_mapping(self.config)
+
+
+def may_be_idempotent(config: ProducerConfig) -> bool:
+    """ProducerConfig.postProcessAndValidateIdempotenceConfigs."""
+    return config.required_acks == -1 and config.retries > 0 and config.max_in_flight_requests_per_connection <= 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One runnable scenario: a file, or one of its variants with the patch already applied (`variant` says which)."""
+
+    id: str
+    title: str
+    variant: str | None = None
+    question: str | None = None
+    sources: tuple[Source, ...] = ()
+    lesson: int | None = None
+    tags: tuple[str, ...] = ()
+    seed: int
+    duration_us: int
+    profile: str = PROFILE
+    protocol: Mapping[str, str | bool] = field(default_factory=lambda: dict(PROTOCOL_3_9))
+    cluster: Cluster
+    topics: Mapping[str, TopicSpec]
+    network: Network = field(default_factory=Network)
+    workloads: Mapping[str, Workload]
+    timeline: tuple[Step, ...]
+    expect: Expect
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The topic's keys over the cluster-wide defaults of the brokers."""
+        defaults = {
+            topic_key: self.cluster.config[broker_key]
+            for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
+            if broker_key in self.cluster.config
+        }
+        return TopicConfig.from_mapping({**defaults, **self.topics[topic].config})
+
+    @property
+    def producers(self) -> tuple[Workload, ...]:
+        return tuple(workload for workload in self.workloads.values() if workload.kind == "producer")
+
+    @property
+    def consumers(self) -> tuple[Workload, ...]:
+        return tuple(workload for workload in self.workloads.values() if workload.kind == "consumer")
+
+    @property
+    def run_name(self) -> str:
+        """`acks1-leader-kill` or `acks1-leader-kill-acks-all`: the run folder's last part."""
+        return self.id if self.variant is None else f"{self.id}-{self.variant}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioFile:
+    """Everything one file holds: the scenario itself and its variants, all resolved."""
+
+    path: str
+    text: str
+    scenario: Scenario
+    variants: Mapping[str, Scenario] = field(default_factory=dict)
+
+    @property
+    def all(self) -> tuple[Scenario, ...]:
+        return (self.scenario, *self.variants.values())
