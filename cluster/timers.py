@@ -23,15 +23,15 @@ class Timer:
 
 
 class Timers(Generic[T]):
-    """A heap of callbacks that each return actions of type T. Kafka uses a timing wheel; the order is the same."""
+    """A heap of callbacks that may each return actions of type T. Kafka uses a timing wheel; the order is the same."""
 
     __slots__ = ("_heap", "_scheduled")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer, Callable[[int], list[T]]]] = []
+        self._heap: list[tuple[int, int, Timer, Callable[[int], list[T] | None]]] = []
         self._scheduled = 0
 
-    def at(self, due_us: int, callback: Callable[[int], list[T]]) -> Timer:
+    def at(self, due_us: int, callback: Callable[[int], list[T] | None]) -> Timer:
         """Call `callback(now_us)` once when the time has come."""
         timer = Timer(due_us)
         heapq.heappush(self._heap, (due_us, self._scheduled, timer, callback))
@@ -51,5 +51,5 @@ class Timers(Generic[T]):
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
             _, _, timer, callback = heapq.heappop(self._heap)
             timer.cancelled = True
-            actions += callback(now_us)
+            actions += callback(now_us) or []
         return actions

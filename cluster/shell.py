@@ -1,0 +1,149 @@
+"""The shell round a node's core: sockets, timers, tasks, and not one decision.
+
+One task accepts, one waits for the core's next deadline, one per connection reads frames. Whatever happens is handed
+to the core, and the actions it returns are performed in order and at once: `_step` is synchronous on purpose, so there
+is no checkpoint between a decision and its queueing. Brokers, controllers and clients all run in this shell, in
+virtual time and in wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec
+
+import trio
+
+from cluster.node import Action, Close, Connect, ConnectionId, Exit, NodeCore, Resume, Send
+from cluster.world import ConnectionGone, Gate, TornSend, Wire, World
+
+P = ParamSpec("P")
+
+
+class NodeShell:
+    """Runs one incarnation of one node; `run` returns when the core exits, and is cancelled to kill the process."""
+
+    def __init__(self, core: NodeCore, world: World, *, serves: bool) -> None:
+        self.core = core
+        self._world = world
+        self._serves = serves
+        self._wires: dict[ConnectionId, Wire] = {}
+        self._dialling: dict[ConnectionId, trio.CancelScope] = {}
+        self._muted: dict[ConnectionId, Gate] = {}
+        self._alarm = world.alarm()
+        self._accepted = 0
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        """Serve until the core exits. Owns every task and connection of the node."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._world.start_soon(nursery, self._begin)
+
+    async def _begin(self) -> None:
+        assert self._nursery is not None
+        if self._serves:
+            self._world.start_soon(self._nursery, self._accept)
+        self._world.start_soon(self._nursery, self._ticks)
+        self._step(self.core.start)
+
+    def call(self, method: Callable[Concatenate[P], list[Action]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a method of the core (one that ends in `now_us`) and perform what it returns: an application's call."""
+        self._step(method, *args, **kwargs)
+
+    # ------------------------------------------------------------------------------------------------------ tasks
+
+    async def _ticks(self) -> None:
+        while True:
+            await self._alarm.wait()
+            self._step(self.core.tick)
+
+    async def _accept(self) -> None:
+        assert self._nursery is not None
+        listener = self._world.listen()
+        while True:
+            wire = await listener.accept()
+            self._accepted += 1
+            connection = -self._accepted
+            self._wires[connection] = wire
+            self._muted[connection] = self._world.gate()
+            self._step(self.core.accepted, connection, wire.peer)
+            self._world.start_soon(self._nursery, self._read, connection, wire)
+
+    async def _dial(self, connection: ConnectionId, host: str, port: int) -> None:
+        with trio.CancelScope() as scope:
+            self._dialling[connection] = scope
+            try:
+                wire = await self._world.connect(host, port)
+            except ConnectionGone as gone:
+                del self._dialling[connection]
+                self._step(self.core.disconnected, connection, str(gone))
+                return
+            del self._dialling[connection]
+            self._wires[connection] = wire
+            self._step(self.core.connected, connection)
+            await self._read(connection, wire)
+
+    async def _read(self, connection: ConnectionId, wire: Wire) -> None:
+        """Frames of one connection, one at a time; an accepted one stays mute until its request is answered."""
+        gate = self._muted.get(connection)
+        try:
+            while self._wires.get(connection) is wire:
+                frame = await wire.receive()
+                self._step(self.core.received, connection, frame)
+                if gate is not None:
+                    await gate.wait()
+        except ConnectionGone as gone:
+            if self._forget(connection) is not None:
+                self._step(self.core.disconnected, connection, str(gone))
+
+    # ---------------------------------------------------------------------------------------------------- actions
+
+    def _step(self, method: Callable[..., list[Action]], *args: object, **kwargs: object) -> None:
+        for action in method(*args, self._world.now_us(), **kwargs):
+            self._perform(action)
+        self._alarm.arm(self.core.next_deadline_us)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Send():
+                self._send(action)
+            case Connect():
+                assert self._nursery is not None
+                self._world.start_soon(self._nursery, self._dial, action.connection, action.host, action.port)
+            case Resume():
+                self._unmute(action.connection)
+            case Close():
+                self._close(action.connection)
+            case Exit():
+                assert self._nursery is not None
+                self._world.exited()
+                self._nursery.cancel_scope.cancel()
+
+    def _send(self, action: Send) -> None:
+        wire = self._wires.get(action.connection)
+        if wire is None:  # The connection went away while the answer was being made: nobody is left to tell.
+            return
+        try:
+            wire.send(action.segments, action.api, action.part, action.cause)
+        except TornSend as torn:
+            self._close(action.connection)
+            self._step(self.core.disconnected, action.connection, str(torn))
+            return
+        self._unmute(action.connection)
+
+    def _unmute(self, connection: ConnectionId) -> None:
+        gate = self._muted.get(connection)
+        if gate is not None:
+            gate.open()
+
+    def _close(self, connection: ConnectionId) -> None:
+        dialling = self._dialling.pop(connection, None)
+        if dialling is not None:
+            dialling.cancel()
+        wire = self._forget(connection)
+        if wire is not None:
+            wire.close()
+
+    def _forget(self, connection: ConnectionId) -> Wire | None:
+        self._muted.pop(connection, None)
+        return self._wires.pop(connection, None)
