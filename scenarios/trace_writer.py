@@ -1,0 +1,239 @@
+"""The trace on disk: typed Parquet (zstd) tables, one folder per table, `trace/<table>/part-NNNNN.parquet`.
+
+`TraceWriter` is a listener of `replica.trace.TraceLog`. A part is written under a hidden temporary name and renamed, so
+that a reader never meets half a file; parts are cut by row count, never by time: the same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import heapq
+from collections.abc import Iterator
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replica.trace import (
+    CLASS_OF_EVENT,
+    SCHEMA_VERSION,
+    TABLES,
+    Column,
+    TraceEvent,
+    TraceRow,
+    columns_of_event,
+    columns_of_table,
+)
+
+ROWS_PER_PART = 262_144
+ROWS_PER_CHUNK = 8_192
+"""Facts of all tables are kept as plain values for so many rows, then become Arrow columns."""
+
+_VERSION_KEY = b"highwater.trace.schema_version"
+
+_ARROW_TYPES: dict[str, Any] = {
+    "int64": pa.int64(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "list<string>": pa.list_(pa.field("element", pa.string(), nullable=False)),
+    "list<int64>": pa.list_(pa.field("element", pa.int64(), nullable=False)),
+}
+
+
+class TraceError(Exception):
+    """A trace folder that is not whole, or was written by another version of the schema."""
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """The Arrow schema of one table, each column with its documentation."""
+    columns = [_arrow_field(column) for column in columns_of_table(table)]
+    return pa.schema(columns, metadata={_VERSION_KEY: str(SCHEMA_VERSION)})
+
+
+def _arrow_field(column: Column) -> pa.Field:
+    return pa.field(column.name, _ARROW_TYPES[column.type], nullable=column.nullable, metadata={"doc": column.doc})
+
+
+class _KindBuffer:
+    """Facts of one kind as one flat list of plain values, row after row.
+
+    No fact object outlives its step: thousands of living objects would make Python's garbage collections the largest
+    cost of tracing.
+    """
+
+    __slots__ = ("event", "fields", "types", "values", "values_of", "width")
+
+    def __init__(self, event: str, kind: type[TraceEvent]) -> None:
+        columns = columns_of_event(kind)
+        self.event = event
+        self.fields = [column.name for column in columns]
+        self.types = [_ARROW_TYPES[column.type] for column in columns]
+        # attrgetter gives a tuple only for two names or more, so the last one is asked for twice; the copy is not read.
+        self.width = 3 + len(columns) + 1
+        self.values_of = attrgetter(*self.fields, self.fields[-1])
+        self.values: list[Any] = []
+
+    def as_table(self, schema: pa.Schema) -> pa.Table:
+        """The facts as columns of the whole table; columns of other kinds are null."""
+        width, values = self.width, self.values
+        rows = len(values) // width
+        filled: dict[str, Any] = {
+            "seq": pa.array(values[0::width], pa.int64()),
+            "at_us": pa.array(values[1::width], pa.int64()),
+            "event": pa.repeat(self.event, rows),
+            "causes": pa.array(values[2::width], _ARROW_TYPES["list<int64>"]),
+        }
+        for i, (field, arrow_type) in enumerate(zip(self.fields, self.types, strict=True)):
+            filled[field] = pa.array(values[3 + i :: width], arrow_type)
+        columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
+        return pa.table(columns, schema=_all_nullable(schema))
+
+
+def _all_nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+class TraceWriter:
+    """Keeps facts until a part is full, then writes them as columns. `close()` writes the rest.
+
+    `trace_dir` is created. Raises OSError (disk full, not writable) from the call that met it; no part then exists
+    under its final name that is not whole. As a context manager, an exception leaves the last parts unwritten.
+    """
+
+    def __init__(self, trace_dir: Path, *, rows_per_part: int = ROWS_PER_PART) -> None:
+        self.trace_dir = trace_dir
+        self.rows_per_part = rows_per_part
+        self._rows_per_chunk = min(rows_per_part, ROWS_PER_CHUNK)
+        self._rows_waiting = 0
+        self._schemas = {table: arrow_schema(table) for table in TABLES}
+        self._buffers = {kind: _KindBuffer(name, kind) for name, kind in CLASS_OF_EVENT.items()}
+        self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in TABLES}
+        for kind, buffer in self._buffers.items():
+            self._buffers_of[kind.TABLE].append(buffer)
+        self._chunks: dict[str, list[pa.Table]] = {table: [] for table in TABLES}
+        self._parts_written = dict.fromkeys(TABLES, 0)
+        for table in TABLES:
+            (trace_dir / table).mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, row: TraceRow) -> None:
+        seq, at_us, causes, event = row
+        buffer = self._buffers[type(event)]
+        buffer.values += (seq, at_us, causes)
+        buffer.values += buffer.values_of(event)
+        self._rows_waiting += 1
+        if self._rows_waiting >= self._rows_per_chunk:
+            self._take_chunks()
+
+    def close(self) -> None:
+        """Write what is left; every table then has at least one part, empty if nothing happened."""
+        self._take_chunks()
+        for table in TABLES:
+            if self._chunks[table] or not self._parts_written[table]:
+                self._write_part(table)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    def _take_chunks(self) -> None:
+        """Turn what waits into Arrow columns; a chunk of any table covers the same stretch of the run."""
+        for table in TABLES:
+            filled = [buffer for buffer in self._buffers_of[table] if buffer.values]
+            if filled:
+                schema = self._schemas[table]
+                together = pa.concat_tables([buffer.as_table(schema) for buffer in filled])
+                in_order = together.sort_by("seq") if len(filled) > 1 else together
+                self._chunks[table].append(pa.table(in_order.columns, schema=schema))
+            for buffer in filled:
+                buffer.values = []
+            if sum(chunk.num_rows for chunk in self._chunks[table]) >= self.rows_per_part:
+                self._write_part(table)
+        self._rows_waiting = 0
+
+    def _write_part(self, table: str) -> None:
+        final = self.trace_dir / table / f"part-{self._parts_written[table]:05d}.parquet"
+        # Spark and our own readers ignore names that begin with a dot.
+        temporary = final.with_name(f".{final.name}.tmp")
+        rows = pa.concat_tables([self._schemas[table].empty_table(), *self._chunks[table]])
+        try:
+            pq.write_table(rows, temporary, compression="zstd")
+            temporary.replace(final)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        self._parts_written[table] += 1
+        self._chunks[table] = []
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+def part_files(trace_dir: Path) -> list[Path]:
+    """All parts of a trace in a fixed order. Raises TraceError when a table has none."""
+    found: list[Path] = []
+    for table in TABLES:
+        parts = sorted((trace_dir / table).glob("part-*.parquet"))
+        if not parts:
+            raise TraceError(f"{trace_dir}: table {table!r} has no part: this is not a whole trace")
+        found.extend(parts)
+    return found
+
+
+def trace_sha256(trace_dir: Path) -> str:
+    """One hash over every part's name and bytes, in a fixed order, as 64 hex digits."""
+    digest = hashlib.sha256()
+    for path in part_files(trace_dir):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(trace_dir).as_posix()}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def read_rows(trace_dir: Path) -> Iterator[TraceRow]:
+    """The facts of a run as they were emitted, in seq order. Raises TraceError."""
+    parts = part_files(trace_dir)
+    by_table = [[path for path in parts if path.parent.name == table] for table in TABLES]
+    return heapq.merge(*map(_rows_of_table, by_table), key=itemgetter(0))
+
+
+def _rows_of_table(parts: list[Path]) -> Iterator[TraceRow]:
+    for path in parts:
+        yield from _rows_of_part(path)
+
+
+def _rows_of_part(path: Path) -> Iterator[TraceRow]:
+    columns = _read_part(path).to_pydict()
+    fields = {name: [column.name for column in columns_of_event(cls)] for name, cls in CLASS_OF_EVENT.items()}
+    for i, name in enumerate(columns["event"]):
+        if name not in CLASS_OF_EVENT:
+            raise TraceError(f"{path}: unknown event {name!r}")
+        filled = {field: _frozen(columns[field][i]) for field in fields[name]}
+        event = CLASS_OF_EVENT[name](**filled)
+        yield TraceRow(columns["seq"][i], columns["at_us"][i], tuple(columns["causes"][i]), event)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _read_part(path: Path) -> pa.Table:
+    try:
+        table = pq.ParquetFile(path).read()
+    except pa.ArrowInvalid as error:
+        raise TraceError(f"{path}: not a Parquet file, or cut short ({error})") from error
+    version = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
+    if version != str(SCHEMA_VERSION):
+        raise TraceError(f"{path}: trace schema {version}, this version of Highwater reads {SCHEMA_VERSION}")
+    if not table.schema.equals(arrow_schema(path.parent.name)):
+        raise TraceError(f"{path}: its columns are not those of the table {path.parent.name!r}")
+    return table
