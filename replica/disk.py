@@ -1,0 +1,121 @@
+"""What a broker's disk really holds: bytes written and bytes flushed, per segment file.
+
+A write lands in the page cache; it survives the death of the process, but not the loss of power, until it is flushed.
+A `Disk` outlives the broker process, so the world can take the power away after the process is gone.
+
+Simplified: power loss takes exactly the bytes after the last flush. A real kernel may have written some of them back,
+in any order of pages. Only segment files can lose bytes: checkpoints are fsynced and renamed when written, indexes are
+rebuilt, and truncations and directory entries count as durable at once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from replica.checkpoints import CLEAN_SHUTDOWN
+from replica.ids import TopicPartition
+
+LOG_SUFFIX = ".log"
+
+
+class Loss(NamedTuple):
+    """Bytes that one partition's log lost."""
+
+    topic_partition: TopicPartition
+    bytes: int
+
+
+def partition_of(directory: Path) -> TopicPartition | None:
+    """`orders-0` -> (orders, 0); None for a directory that is no partition's."""
+    topic, dash, number = directory.name.rpartition("-")
+    return TopicPartition(topic, int(number)) if dash and topic and number.isdecimal() else None
+
+
+class Disk:
+    """The page cache of one broker's log directory.
+
+    root: the broker's log directory
+    sync: flush with a real fsync. False in the simulated world, where only the bookkeeping counts.
+    """
+
+    def __init__(self, root: Path, *, sync: bool = True) -> None:
+        self.root = root
+        self.sync = sync
+        self._written: dict[str, int] = {}
+        self._flushed: dict[str, int] = {}
+
+    def opened(self, path: str, size: int) -> None:
+        """A segment file begins to be tracked; what was there before this disk knew of it counts as flushed."""
+        if path not in self._written:
+            self._written[path] = self._flushed[path] = size
+
+    def wrote(self, path: str, size: int) -> None:
+        """The file has `size` bytes now, the new ones in the page cache only."""
+        self._written[path] = size
+
+    def truncated(self, path: str, size: int) -> None:
+        """The file was cut to `size` bytes."""
+        self._written[path] = size
+        self._flushed[path] = min(self._flushed.get(path, 0), size)
+
+    def flush(self, path: str, fd: int) -> None:
+        """Bring everything written so far to the disk."""
+        if self._flushed.get(path) == self._written.get(path):
+            return
+        if self.sync:
+            os.fsync(fd)
+        self._flushed[path] = self._written[path]
+
+    def forget(self, path: str) -> None:
+        """The file was deleted."""
+        self._written.pop(path, None)
+        self._flushed.pop(path, None)
+
+    def unflushed_bytes(self, topic_partition: TopicPartition | None = None) -> int:
+        """Bytes that a power loss would take now: of one partition, or of all."""
+        return sum(
+            size - self._flushed.get(path, 0)
+            for path, size in self._written.items()
+            if topic_partition is None or partition_of(Path(path).parent) == topic_partition
+        )
+
+    def lose_unflushed(self) -> list[Loss]:
+        """The power goes: cut every file to what was flushed. Call it when all logs are closed.
+
+        returns: the partitions that lost bytes, in order
+        """
+        lost: dict[TopicPartition, int] = {}
+        for path, size in sorted(self._written.items()):
+            flushed = self._flushed.get(path, 0)
+            if flushed < size:
+                os.truncate(path, flushed)
+                self._written[path] = flushed
+                topic_partition = partition_of(Path(path).parent)
+                assert topic_partition is not None, path
+                lost[topic_partition] = lost.get(topic_partition, 0) + size - flushed
+        return [Loss(topic_partition, count) for topic_partition, count in sorted(lost.items())]
+
+    def tear(self, topic_partition: TopicPartition, count: int) -> Loss:
+        """Cut `count` bytes off the end of a partition's log, flushed or not. Call it when the log is closed.
+
+        A disk that lost bytes was not shut down in order: the clean-shutdown marker goes too, else nobody would look.
+        returns: what was cut, less than `count` when the log was shorter
+        """
+        left = count
+        for path in sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}"), reverse=True):
+            if left == 0:
+                break
+            size = path.stat().st_size
+            cut = min(left, size)
+            os.truncate(path, size - cut)
+            left -= cut
+            self.opened(str(path), size)
+            self.truncated(str(path), size - cut)
+            if cut == size and left:
+                # A whole segment is gone; its empty file would claim that the log goes on at its base offset.
+                path.unlink()
+                self.forget(str(path))
+        (self.root / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+        return Loss(topic_partition, count - left)

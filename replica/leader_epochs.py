@@ -1,0 +1,105 @@
+"""Which leader epoch began at which offset: what two replicas compare to find where their logs part (KIP-101, KIP-279).
+
+Source: Kafka LeaderEpochFileCache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+
+from replica.checkpoints import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset
+
+
+class LeaderEpochCache:
+    """Epochs with their start offsets, both strictly increasing; every change is written through to its file.
+
+    path: the partition's leader-epoch-checkpoint, None to keep the cache in memory only
+    """
+
+    def __init__(self, path: Path | None = None, *, sync: bool = False) -> None:
+        self._path = path
+        self._sync = sync
+        self._epochs: list[LeaderEpoch] = []
+        self._starts: list[Offset] = []
+        if path is not None:
+            self._load(path)
+
+    @property
+    def entries(self) -> tuple[tuple[LeaderEpoch, Offset], ...]:
+        """(epoch, start offset), oldest first."""
+        return tuple(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch | None:
+        return self._epochs[-1] if self._epochs else None
+
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """Epoch `epoch` begins at `start_offset`; entries that this contradicts are dropped first."""
+        if epoch < 0:
+            return
+        if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
+            return
+        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
+        del self._epochs[keep:], self._starts[keep:]
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self._write()
+
+    def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
+        """(F, offset at which F ends), F the largest known epoch <= `epoch`; (-1, -1) when that is undefined.
+
+        An epoch older than all known ones is answered with itself and the start of the first entry.
+        """
+        if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
+            return UNDEFINED_EPOCH, UNKNOWN_OFFSET
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        higher = bisect_right(self._epochs, epoch)
+        if higher == 0:
+            return epoch, self._starts[0]
+        return self._epochs[higher - 1], self._starts[higher]
+
+    def epoch_for_offset(self, offset: Offset) -> LeaderEpoch | None:
+        """The epoch that the record at `offset` was written in; None before the first entry."""
+        index = bisect_right(self._starts, offset) - 1
+        return self._epochs[index] if index >= 0 else None
+
+    def truncate_from_end(self, end_offset: Offset) -> None:
+        """Forget epochs that begin at or after `end_offset`."""
+        keep = bisect_left(self._starts, end_offset)
+        if keep < len(self._starts):
+            del self._epochs[keep:], self._starts[keep:]
+            self._write()
+
+    def truncate_from_start(self, start_offset: Offset) -> None:
+        """Forget epochs that end before `start_offset`; the one it lies in now begins there."""
+        first = bisect_right(self._starts, start_offset) - 1
+        if first < 0 or (first == 0 and self._starts[0] == start_offset):
+            return
+        del self._epochs[:first], self._starts[:first]
+        self._starts[0] = start_offset
+        self._write()
+
+    def clear(self) -> None:
+        if self._epochs:
+            self._epochs.clear()
+            self._starts.clear()
+            self._write()
+
+    def _load(self, path: Path) -> None:
+        try:
+            entries = [(int(epoch), int(start)) for epoch, start in read_checkpoint(path, 2)]
+        except (CorruptCheckpoint, ValueError):
+            # Differs from Kafka, which fails the log directory: losing this file is safe, it only costs fallback
+            # truncation, and the recovery scan restores what it can.
+            return
+        for epoch, start in entries:
+            if not self._epochs or (epoch > self._epochs[-1] and start > self._starts[-1]):
+                self._epochs.append(epoch)
+                self._starts.append(start)
+
+    def _write(self) -> None:
+        if self._path is not None:
+            write_checkpoint(self._path, self.entries, sync=self._sync)
