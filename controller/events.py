@@ -1,0 +1,227 @@
+"""What happens to the controller, and what it wants done: the vocabulary of `ControllerState.step`.
+
+Events carry the time in integer microseconds. Actions are performed in order; a reply comes last, since Kafka answers
+only when the records it speaks of are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID
+
+from controller.metadata import MetadataRecord
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
+from replica.trace import TraceEvent
+
+# ------------------------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBroker:
+    """BrokerRegistration(62). `previous_broker_epoch`: from the clean-shutdown file, -1 if there is none."""
+
+    now_us: int
+    broker_id: BrokerId
+    incarnation_id: str
+    host: str
+    port: int
+    rack: str | None = None
+    previous_broker_epoch: BrokerEpoch = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """BrokerHeartbeat(63). `metadata_offset`: last record of the metadata log that the broker has applied."""
+
+    now_us: int
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    metadata_offset: Offset
+    want_fence: bool = False
+    want_shut_down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrProposal:
+    """One partition of an AlterPartition; `broker_epochs` runs parallel to the ISR, -1 skips the check."""
+
+    topic: str
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    in_sync_replicas: tuple[BrokerId, ...]
+    broker_epochs: tuple[BrokerEpoch, ...]
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartition:
+    """AlterPartition(56), from the leader of its partitions; an unknown topic id may be given as any unknown name."""
+
+    now_us: int
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[IsrProposal, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """CreateTopics(19), one topic: either an assignment (replicas of partition 0, 1, ...) or numbers to place.
+
+    partitions, replication_factor: None takes num.partitions and default.replication.factor
+    """
+
+    now_us: int
+    name: str
+    assignment: tuple[tuple[BrokerId, ...], ...] | None = None
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    """DeleteTopics(20), one topic."""
+
+    now_us: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeConfig:
+    """IncrementalAlterConfigs(44) of one topic: set the given keys, None resets one."""
+
+    now_us: int
+    topic: str
+    config: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeader:
+    """ElectLeaders(43), one partition. `desired`: put this replica first, then elect."""
+
+    now_us: int
+    topic: str
+    partition: int
+    kind: Literal["preferred", "unclean"] = "preferred"
+    desired: BrokerId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCheckDue:
+    """maybeFenceReplicas: fence at most one broker whose session has run out."""
+
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceDue:
+    """maybeBalancePartitionLeaders: give leadership back to preferred replicas."""
+
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanSweepDue:
+    """maybeElectUncleanLeaders: partitions without a leader whose topic allows unclean election."""
+
+    now_us: int
+
+
+Event = (
+    RegisterBroker
+    | Heartbeat
+    | AlterPartition
+    | CreateTopic
+    | DeleteTopic
+    | ChangeConfig
+    | ElectLeader
+    | SessionCheckDue
+    | RebalanceDue
+    | UncleanSweepDue
+)
+
+# ------------------------------------------------------------------------------------------------------------ actions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendRecord:
+    """Append `record` to the metadata log at `offset`; the state's own image has it already."""
+
+    offset: Offset
+    record: MetadataRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A fact for the trace. `number` counts the facts of this controller; `cause` is the number of the fact that led to
+    this one, always earlier in the same list of actions, or None: whatever led to the event."""
+
+    event: TraceEvent
+    number: int
+    cause: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationReply:
+    error: ErrorCode
+    broker_epoch: BrokerEpoch = -1
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply:
+    error: ErrorCode
+    is_caught_up: bool = False
+    is_fenced: bool = True
+    should_shut_down: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrResult:
+    """The partition after the request; only the error counts if there is one."""
+
+    topic: str
+    partition: int
+    error: ErrorCode
+    leader: BrokerId = NO_BROKER
+    leader_epoch: LeaderEpoch = 0
+    in_sync_replicas: tuple[BrokerId, ...] = ()
+    partition_epoch: PartitionEpoch = 0
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReply:
+    error: ErrorCode
+    partitions: tuple[IsrResult, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicReply:
+    error: ErrorCode
+    topic_id: UUID | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReply:
+    """Answers DeleteTopic and ChangeConfig."""
+
+    error: ErrorCode
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectReply:
+    error: ErrorCode
+    message: str = ""
+
+
+Reply = RegistrationReply | HeartbeatReply | AlterPartitionReply | CreateTopicReply | TopicReply | ElectReply
+Action = AppendRecord | Fact | Reply

@@ -1,0 +1,183 @@
+"""The state of the cluster as of one offset of the metadata log: the controller's own, and every broker's copy of it.
+
+Source: image/MetadataImage.java, metadata/PartitionRegistration.java, metadata/BrokerRegistration.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from controller.metadata import (
+    BrokerChanged,
+    BrokerRegistered,
+    ConfigChanged,
+    MetadataRecord,
+    PartitionChanged,
+    PartitionCreated,
+    TopicCreated,
+    TopicDeleted,
+)
+from replica.config import TopicConfig
+from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """One incarnation of a broker. Amending it moves `registration_offset`, where its record stands, but not the epoch."""
+
+    broker_id: BrokerId
+    incarnation_id: str
+    broker_epoch: BrokerEpoch
+    registration_offset: Offset
+    rack: str | None
+    host: str
+    port: int
+    fenced: bool
+    in_controlled_shutdown: bool
+
+    @property
+    def is_active(self) -> bool:
+        """Only an active broker may be elected or join an ISR (ClusterControlManager.isActive)."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRegistration:
+    """One partition: replicas in preference order, and the ISR in the order the controller wrote it."""
+
+    replicas: tuple[BrokerId, ...]
+    in_sync_replicas: tuple[BrokerId, ...]
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    recovering: bool = False
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_BROKER
+
+    @property
+    def has_preferred_leader(self) -> bool:
+        return self.leader == self.replicas[0]
+
+    def merge(self, change: PartitionChanged) -> PartitionRegistration:
+        """The partition after one change: partition epoch + 1 always, leader epoch + 1 iff the leader field is set."""
+        return PartitionRegistration(
+            replicas=self.replicas if change.replicas is None else change.replicas,
+            in_sync_replicas=self.in_sync_replicas if change.in_sync_replicas is None else change.in_sync_replicas,
+            leader=self.leader if change.leader is None else change.leader,
+            leader_epoch=self.leader_epoch if change.leader is None else self.leader_epoch + 1,
+            partition_epoch=self.partition_epoch + 1,
+            recovering=self.recovering if change.recovering is None else change.recovering,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicImage:
+    """`config` as in the metadata log (only what differs from Kafka's defaults); `log_config` the same, typed."""
+
+    topic_id: UUID
+    config: dict[str, str]
+    log_config: TopicConfig
+    partitions: dict[int, PartitionRegistration]
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min(min.insync.replicas, replication factor). Source: ReplicationControlManager.getTopicEffectiveMinIsr"""
+        return min(self.log_config.min_insync_replicas, len(self.partitions[0].replicas))
+
+
+class MetadataImage:
+    """All brokers and topics; `offset` is the last record applied, -1 before the first."""
+
+    __slots__ = ("brokers", "offset", "topic_names", "topics")
+
+    def __init__(self) -> None:
+        self.brokers: dict[BrokerId, BrokerRegistration] = {}
+        self.topics: dict[str, TopicImage] = {}
+        self.topic_names: dict[UUID, str] = {}
+        self.offset: Offset = -1
+
+    def apply(self, record: MetadataRecord, offset: Offset) -> None:
+        """Take over the next record of the log. Records are applied in order, each once."""
+        assert offset == self.offset + 1, f"metadata record {offset} after {self.offset}"
+        self.offset = offset
+        match record:
+            case BrokerRegistered():
+                self._register(record, offset)
+            case BrokerChanged():
+                self._change_broker(record)
+            case TopicCreated():
+                config = dict(record.config)
+                self.topic_names[record.topic_id] = record.name
+                self.topics[record.name] = TopicImage(
+                    topic_id=record.topic_id,
+                    config=config,
+                    log_config=TopicConfig.from_mapping(config),
+                    partitions={},
+                )
+            case TopicDeleted():
+                del self.topics[record.name], self.topic_names[record.topic_id]
+            case ConfigChanged():
+                self._change_config(record)
+            case PartitionCreated():
+                self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
+                    replicas=record.replicas,
+                    in_sync_replicas=record.in_sync_replicas,
+                    leader=record.leader,
+                    leader_epoch=record.leader_epoch,
+                    partition_epoch=record.partition_epoch,
+                    recovering=record.recovering,
+                )
+            case PartitionChanged():
+                partitions = self.topics[record.topic].partitions
+                partitions[record.partition] = partitions[record.partition].merge(record)
+
+    def _register(self, record: BrokerRegistered, offset: Offset) -> None:
+        self.brokers[record.broker_id] = BrokerRegistration(
+            broker_id=record.broker_id,
+            incarnation_id=record.incarnation_id,
+            broker_epoch=record.broker_epoch,
+            registration_offset=offset,
+            rack=record.rack,
+            host=record.host,
+            port=record.port,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+        )
+
+    def _change_broker(self, record: BrokerChanged) -> None:
+        broker = self.brokers[record.broker_id]
+        assert broker.broker_epoch == record.broker_epoch, "a change of an earlier registration"
+        self.brokers[record.broker_id] = replace(
+            broker,
+            fenced=broker.fenced if record.fenced is None else record.fenced,
+            in_controlled_shutdown=(
+                broker.in_controlled_shutdown
+                if record.in_controlled_shutdown is None
+                else record.in_controlled_shutdown
+            ),
+        )
+
+    def _change_config(self, record: ConfigChanged) -> None:
+        topic = self.topics[record.topic]
+        topic.config.pop(record.key, None)
+        if record.value is not None:
+            topic.config[record.key] = record.value
+        topic.log_config = TopicConfig.from_mapping(topic.config)
+
+    def is_active(self, broker_id: BrokerId) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    def partition(self, topic: str, partition: int) -> PartitionRegistration | None:
+        image = self.topics.get(topic)
+        return None if image is None else image.partitions.get(partition)
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
+        """Every partition, by topic name and number."""
+        for name in sorted(self.topics):
+            for number, registration in sorted(self.topics[name].partitions.items()):
+                yield TopicPartition(name, number), registration

@@ -1,0 +1,143 @@
+"""The records of the metadata log: what the controller decided, in order; brokers follow this log and nothing else.
+
+A record is a frozen dataclass named in the past tense. Offset and record together are all there is: a broker epoch is
+the offset of a registration, leader and partition epochs follow from counting changes (image.py).
+Source: metadata/src/main/resources/common/metadata/*.json (RegisterBrokerRecord, PartitionChangeRecord, ...).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from replica.errors import PeerViolation
+from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistered:
+    """RegisterBrokerRecord: one incarnation of a broker process, or an amendment of it (which keeps the epoch)."""
+
+    broker_id: BrokerId
+    incarnation_id: str
+    broker_epoch: BrokerEpoch
+    rack: str | None = None
+    host: str
+    port: int
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerChanged:
+    """BrokerRegistrationChangeRecord: None leaves a field as it is."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    fenced: bool | None = None
+    in_controlled_shutdown: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreated:
+    """TopicRecord and its ConfigRecords: `config` holds every key that differs from Kafka's own default."""
+
+    name: str
+    topic_id: UUID
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeleted:
+    """RemoveTopicRecord."""
+
+    name: str
+    topic_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChanged:
+    """ConfigRecord of one topic; a value of None takes the key back to its default."""
+
+    topic: str
+    key: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCreated:
+    """PartitionRecord: the whole registration of a new partition."""
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...]
+    in_sync_replicas: tuple[BrokerId, ...]
+    leader: BrokerId
+    leader_epoch: LeaderEpoch = 0
+    partition_epoch: PartitionEpoch = 0
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChanged:
+    """PartitionChangeRecord: None leaves a field as it is; a leader that is set, even to the same one, is a new epoch."""
+
+    topic: str
+    partition: int
+    in_sync_replicas: tuple[BrokerId, ...] | None = None
+    leader: BrokerId | None = None
+    replicas: tuple[BrokerId, ...] | None = None
+    recovering: bool | None = None
+
+    @property
+    def is_no_op(self) -> bool:
+        return (self.in_sync_replicas, self.leader, self.replicas, self.recovering) == (None, None, None, None)
+
+
+MetadataRecord = (
+    BrokerRegistered | BrokerChanged | TopicCreated | TopicDeleted | ConfigChanged | PartitionCreated | PartitionChanged
+)
+
+_RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
+    record_class.__name__: record_class
+    for record_class in (
+        BrokerRegistered,
+        BrokerChanged,
+        TopicCreated,
+        TopicDeleted,
+        ConfigChanged,
+        PartitionCreated,
+        PartitionChanged,
+    )
+}
+
+_FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "topic_id": UUID,
+    "replicas": tuple,
+    "in_sync_replicas": tuple,
+}
+
+
+def encode_record(record: MetadataRecord) -> bytes:
+    """Canonical JSON: the same record is the same bytes in every process. Unset (None) fields are left out."""
+    # Differs from Kafka: JSON instead of the generated binary records, so that a metadata log can be read by eye.
+    fields = {name: value for name, value in asdict(record).items() if value is not None}
+    fields["type"] = type(record).__name__
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), default=str).encode()
+
+
+def decode_record(data: bytes | bytearray | memoryview) -> MetadataRecord:
+    """raises: PeerViolation if `data` is not a record that this version knows"""
+    try:
+        fields = json.loads(bytes(data))
+        record_class = _RECORD_CLASSES[fields.pop("type")]
+        return record_class(**{name: _from_json(name, value) for name, value in fields.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PeerViolation(f"not a metadata record: {bytes(data)[:80]!r} ({error})") from error
+
+
+def _from_json(name: str, value: Any) -> Any:
+    return _FROM_JSON[name](value) if name in _FROM_JSON else value
