@@ -1,0 +1,283 @@
+"""Every record of a run: what its producer was told, who read it, and what the disks held when the run ended.
+
+`RecordLedger` is a listener of `replica.trace.TraceLog`. The words are those of design.md section 7:
+
+acked     RecordAcked                                   failed   RecordFailed and definitely not written
+unknown   sent, neither acked nor definitely failed     present  in the final log of its partition
+A record that was only handed over (acks=0) is `unknown`: nothing was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+
+
+@dataclass(slots=True)
+class RecordEntry:
+    """One record. Times in microseconds, None when it did not happen; `*_seq` are places in the trace, -1 for none."""
+
+    name: str
+    client: str
+    topic_partition: TopicPartition
+    acks: int
+    sent_us: int
+    sent_seq: int
+    acked_us: int | None = None
+    acked_seq: int = -1
+    acked_by: str | None = None
+    acked_offset: int = -1
+    handed_over_us: int | None = None
+    failed_us: int | None = None
+    failed_seq: int = -1
+    error: str | None = None
+    definite: bool = False
+    latency_us: int | None = None
+    first_read_us: int | None = None
+    first_read_seq: int = -1
+    first_reader: str | None = None
+
+    @property
+    def acked(self) -> bool:
+        return self.acked_seq >= 0
+
+    @property
+    def failed(self) -> bool:
+        """Definitely not written, and never acked."""
+        return self.definite and not self.acked
+
+    @property
+    def unknown(self) -> bool:
+        return not self.acked and not self.definite
+
+    @property
+    def fate(self) -> str:
+        return "acked" if self.acked else "failed" if self.failed else "unknown"
+
+
+class LogEntry(NamedTuple):
+    """One record of one replica's log when the run ended."""
+
+    offset: int
+    record: str
+    leader_epoch: int
+    crc: int
+    seq: int
+
+
+@dataclass(slots=True)
+class FinalReplica:
+    """One replica when the run ended, its log in offset order. `seq` is the place of its ReplicaFound in the trace."""
+
+    node: str
+    entries: list[LogEntry] = field(default_factory=list)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    high_watermark: int = 0
+    is_leader: bool = False
+    in_isr: bool = False
+    running: bool = False
+    seq: int = -1
+
+    @property
+    def found(self) -> bool:
+        return self.seq >= 0
+
+
+class ReadJump(NamedTuple):
+    """A consumer's reads went from `after` (last offset read) to `offset` without a seek of the user between."""
+
+    client: str
+    topic_partition: TopicPartition
+    after: int
+    offset: int
+    seq: int
+    after_seq: int
+
+
+class EndOffsetFall(NamedTuple):
+    """A client was told an end offset below one it had been told before."""
+
+    client: str
+    topic_partition: TopicPartition
+    highest: int
+    offset: int
+    seq: int
+    highest_seq: int
+
+
+@dataclass(slots=True)
+class ReadRanges:
+    """Offsets one consumer has read of one partition, as closed ranges in reading order, neighbours merged."""
+
+    last: int = -1
+    last_seq: int = -1
+    sought: bool = True
+    """nothing read yet, or the user has moved the position since the last read"""
+    ranges: list[list[int]] = field(default_factory=list)
+
+    def covers(self, offset: int) -> bool:
+        return any(low <= offset <= high for low, high in self.ranges)
+
+
+class RecordLedger:
+    """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, RecordEntry] = {}
+        self.final: dict[TopicPartition, dict[str, FinalReplica]] = {}
+        self.reads: dict[tuple[str, TopicPartition], ReadRanges] = {}
+        self.jumps: list[ReadJump] = []
+        self.end_offset_falls: list[EndOffsetFall] = []
+        self.retries: int = 0
+        self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._partitions: dict[tuple[str, int], TopicPartition] = {}
+        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+            trace.RecordSent: self._sent,
+            trace.RecordAcked: self._acked,
+            trace.RecordHandedOver: self._handed_over,
+            trace.RecordFailed: self._failed,
+            trace.BatchRefused: self._refused,
+            trace.RecordRead: self._read,
+            trace.PositionReset: self._position_reset,
+            trace.EndOffsetSeen: self._end_offset_seen,
+            trace.LogEntryFound: self._log_entry_found,
+            trace.ReplicaFound: self._replica_found,
+        }
+
+    def __call__(self, row: TraceRow) -> None:
+        handler = self._handlers.get(type(row.event))
+        if handler is not None:
+            handler(row, row.event)
+
+    # -------------------------------------------------------------------------------------------------- questions
+
+    def __iter__(self) -> Iterator[RecordEntry]:
+        return iter(self.records.values())
+
+    def named(self, kind: str) -> list[str]:
+        """Names of the acked, failed or unknown records, in sending order."""
+        return [entry.name for entry in self if entry.fate == kind]
+
+    def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
+        """Whose log counts: the running leader's, else that of the ISR member that reaches furthest, else nobody's."""
+        replicas = self.final.get(partition, {})
+        for replica in replicas.values():
+            if replica.found and replica.is_leader:
+                return replica
+        candidates = [replica for replica in replicas.values() if replica.found and replica.in_isr]
+        return min(candidates, key=lambda replica: (-replica.log_end_offset, replica.node), default=None)
+
+    def final_log(self, partition: TopicPartition) -> list[LogEntry]:
+        replica = self.final_replica(partition)
+        return [] if replica is None else replica.entries
+
+    def close(self) -> None:
+        """Once the run is over: put final logs in offset order and forget earlier answers about them."""
+        for replicas in self.final.values():
+            for replica in replicas.values():
+                replica.entries.sort()
+        self.__dict__.pop("present", None)
+
+    @cached_property
+    def present(self) -> dict[str, tuple[TopicPartition, tuple[int, ...]]]:
+        """Partition and all offsets of every record in a final log; asked once the run is over (`close`)."""
+        found: dict[str, tuple[TopicPartition, tuple[int, ...]]] = {}
+        for partition in sorted(self.final):
+            for entry in self.final_log(partition):
+                _, offsets = found.get(entry.record, (partition, ()))
+                found[entry.record] = (partition, (*offsets, entry.offset))
+        return found
+
+    # ------------------------------------------------------------------------------------------------------ facts
+
+    def _partition(self, topic: str, number: int) -> TopicPartition:
+        known = self._partitions.get((topic, number))
+        if known is None:
+            known = self._partitions[topic, number] = TopicPartition(topic, number)
+        return known
+
+    def _entry(self, row: TraceRow, event: Any) -> RecordEntry:
+        known = self.records.get(event.record)
+        if known is None:
+            partition = self._partition(event.topic, event.partition)
+            known = RecordEntry(event.record, event.client, partition, event.acks, row.at_us, row.seq)
+            self.records[event.record] = known
+        return known
+
+    def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
+        self._entry(row, event)
+
+    def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
+        entry = self._entry(row, event)
+        entry.acked_us, entry.acked_seq, entry.acked_by = row.at_us, row.seq, event.peer
+        entry.acked_offset, entry.latency_us = event.offset, event.latency_us
+
+    def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
+        entry = self._entry(row, event)
+        entry.handed_over_us, entry.latency_us = row.at_us, event.latency_us
+
+    def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
+        entry = self._entry(row, event)
+        entry.failed_us, entry.failed_seq = row.at_us, row.seq
+        entry.error, entry.definite = event.error, event.definite
+
+    def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
+        self.retries += event.will_retry
+
+    def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
+        partition = self._partition(event.topic, event.partition)
+        entry = self.records.get(event.record)
+        if entry is not None and entry.first_read_us is None:
+            entry.first_read_us, entry.first_read_seq, entry.first_reader = row.at_us, row.seq, event.client
+        reads = self.reads.get((event.client, partition))
+        if reads is None:
+            reads = self.reads[event.client, partition] = ReadRanges()
+        offset = event.offset
+        if reads.ranges and reads.ranges[-1][1] == offset - 1:
+            reads.ranges[-1][1] = offset
+        else:
+            reads.ranges.append([offset, offset])
+        if not reads.sought and offset > reads.last + 1:
+            self.jumps.append(ReadJump(event.client, partition, reads.last, offset, row.seq, reads.last_seq))
+        reads.last, reads.last_seq, reads.sought = offset, row.seq, False
+
+    def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
+        # A start or a seek has no error. A move that an error forced is not the user's: what it jumps over was skipped.
+        reads = self.reads.get((event.client, self._partition(event.topic, event.partition)))
+        if reads is not None and event.error is None:
+            reads.sought = True
+
+    def _end_offset_seen(self, row: TraceRow, event: trace.EndOffsetSeen) -> None:
+        if event.error is not None:
+            return
+        partition = self._partition(event.topic, event.partition)
+        highest, highest_seq = self._highest_end.get((event.client, partition), (-1, -1))
+        if event.offset < highest:
+            fall = EndOffsetFall(event.client, partition, highest, event.offset, row.seq, highest_seq)
+            self.end_offset_falls.append(fall)
+        else:
+            self._highest_end[event.client, partition] = (event.offset, row.seq)
+
+    def _final(self, event: trace.LogEntryFound | trace.ReplicaFound) -> FinalReplica:
+        replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})
+        known = replicas.get(event.node)
+        if known is None:
+            known = replicas[event.node] = FinalReplica(event.node)
+        return known
+
+    def _log_entry_found(self, row: TraceRow, event: trace.LogEntryFound) -> None:
+        entry = LogEntry(event.offset, event.record, event.leader_epoch, event.crc, row.seq)
+        self._final(event).entries.append(entry)
+
+    def _replica_found(self, row: TraceRow, event: trace.ReplicaFound) -> None:
+        replica = self._final(event)
+        replica.log_start_offset, replica.log_end_offset = event.log_start_offset, event.log_end_offset
+        replica.high_watermark, replica.seq = event.high_watermark, row.seq
+        replica.is_leader, replica.in_isr, replica.running = event.is_leader, event.in_isr, event.running

@@ -1,0 +1,313 @@
+"""The verdict: which promises the run broke, each with the records, offsets and facts that prove it.
+
+`judge` looks at a finished `RecordLedger`; the same definitions stand in spark_reports, computed from the files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from replica.ids import TopicPartition
+from replica.trace import InvariantBroken
+from scenarios.jepsen import JEPSEN_CLASS
+from scenarios.ledger import FinalReplica, LogEntry, ReadJump, RecordLedger
+from scenarios.record_sets import format_records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomaly:
+    """One broken promise in one partition, with its witness.
+
+    kind: one of our words; `jepsen` says how Jepsen calls it
+    records, offsets, replicas, client: what it is about, empty where that says nothing
+    seqs: facts of the trace that prove it      sentence: the same in words
+    """
+
+    kind: str
+    partition: TopicPartition | None
+    sentence: str
+    records: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()
+    replicas: tuple[str, ...] = ()
+    client: str | None = None
+    seqs: tuple[int, ...] = ()
+
+    @property
+    def jepsen(self) -> str | None:
+        return JEPSEN_CLASS[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """kinds: the anomalies found, in the fixed order, () when ok. records: names by class, in sending order."""
+
+    kinds: tuple[str, ...]
+    anomalies: tuple[Anomaly, ...]
+    records: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.kinds
+
+    def of(self, kind: str) -> tuple[Anomaly, ...]:
+        return tuple(anomaly for anomaly in self.anomalies if anomaly.kind == kind)
+
+
+RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
+"""What `Verdict.records` holds: three that the producer was told, then those found by comparing with the logs."""
+
+
+def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:
+    """The verdict of a run that is over (`ledger.close()` called); broken: invariants that did not hold."""
+    records = {kind: classify(ledger, kind) for kind in RECORD_CLASSES}
+    found: list[Anomaly] = []
+    for finder in _FINDERS:
+        found.extend(finder(ledger, records))
+    found.extend(
+        Anomaly(kind="invariant", partition=None, sentence=f"{fact.invariant}: {fact.reason}") for fact in broken
+    )
+    order = list(JEPSEN_CLASS)
+    found.sort(key=lambda anomaly: order.index(anomaly.kind))
+    return Verdict(tuple(dict.fromkeys(anomaly.kind for anomaly in found)), tuple(found), records)
+
+
+def classify(ledger: RecordLedger, kind: str) -> tuple[str, ...]:
+    """Names of the records of one of RECORD_CLASSES, in sending order; all but the first three need a final log."""
+    return tuple(_CLASSES[kind](ledger))
+
+
+# -------------------------------------------------------------------------------------------- classes of records
+
+
+def _lost(ledger: RecordLedger) -> list[str]:
+    return [entry.name for entry in ledger if entry.acked and entry.name not in ledger.present]
+
+
+def _missing(ledger: RecordLedger) -> list[str]:
+    return [entry.name for entry in ledger if entry.unknown and entry.name not in ledger.present]
+
+
+def _unseen(ledger: RecordLedger) -> list[str]:
+    """Acked and in the final log, but nobody could read it: at or above the high watermark, or no running leader."""
+    names = []
+    for entry in ledger:
+        if not entry.acked or entry.name not in ledger.present:
+            continue
+        partition, offsets = ledger.present[entry.name]
+        replica = ledger.final_replica(partition)
+        assert replica is not None, "what is present is in some replica's log"
+        if not replica.is_leader or not replica.running or offsets[0] >= replica.high_watermark:
+            names.append(entry.name)
+    return names
+
+
+def _dirty(ledger: RecordLedger) -> list[str]:
+    return [entry.name for entry in ledger if entry.first_read_us is not None and entry.name not in ledger.present]
+
+
+def _duplicated(ledger: RecordLedger) -> list[str]:
+    return [entry.name for entry in ledger if len(ledger.present.get(entry.name, (None, ()))[1]) > 1]
+
+
+def _reordered(ledger: RecordLedger) -> list[str]:
+    """Records that a later one of the same producer overtook: their first place is behind one sent after them."""
+    overtaken: set[str] = set()
+    for partition in ledger.final:
+        latest: dict[str, int] = {}
+        seen: set[str] = set()
+        for found in ledger.final_log(partition):
+            entry = ledger.records.get(found.record)
+            if entry is None or found.record in seen:
+                continue
+            seen.add(found.record)
+            if entry.sent_seq < latest.get(entry.client, -1):
+                overtaken.add(found.record)
+            latest[entry.client] = max(entry.sent_seq, latest.get(entry.client, -1))
+    return [entry.name for entry in ledger if entry.name in overtaken]
+
+
+_CLASSES: dict[str, Callable[[RecordLedger], Iterable[str]]] = {
+    "acked": lambda ledger: ledger.named("acked"),
+    "failed": lambda ledger: ledger.named("failed"),
+    "unknown": lambda ledger: ledger.named("unknown"),
+    "lost": _lost,
+    "unseen": _unseen,
+    "missing": _missing,
+    "duplicated": _duplicated,
+    "reordered": _reordered,
+    "dirty": _dirty,
+}
+
+
+# ------------------------------------------------------------------------------------------------------ anomalies
+
+Records = dict[str, tuple[str, ...]]
+
+
+def _by_partition(ledger: RecordLedger, names: Iterable[str]) -> list[tuple[TopicPartition, tuple[str, ...]]]:
+    keyed = sorted(names, key=lambda name: ledger.records[name].topic_partition)
+    groups = groupby(keyed, key=lambda name: ledger.records[name].topic_partition)
+    return [(partition, tuple(group)) for partition, group in groups]
+
+
+def _records_are(count: int) -> str:
+    return "record was" if count == 1 else "records were"
+
+
+def _find_lost(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    found = []
+    for partition, names in _by_partition(ledger, records["lost"]):
+        holder = ledger.final_replica(partition)
+        log = f"the log of {holder.node}" if holder else "any log that counts: no replica is left"
+        sentence = f"{len(names)} {_records_are(len(names))} acked and not in {log}: {format_records(names)}"
+        seqs = tuple(ledger.records[name].acked_seq for name in names)
+        found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=names, seqs=seqs))
+    return found
+
+
+def _find_unseen(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    found = []
+    for partition, names in _by_partition(ledger, records["unseen"]):
+        holder = ledger.final_replica(partition)
+        assert holder is not None
+        if holder.is_leader and holder.running:
+            why = f"the high watermark of {holder.node} stands at {holder.high_watermark}"
+        else:
+            why = "the partition has no running leader"
+        sentence = f"{len(names)} {_records_are(len(names))} acked and cannot be read: {format_records(names)} ({why})"
+        seqs = (*(ledger.records[name].acked_seq for name in names), holder.seq)
+        found.append(Anomaly(kind="unseen", partition=partition, sentence=sentence, records=names, seqs=seqs))
+    return found
+
+
+def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    found = []
+    for partition, names in _by_partition(ledger, records["dirty"]):
+        readers = ", ".join(dict.fromkeys(ledger.records[name].first_reader or "" for name in names))
+        sentence = f"{readers} read what is no longer in the log: {format_records(names)}"
+        seqs = tuple(ledger.records[name].first_read_seq for name in names)
+        found.append(Anomaly(kind="dirty-read", partition=partition, sentence=sentence, records=names, seqs=seqs))
+    return found
+
+
+def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    found = []
+    for partition, names in _by_partition(ledger, records["duplicated"]):
+        offsets = tuple(offset for name in names for offset in ledger.present[name][1])
+        sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_records(names)}"
+        seqs = tuple(entry.seq for entry in ledger.final_log(partition) if entry.offset in set(offsets))
+        found.append(
+            Anomaly(
+                kind="duplicated", partition=partition, sentence=sentence, records=names, offsets=offsets, seqs=seqs
+            )
+        )
+    return found
+
+
+def _find_reordered(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    found = []
+    for partition, names in _by_partition(ledger, records["reordered"]):
+        sentence = f"overtaken by records their producer sent later: {format_records(names)}"
+        seqs = tuple(ledger.records[name].sent_seq for name in names)
+        found.append(Anomaly(kind="reordered", partition=partition, sentence=sentence, records=names, seqs=seqs))
+    return found
+
+
+def _find_diverged(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    found = []
+    for partition in sorted(ledger.final):
+        running = [replica for replica in ledger.final[partition].values() if replica.found and replica.running]
+        running.sort(key=lambda replica: replica.node)
+        for index, one in enumerate(running):
+            for other in running[index + 1 :]:
+                pairs = differences(one, other)
+                if not pairs:
+                    continue
+                offsets = tuple(mine.offset for mine, _ in pairs)
+                mine, theirs = pairs[0]
+                sentence = (
+                    f"{one.node} and {other.node} hold different records below both high watermarks: "
+                    f"at offset {mine.offset} {one.node} has {mine.record}, {other.node} has {theirs.record}"
+                )
+                found.append(
+                    Anomaly(
+                        kind="diverged",
+                        partition=partition,
+                        sentence=sentence,
+                        records=tuple(dict.fromkeys(entry.record for pair in pairs for entry in pair)),
+                        offsets=offsets,
+                        replicas=(one.node, other.node),
+                        seqs=tuple(entry.seq for pair in pairs for entry in pair),
+                    )
+                )
+    return found
+
+
+def differences(one: FinalReplica, other: FinalReplica) -> list[tuple[LogEntry, LogEntry]]:
+    """Entries of the same offset, below both high watermarks, that are not the same record in the same batch."""
+    limit = min(one.high_watermark, other.high_watermark)
+    theirs = {entry.offset: entry for entry in other.entries if entry.offset < limit}
+    return [
+        (mine, theirs[mine.offset])
+        for mine in one.entries
+        if mine.offset in theirs and (mine.crc, mine.record) != (theirs[mine.offset].crc, theirs[mine.offset].record)
+    ]
+
+
+def _find_offset_regressions(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    return [
+        Anomaly(
+            kind="offset-regression",
+            partition=fall.topic_partition,
+            sentence=f"{fall.client} was told that {fall.topic_partition} ends at {fall.offset}, "
+            f"after it had been told {fall.highest}",
+            offsets=(fall.highest, fall.offset),
+            client=fall.client,
+            seqs=(fall.highest_seq, fall.seq),
+        )
+        for fall in ledger.end_offset_falls
+    ]
+
+
+def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
+    found = []
+    for jump in ledger.jumps:
+        skipped = _skipped_by(ledger, jump)
+        if skipped:
+            names = tuple(entry.record for entry in skipped)
+            found.append(
+                Anomaly(
+                    kind="poll-skip",
+                    partition=jump.topic_partition,
+                    sentence=f"{jump.client} read offset {jump.after} and then {jump.offset}, "
+                    f"and never {format_records(names)} between them",
+                    records=names,
+                    offsets=tuple(entry.offset for entry in skipped),
+                    client=jump.client,
+                    seqs=(jump.after_seq, jump.seq),
+                )
+            )
+    return found
+
+
+def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
+    reads = ledger.reads[jump.client, jump.topic_partition]
+    return [
+        entry
+        for entry in ledger.final_log(jump.topic_partition)
+        if jump.after < entry.offset < jump.offset and not reads.covers(entry.offset)
+    ]
+
+
+_FINDERS: tuple[Callable[[RecordLedger, Records], list[Anomaly]], ...] = (
+    _find_lost,
+    _find_unseen,
+    _find_dirty,
+    _find_diverged,
+    _find_duplicated,
+    _find_reordered,
+    _find_offset_regressions,
+    _find_poll_skips,
+)

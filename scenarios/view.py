@@ -1,0 +1,253 @@
+"""What the trace says about the cluster at this instant: leaders, ISRs, logs, brokers, clients.
+
+`ClusterView` is a listener of `replica.trace.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
+`check` steps and expectations read it. Put it first among the listeners: the others then see the state after the fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.spec import Scenario
+
+
+@dataclass(slots=True)
+class ReplicaView:
+    """One replica as its own broker states it; of a stopped broker, as it was last known.
+
+    role: leader or follower, None while the broker is down or has not yet been told
+    leader_epoch: the epoch in which it leads or follows, -1 before the first
+    open: the log has been stated since the broker last started (LogRecovered, FollowingBegan, LeadershipBegan)
+    """
+
+    node: str
+    role: str | None = None
+    leader_epoch: int = -1
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    high_watermark: int = 0
+    open: bool = False
+
+
+@dataclass(slots=True)
+class PartitionView:
+    """One partition as the controller sees it, and its replicas as they see themselves. leader None: offline."""
+
+    topic_partition: TopicPartition
+    assigned: tuple[str, ...] = ()
+    leader: str | None = None
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    isr: tuple[str, ...] = ()
+    min_isr: int = 1
+    replicas: dict[str, ReplicaView] = field(default_factory=dict)
+
+    def replica(self, node: str) -> ReplicaView:
+        known = self.replicas.get(node)
+        if known is None:
+            known = self.replicas[node] = ReplicaView(node)
+        return known
+
+
+@dataclass(slots=True)
+class NodeView:
+    """A broker, controller or client process. fenced: brokers only, as the controller sees it."""
+
+    name: str
+    running: bool = False
+    paused: bool = False
+    fenced: bool = True
+    broker_epoch: int = -1
+
+
+class ClusterView:
+    """The state of the run by its facts; satisfies `selectors.ClusterSight`.
+
+    version: rises with every fact that can change what a condition sees, so that `when` steps look only then
+    at_us: virtual time of the last fact
+    """
+
+    def __init__(
+        self,
+        brokers: Sequence[str],
+        controllers: Sequence[str] = ("c1",),
+        clients: Sequence[str] = (),
+        racks: Mapping[str, str] | None = None,
+    ) -> None:
+        self.brokers = tuple(brokers)
+        self.controllers = tuple(controllers)
+        self.clients = tuple(clients)
+        self.racks: Mapping[str, str] = dict(racks or {})
+        self.nodes = {name: NodeView(name) for name in (*self.brokers, *self.controllers, *self.clients)}
+        self.partitions: dict[TopicPartition, PartitionView] = {}
+        self.version = 0
+        self.at_us = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            trace.NodeStarted: self._node_started,
+            trace.NodeStopped: self._node_stopped,
+            trace.BrokerRegistered: self._broker_registered,
+            trace.BrokerFenced: self._broker_fenced,
+            trace.BrokerUnfenced: self._broker_unfenced,
+            trace.FaultBegan: self._fault_began,
+            trace.FaultEnded: self._fault_ended,
+            trace.PartitionCreated: self._partition_created,
+            trace.LeaderElected: self._leader_elected,
+            trace.PartitionWentOffline: self._went_offline,
+            trace.IsrCommitted: self._isr_committed,
+            trace.LeadershipBegan: self._leadership_began,
+            trace.FollowingBegan: self._following_began,
+            trace.LogTruncated: self._log_truncated,
+            trace.LogRecovered: self._log_recovered,
+            trace.BatchAppended: self._batch_appended,
+            trace.HighWatermarkAdvanced: self._high_watermark_moved,
+            trace.HighWatermarkLearned: self._high_watermark_moved,
+        }
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self:
+        cluster = scenario.cluster
+        return cls(tuple(cluster.brokers), cluster.controllers, tuple(scenario.workloads), cluster.racks)
+
+    def __call__(self, row: TraceRow) -> None:
+        handler = self._handlers.get(type(row.event))
+        self.at_us = row.at_us
+        if handler is not None:
+            self.version += 1
+            handler(row.event)
+
+    # ------------------------------------------------------------------------------------------ what selectors ask
+
+    @property
+    def controller(self) -> str:
+        return self.controllers[0]
+
+    def leader(self, partition: TopicPartition) -> str | None:
+        known = self.partitions.get(partition)
+        return known.leader if known else None
+
+    def isr(self, partition: TopicPartition) -> tuple[str, ...]:
+        known = self.partitions.get(partition)
+        return known.isr if known else ()
+
+    def replicas(self, partition: TopicPartition) -> tuple[str, ...]:
+        known = self.partitions.get(partition)
+        return known.assigned if known else ()
+
+    # -------------------------------------------------------------------------------------------- what others ask
+
+    def replica(self, partition: TopicPartition, node: str) -> ReplicaView | None:
+        known = self.partitions.get(partition)
+        return known.replicas.get(node) if known else None
+
+    def leading_replica(self, partition: TopicPartition) -> ReplicaView | None:
+        """The controller's leader, if its broker runs and knows that it leads."""
+        known = self.partitions.get(partition)
+        if known is None or known.leader is None or not self.running(known.leader):
+            return None
+        replica = known.replicas.get(known.leader)
+        return replica if replica is not None and replica.role == "leader" else None
+
+    def running(self, node: str) -> bool:
+        known = self.nodes.get(node)
+        return known is not None and known.running
+
+    # ---------------------------------------------------------------------------------------------------- facts
+
+    def _node(self, name: str) -> NodeView:
+        known = self.nodes.get(name)
+        if known is None:
+            known = self.nodes[name] = NodeView(name)
+        return known
+
+    def _partition(self, topic: str, number: int) -> PartitionView:
+        key = (topic, number)
+        known = self.partitions.get(key)  # type: ignore[call-overload]  # a NamedTuple is found by its plain tuple
+        if known is None:
+            named = TopicPartition(topic, number)
+            known = self.partitions[named] = PartitionView(named)
+        return known  # type: ignore[no-any-return]
+
+    def _node_started(self, event: trace.NodeStarted) -> None:
+        node = self._node(event.node)
+        node.running, node.paused = True, False
+
+    def _node_stopped(self, event: trace.NodeStopped) -> None:
+        node = self._node(event.node)
+        node.running, node.paused = False, False
+        for partition in self.partitions.values():
+            replica = partition.replicas.get(event.node)
+            if replica is not None:
+                replica.role, replica.open = None, False
+
+    def _broker_registered(self, event: trace.BrokerRegistered) -> None:
+        node = self._node(event.broker or event.node)
+        node.broker_epoch, node.fenced = event.broker_epoch, True
+
+    def _broker_fenced(self, event: trace.BrokerFenced) -> None:
+        self._node(event.broker or event.node).fenced = True
+
+    def _broker_unfenced(self, event: trace.BrokerUnfenced) -> None:
+        self._node(event.broker or event.node).fenced = False
+
+    def _fault_began(self, event: trace.FaultBegan) -> None:
+        if event.verb in ("pause", "resume"):
+            for target in event.targets:
+                self._node(target).paused = event.verb == "pause"
+
+    def _fault_ended(self, event: trace.FaultEnded) -> None:
+        if event.verb == "pause":
+            for target in event.targets:
+                self._node(target).paused = False
+
+    def _partition_created(self, event: trace.PartitionCreated) -> None:
+        partition = self._partition(event.topic, event.partition)
+        partition.assigned, partition.leader, partition.isr = event.replicas, event.broker, event.isr
+        partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
+        partition.min_isr = event.min_isr
+        for node in event.replicas:
+            partition.replica(node)
+
+    def _leader_elected(self, event: trace.LeaderElected) -> None:
+        partition = self._partition(event.topic, event.partition)
+        partition.leader, partition.isr = event.broker, event.isr
+        partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
+
+    def _went_offline(self, event: trace.PartitionWentOffline) -> None:
+        partition = self._partition(event.topic, event.partition)
+        partition.leader, partition.isr = None, event.isr
+        partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
+
+    def _isr_committed(self, event: trace.IsrCommitted) -> None:
+        partition = self._partition(event.topic, event.partition)
+        partition.isr = event.isr
+        partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
+
+    def _leadership_began(self, event: trace.LeadershipBegan) -> None:
+        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica.role, replica.leader_epoch, replica.open = "leader", event.leader_epoch, True
+        replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
+
+    def _following_began(self, event: trace.FollowingBegan) -> None:
+        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica.role, replica.leader_epoch, replica.open = "follower", event.leader_epoch, True
+        replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
+
+    def _log_truncated(self, event: trace.LogTruncated) -> None:
+        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
+
+    def _log_recovered(self, event: trace.LogRecovered) -> None:
+        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica.log_start_offset, replica.open = event.log_start_offset, True
+        replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
+
+    def _batch_appended(self, event: trace.BatchAppended) -> None:
+        self._partition(event.topic, event.partition).replica(event.node).log_end_offset = event.log_end_offset
+
+    def _high_watermark_moved(self, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned) -> None:
+        self._partition(event.topic, event.partition).replica(event.node).high_watermark = event.high_watermark
