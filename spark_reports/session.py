@@ -1,0 +1,155 @@
+"""One quiet Spark session: nothing on the console, no web UI, no look at the network beyond this machine.
+
+The settings were measured: few shuffle partitions matter most (200, Spark's default, cost three seconds a query here).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_reports.java import find_java, java_home_for_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[2]"
+
+_LOG4J2 = """\
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+# Without these two lines PySpark's gateway announces the log level on the console.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+
+_SETTINGS: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
+}
+
+
+class SparkFailed(Exception):  # noqa: N818 (names of exceptions say what happened)
+    """Spark did not start; the text ends with the last lines of the JVM's log."""
+
+
+@contextlib.contextmanager
+def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session for the length of the block; its scratch folder goes with it.
+
+    settings: further Spark settings, which win over ours.
+    raises:   JavaMissing, SparkFailed
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="highwater-spark-"))
+    try:
+        session = _start(master, scratch, settings or {})
+        try:
+            yield session
+        finally:
+            session.stop()
+            _stop_jvm()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSession:
+    jvm_log = scratch / "jvm.log"
+    (scratch / "conf").mkdir()
+    (scratch / "conf" / "log4j2.properties").write_text(_LOG4J2, encoding="utf-8")
+    java_home = java_home_for_spark(find_java(), scratch / "java", jvm_log)
+    environment = {
+        "JAVA_HOME": str(java_home),
+        "SPARK_CONF_DIR": str(scratch / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+        "SPARK_LOCAL_DIRS": str(scratch / "local"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("highwater")
+    ours = {
+        **_SETTINGS,
+        "spark.driver.memory": f"{_driver_memory_mb()}m",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+    for key, value in {**ours, **settings}.items():
+        builder = builder.config(key, value)
+    with _environment(environment):
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise SparkFailed(f"Spark did not start: {error}\n{_tail(jvm_log)}") from error
+    _silence_query_errors()
+    return session
+
+
+def _silence_query_errors() -> None:
+    # PySpark writes a kilobyte-long JSON line to stderr for every SQL error, besides raising it.
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel("CRITICAL")  # type: ignore[no-untyped-call]
+
+
+def _stop_jvm() -> None:
+    """`SparkSession.stop` leaves the JVM running until this process ends; its log and scratch folder must go before."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        process.stdin.close()
+        process.wait(timeout=30)
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+def _driver_memory_mb() -> int:
+    """A quarter of the machine, between 1 and 4 GiB: a 10 M event trace needs about 3."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1024, min(4096, physical // 4 >> 20))
+
+
+def _tail(path: Path, lines: int = 12) -> str:
+    try:
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    except OSError:
+        return "(the JVM left no log)"
