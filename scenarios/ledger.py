@@ -113,6 +113,15 @@ class EndOffsetFall(NamedTuple):
 
 
 @dataclass(slots=True)
+class ErrorTally:
+    """How often a client was answered with one error, and when first and last (microseconds)."""
+
+    count: int
+    first_us: int
+    last_us: int
+
+
+@dataclass(slots=True)
 class ReadRanges:
     """Offsets one consumer has read of one partition, as closed ranges in reading order, neighbours merged."""
 
@@ -135,7 +144,8 @@ class RecordLedger:
         self.reads: dict[tuple[str, TopicPartition], ReadRanges] = {}
         self.jumps: list[ReadJump] = []
         self.end_offset_falls: list[EndOffsetFall] = []
-        self.retries: int = 0
+        self.errors: dict[str, dict[str, ErrorTally]] = {}
+        self.retries = 0
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
@@ -147,6 +157,7 @@ class RecordLedger:
             trace.RecordRead: self._read,
             trace.PositionReset: self._position_reset,
             trace.EndOffsetSeen: self._end_offset_seen,
+            trace.FetchFailed: self._answered_with,
             trace.LogEntryFound: self._log_entry_found,
             trace.ReplicaFound: self._replica_found,
         }
@@ -177,6 +188,12 @@ class RecordLedger:
     def final_log(self, partition: TopicPartition) -> list[LogEntry]:
         replica = self.final_replica(partition)
         return [] if replica is None else replica.entries
+
+    def as_if_over(self, logs: dict[TopicPartition, dict[str, FinalReplica]]) -> RecordLedger:
+        """The same records beside logs of this moment: what a `check` step sees in the middle of a run."""
+        now = RecordLedger()
+        now.records, now.final = self.records, logs
+        return now
 
     def close(self) -> None:
         """Once the run is over: put final logs in offset order and forget earlier answers about them."""
@@ -230,6 +247,18 @@ class RecordLedger:
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         self.retries += event.will_retry
+        self._answered_with(row, event)
+
+    def _answered_with(
+        self, row: TraceRow, event: trace.BatchRefused | trace.FetchFailed | trace.EndOffsetSeen
+    ) -> None:
+        tallies = self.errors.setdefault(event.client, {})
+        error = event.error or ""
+        tally = tallies.get(error)
+        if tally is None:
+            tallies[error] = ErrorTally(1, row.at_us, row.at_us)
+        else:
+            tally.count, tally.last_us = tally.count + 1, row.at_us
 
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         partition = self._partition(event.topic, event.partition)
@@ -256,6 +285,7 @@ class RecordLedger:
 
     def _end_offset_seen(self, row: TraceRow, event: trace.EndOffsetSeen) -> None:
         if event.error is not None:
+            self._answered_with(row, event)
             return
         partition = self._partition(event.topic, event.partition)
         highest, highest_seq = self._highest_end.get((event.client, partition), (-1, -1))

@@ -13,7 +13,7 @@ from replica.ids import TopicPartition
 from replica.trace import InvariantBroken
 from scenarios.jepsen import JEPSEN_CLASS
 from scenarios.ledger import FinalReplica, LogEntry, ReadJump, RecordLedger
-from scenarios.record_sets import format_records
+from scenarios.record_sets import format_record_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def _find_lost(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     for partition, names in _by_partition(ledger, records["lost"]):
         holder = ledger.final_replica(partition)
         log = f"the log of {holder.node}" if holder else "any log that counts: no replica is left"
-        sentence = f"{len(names)} {_records_are(len(names))} acked and not in {log}: {format_records(names)}"
+        sentence = f"{len(names)} {_records_are(len(names))} acked and not in {log}: {format_record_names(names)}"
         seqs = tuple(ledger.records[name].acked_seq for name in names)
         found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=names, seqs=seqs))
     return found
@@ -176,7 +176,9 @@ def _find_unseen(ledger: RecordLedger, records: Records) -> list[Anomaly]:
             why = f"the high watermark of {holder.node} stands at {holder.high_watermark}"
         else:
             why = "the partition has no running leader"
-        sentence = f"{len(names)} {_records_are(len(names))} acked and cannot be read: {format_records(names)} ({why})"
+        sentence = (
+            f"{len(names)} {_records_are(len(names))} acked and cannot be read: {format_record_names(names)} ({why})"
+        )
         seqs = (*(ledger.records[name].acked_seq for name in names), holder.seq)
         found.append(Anomaly(kind="unseen", partition=partition, sentence=sentence, records=names, seqs=seqs))
     return found
@@ -186,7 +188,7 @@ def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["dirty"]):
         readers = ", ".join(dict.fromkeys(ledger.records[name].first_reader or "" for name in names))
-        sentence = f"{readers} read what is no longer in the log: {format_records(names)}"
+        sentence = f"{readers} read what is no longer in the log: {format_record_names(names)}"
         seqs = tuple(ledger.records[name].first_read_seq for name in names)
         found.append(Anomaly(kind="dirty-read", partition=partition, sentence=sentence, records=names, seqs=seqs))
     return found
@@ -196,7 +198,7 @@ def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["duplicated"]):
         offsets = tuple(offset for name in names for offset in ledger.present[name][1])
-        sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_records(names)}"
+        sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_record_names(names)}"
         seqs = tuple(entry.seq for entry in ledger.final_log(partition) if entry.offset in set(offsets))
         found.append(
             Anomaly(
@@ -209,7 +211,7 @@ def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 def _find_reordered(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["reordered"]):
-        sentence = f"overtaken by records their producer sent later: {format_records(names)}"
+        sentence = f"overtaken by records their producer sent later: {format_record_names(names)}"
         seqs = tuple(ledger.records[name].sent_seq for name in names)
         found.append(Anomaly(kind="reordered", partition=partition, sentence=sentence, records=names, seqs=seqs))
     return found
@@ -282,7 +284,7 @@ def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
                     kind="poll-skip",
                     partition=jump.topic_partition,
                     sentence=f"{jump.client} read offset {jump.after} and then {jump.offset}, "
-                    f"and never {format_records(names)} between them",
+                    f"and never {format_record_names(names)} between them",
                     records=names,
                     offsets=tuple(entry.offset for entry in skipped),
                     client=jump.client,

@@ -1,0 +1,116 @@
+"""When a partition could not be written to or read from.
+
+Writes are judged by demand: a window is a stretch without a single ack while some record waited for one. It begins
+when the first such record was sent (or at the last ack before, if that is later) and ends with the next ack; if none
+follows, when the last waiting record was given up, or with the run. Reads are judged by service: a window is a stretch
+in which no running broker leads the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.ledger import RecordLedger
+
+PATIENCE_US = 1_000_000
+"""Shorter waits are latency, not unavailability."""
+
+
+class Window(NamedTuple):
+    from_us: int
+    to_us: int
+
+    @property
+    def length_us(self) -> int:
+        return self.to_us - self.from_us
+
+
+def write_windows(ledger: RecordLedger, partition: TopicPartition, end_us: int) -> list[Window]:
+    """Stretches of at least PATIENCE_US in which records waited for an ack and none came; acks=0 never waits."""
+    waits = []
+    acks = []
+    for entry in ledger:
+        if entry.topic_partition != partition or entry.handed_over_us is not None:
+            continue
+        if entry.acked_us is not None:
+            acks.append(entry.acked_us)
+        waits.append((entry.sent_us, entry.acked_us, entry.failed_us))
+    moments = [0, *sorted(acks)]
+    waits.sort(key=lambda wait: wait[0])
+    windows = []
+    for place, last_ack in enumerate(moments):
+        next_ack = moments[place + 1] if place + 1 < len(moments) else None
+        window = _window_between(waits, last_ack, next_ack, end_us)
+        if window is not None and window.length_us >= PATIENCE_US:
+            windows.append(window)
+    return windows
+
+
+def _window_between(
+    waits: list[tuple[int, int | None, int | None]], last_ack: int, next_ack: int | None, end_us: int
+) -> Window | None:
+    if next_ack is not None and next_ack - last_ack < PATIENCE_US:
+        return None
+    close = end_us if next_ack is None else next_ack
+    first_us, given_up_us = None, 0
+    for sent_us, acked_us, failed_us in waits:
+        answered_us = acked_us if acked_us is not None else failed_us
+        if sent_us >= close or (answered_us is not None and answered_us <= last_ack):
+            continue
+        first_us = sent_us if first_us is None else min(first_us, sent_us)
+        given_up_us = max(given_up_us, end_us if answered_us is None else answered_us)
+    if first_us is None:
+        return None
+    return Window(max(last_ack, first_us), min(given_up_us, end_us) if next_ack is None else next_ack)
+
+
+class ServiceTimes:
+    """Listener: when some running broker led each partition; `read_windows` are the gaps after the first time."""
+
+    def __init__(self) -> None:
+        self._leading: dict[TopicPartition, dict[str, None]] = {}
+        self._gaps: dict[TopicPartition, list[Window]] = {}
+        self._unserved_since: dict[TopicPartition, int] = {}
+        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+            trace.LeadershipBegan: self._leadership_began,
+            trace.FollowingBegan: self._following_began,
+            trace.NodeStopped: self._node_stopped,
+        }
+
+    def __call__(self, row: TraceRow) -> None:
+        handler = self._handlers.get(type(row.event))
+        if handler is not None:
+            handler(row, row.event)
+
+    def read_windows(self, partition: TopicPartition, end_us: int) -> list[Window]:
+        """Stretches of at least PATIENCE_US without a running leader."""
+        gaps = list(self._gaps.get(partition, ()))
+        since = self._unserved_since.get(partition)
+        if since is not None:
+            gaps.append(Window(since, end_us))
+        return [gap for gap in gaps if gap.length_us >= PATIENCE_US]
+
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        self._leading.setdefault(partition, {})[event.node] = None
+        since = self._unserved_since.pop(partition, None)
+        if since is not None:
+            self._gaps.setdefault(partition, []).append(Window(since, row.at_us))
+
+    def _following_began(self, row: TraceRow, event: trace.FollowingBegan) -> None:
+        self._leads_no_more(TopicPartition(event.topic, event.partition), event.node, row.at_us)
+
+    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        for partition in self._leading:
+            self._leads_no_more(partition, event.node, row.at_us)
+
+    def _leads_no_more(self, partition: TopicPartition, node: str, at_us: int) -> None:
+        leading = self._leading.get(partition, {})
+        if node in leading:
+            del leading[node]
+            if not leading:
+                self._unserved_since[partition] = at_us

@@ -1,0 +1,128 @@
+"""Looks for the facts that a scenario expects, or forbids, as they happen.
+
+Columns are compared when the fact is emitted, so `"@victim"` means what the name stood for at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replica.trace import CLASS_OF_EVENT, TraceEvent, TraceRow
+from scenarios.conditions import NumberTest, TimeTest
+from scenarios.expect import EventTest, EventValue
+from scenarios.state_checks import Captured
+from scenarios.wording import seconds
+
+NEAR_MISSES_KEPT = 3
+
+
+@dataclass(slots=True)
+class Watch:
+    """One EventTest and what was found of it: how often, the first time, and facts of the same kind that do not fit."""
+
+    test: EventTest
+    found: int = 0
+    first: str = ""
+    near_misses: list[str] = field(default_factory=list)
+
+    def see(self, row: TraceRow, captured: Captured) -> None:
+        in_time = self.test.between is None or self.test.between.holds(row.at_us)
+        fits = all(
+            value_fits(getattr(row.event, column), wanted, captured) for column, wanted in self.test.where.items()
+        )
+        if in_time and fits:
+            self.found += 1
+            self.first = self.first or self._line(row)
+        elif len(self.near_misses) < NEAR_MISSES_KEPT and self._same_place(row.event):
+            self.near_misses.append(self._line(row))
+
+    @property
+    def held(self) -> bool:
+        if self.test.count is not None:
+            return self.test.count.holds(self.found)
+        return self.found == 0 if self.test.never else self.found > 0
+
+    @property
+    def why(self) -> str:
+        if self.held:
+            return f"found {self.found}" + (f", first at {self.first}" if self.first else "")
+        if self.test.never:
+            return f"expected none, found {self.found}, first at {self.first}"
+        wanted = f"expected {self.test.count or 'at least 1'}, found {self.found}"
+        if self.found:
+            return f"{wanted}, first at {self.first}"
+        return f"{wanted}; of that kind: {'; '.join(self.near_misses) or 'nothing at all'}"
+
+    def _same_place(self, event: TraceEvent) -> bool:
+        place = [column for column in ("topic", "partition") if column in self.test.where]
+        return all(value_fits(getattr(event, column), self.test.where[column], {}) for column in place)
+
+    def _line(self, row: TraceRow) -> str:
+        """`19.000 s (broker b2, leader_epoch 1)`: the columns the test looks at, as they are."""
+        shown = [
+            f"{column} {printed(getattr(row.event, column))}"
+            for column in self.test.where
+            if column not in ("topic", "partition")
+        ]
+        return f"{seconds(row.at_us)} ({', '.join(shown)})" if shown else seconds(row.at_us)
+
+
+class EventWatch:
+    """Listener over all EventTests of an `expect`; `captured` maps the `as` names of steps to nodes, and may grow."""
+
+    def __init__(self, tests: Sequence[EventTest], captured: Captured) -> None:
+        self.watches = [Watch(test) for test in tests]
+        self._captured = captured
+        self._by_kind: dict[type[TraceEvent], list[Watch]] = {}
+        for watch in self.watches:
+            self._by_kind.setdefault(CLASS_OF_EVENT[watch.test.event], []).append(watch)
+
+    def __call__(self, row: TraceRow) -> None:
+        watches = self._by_kind.get(type(row.event))
+        if watches is not None:
+            for watch in watches:
+                watch.see(row, self._captured)
+
+
+def value_fits(value: object, wanted: EventValue, captured: Captured) -> bool:
+    """Whether a column holds what a scenario asks for; lists compare as sets, `@name` by what it stands for."""
+    if isinstance(wanted, NumberTest):
+        return isinstance(value, int) and not isinstance(value, bool) and wanted.holds(value)
+    if isinstance(wanted, str) and wanted.startswith("@"):
+        nodes = captured.get(wanted[1:], ())
+        return value in nodes if isinstance(value, str) else value == nodes
+    if isinstance(wanted, tuple):
+        named = [name for item in wanted for name in (captured.get(item[1:], ()) if item[:1] == "@" else (item,))]
+        return isinstance(value, tuple) and sorted(value) == sorted(named)
+    return value == wanted
+
+
+def printed(value: object) -> str:
+    """A column's value, or what a test wants of it, on a screen."""
+    if isinstance(value, tuple):
+        return "{" + ", ".join(value) + "}"
+    return "none" if value is None else str(value)
+
+
+def described(test: EventTest) -> str:
+    """`leader_elected of t-0 with broker b2, leader_epoch 1, between 17.000 s and 20.000 s`."""
+    where: Mapping[str, EventValue] = test.where
+    text = f"never {test.event}" if test.never else test.event
+    if "topic" in where and "partition" in where:
+        text += f" of {printed(where['topic'])}-{printed(where['partition'])}"
+    columns = [
+        f"{column} {printed(wanted)}" for column, wanted in where.items() if column not in ("topic", "partition")
+    ]
+    if columns:
+        text += f" with {', '.join(columns)}"
+    return text + (f", {time_window(test.between)}" if test.between is not None else "")
+
+
+def time_window(test: TimeTest) -> str:
+    """`between 17.000 s and 20.000 s`, `from 30.000 s on`, `until 5.000 s`."""
+    if test.low_us is not None and test.high_us is not None:
+        return f"between {seconds(test.low_us)} and {seconds(test.high_us)}"
+    if test.low_us is not None:
+        return f"from {seconds(test.low_us)} on"
+    return "at any time" if test.high_us is None else f"until {seconds(test.high_us)}"

@@ -1,0 +1,305 @@
+"""Holds a run against what its scenario expects; every result says on one line what was expected and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from replica.ids import TopicPartition
+from replica.trace import EndOffsetSeen, TraceRow
+from scenarios.availability import ServiceTimes, Window, write_windows
+from scenarios.conditions import LogTest, RecordsTest, TimeTest
+from scenarios.event_watch import EventWatch, described, time_window
+from scenarios.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
+from scenarios.ledger import ErrorTally, FinalReplica, LogEntry, RecordLedger
+from scenarios.mirror import LogMirror
+from scenarios.record_sets import format_record_names
+from scenarios.state_checks import state_failures, state_findings
+from scenarios.steps import Check, EndOffsetTest
+from scenarios.verdict import Verdict, classify
+from scenarios.view import ClusterView
+from scenarios.wording import duration, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """what: the key of `expect` (`records.lost`, `event leader_elected ...`); why: expected and found, on one line."""
+
+    what: str
+    held: bool
+    why: str
+
+
+@dataclass(slots=True)
+class RunSight:
+    """What conditions may look at: the listeners of the run, and the names its steps have captured with `as`."""
+
+    view: ClusterView
+    ledger: RecordLedger
+    mirror: LogMirror
+    captured: Mapping[str, tuple[str, ...]]
+
+
+class Expectations:
+    """Listener that collects what `expect` asks about; `results` judges once the run is over."""
+
+    def __init__(self, expect: Expect, sight: RunSight) -> None:
+        self.expect = expect
+        self.sight = sight
+        self._events = EventWatch(expect.events, sight.captured)
+        self._service = ServiceTimes()
+
+    def __call__(self, row: TraceRow) -> None:
+        self._events(row)
+        self._service(row)
+
+    def results(self, verdict: Verdict, end_us: int) -> list[Expectation]:
+        """One result per thing expected, in the order of the schema; the ledger must be closed."""
+        return list(self._results(verdict, end_us))
+
+    def _results(self, verdict: Verdict, end_us: int) -> Iterator[Expectation]:
+        expect, ledger = self.expect, self.sight.ledger
+        if expect.verdict is not None:
+            yield _verdict_result(expect.verdict, verdict)
+        for records in expect.records:
+            yield _records_result(records, verdict.records[records.kind])
+        for log in expect.logs:
+            yield _log_result(log, _final_names(ledger, log))
+        if expect.diverged is not None:
+            yield _diverged_result(expect.diverged, verdict)
+        if expect.state is not None:
+            for held, line in state_findings(expect.state, self.sight.view, self.sight.captured):
+                yield Expectation("state", held, line)
+        for watch in self._events.watches:
+            yield Expectation(f"event {described(watch.test)}", watch.held, watch.why)
+        for error in expect.errors:
+            yield _error_result(error, ledger)
+        for latency in expect.latency:
+            yield _latency_result(latency, ledger)
+        for unavailable in expect.unavailable:
+            yield _unavailable_result(unavailable, self.unavailable(unavailable.partition, unavailable.what, end_us))
+
+    def unavailable(self, partition: TopicPartition, what: str, end_us: int) -> list[Window]:
+        """Windows without `writes` or `reads`."""
+        if what == "writes":
+            return write_windows(self.sight.ledger, partition, end_us)
+        return self._service.read_windows(partition, end_us)
+
+
+# ------------------------------------------------------------------------------------------------ single results
+
+
+def _verdict_result(wanted: tuple[str, ...], verdict: Verdict) -> Expectation:
+    held = sorted(wanted) == sorted(verdict.kinds)
+    expected, found = ", ".join(wanted) or "ok", ", ".join(verdict.kinds) or "ok"
+    return Expectation("verdict", held, found if held else f"expected {expected}, found {found}")
+
+
+def _records_result(test: RecordsTest, found: Sequence[str]) -> Expectation:
+    wanted = []
+    held = True
+    if test.at_least is not None and test.at_least == test.at_most:
+        wanted.append(format_record_names(test.at_least))
+        held = set(found) == set(test.at_least)
+    else:
+        if test.at_least is not None:
+            wanted.append(f"at least {format_record_names(test.at_least)}")
+            held = held and set(test.at_least) <= set(found)
+        if test.at_most is not None:
+            wanted.append(f"at most {format_record_names(test.at_most)}")
+            held = held and set(found) <= set(test.at_most)
+    if test.count is not None:
+        wanted.append(f"{test.count} records")
+        held = held and test.count.holds(len(found))
+    names = f"{format_record_names(found)} ({len(found)})" if found else format_record_names(found)
+    return Expectation(
+        f"records.{test.kind}", held, names if held else f"expected {' and '.join(wanted)}, found {names}"
+    )
+
+
+def _final_names(ledger: RecordLedger, test: LogTest) -> list[str]:
+    if test.node is None:
+        return [entry.record for entry in ledger.final_log(test.partition)]
+    replica = ledger.final.get(test.partition, {}).get(test.node)
+    return [entry.record for entry in replica.entries] if replica else []
+
+
+def _log_result(test: LogTest, found: Sequence[str]) -> Expectation:
+    what = f"logs.{test.partition}" + (f".{test.node}" if test.node else "")
+    held = list(test.records) == list(found)
+    text = format_record_names(found)
+    return Expectation(what, held, text if held else f"expected {format_record_names(test.records)}, found {text}")
+
+
+def _diverged_result(wanted: tuple[DivergedTest, ...], verdict: Verdict) -> Expectation:
+    expected = {test.partition: (sorted(test.offsets), sorted(test.replicas)) for test in wanted}
+    found: dict[TopicPartition, tuple[list[int], list[str]]] = {}
+    for anomaly in verdict.of("diverged"):
+        assert anomaly.partition is not None
+        offsets, replicas = found.get(anomaly.partition, ([], []))
+        found[anomaly.partition] = (
+            sorted({*offsets, *anomaly.offsets}),
+            sorted({*replicas, *anomaly.replicas}),
+        )
+    held = expected == found
+    why = _diverged_text(found) if held else f"expected {_diverged_text(expected)}, found {_diverged_text(found)}"
+    return Expectation("diverged", held, why)
+
+
+def _diverged_text(places: Mapping[TopicPartition, tuple[list[int], list[str]]]) -> str:
+    texts = [
+        f"{partition} at {', '.join(map(str, offsets))} on {', '.join(replicas)}"
+        for partition, (offsets, replicas) in places.items()
+    ]
+    return "; ".join(texts) or "none"
+
+
+def _error_result(test: ErrorTest, ledger: RecordLedger) -> Expectation:
+    tallies = ledger.errors.get(test.client, {})
+    tally = _sum_of(list(tallies.values())) if test.error is None else tallies.get(test.error)
+    what = f"errors.{test.client}" + (f".{test.error}" if test.error else "")
+    wanted = []
+    if test.count is not None:
+        wanted.append(str(test.count))
+    if test.first is not None:
+        wanted.append(f"the first {time_window(test.first)}")
+    if test.last is not None:
+        wanted.append(f"the last {time_window(test.last)}")
+    held = _tally_fits(test, tally)
+    found = "none" if tally is None else f"{tally.count}, {seconds(tally.first_us)} to {seconds(tally.last_us)}"
+    return Expectation(what, held, found if held else f"expected {', '.join(wanted) or 'at least 1'}, found {found}")
+
+
+def _tally_fits(test: ErrorTest, tally: ErrorTally | None) -> bool:
+    if test.count is not None and not test.count.holds(0 if tally is None else tally.count):
+        return False
+    if tally is None:
+        return test.count is not None
+    in_time = test.first is None or test.first.holds(tally.first_us)
+    return in_time and (test.last is None or test.last.holds(tally.last_us))
+
+
+def _sum_of(tallies: list[ErrorTally]) -> ErrorTally | None:
+    if not tallies:
+        return None
+    return ErrorTally(
+        sum(tally.count for tally in tallies),
+        min(tally.first_us for tally in tallies),
+        max(tally.last_us for tally in tallies),
+    )
+
+
+def _latency_result(test: LatencyTest, ledger: RecordLedger) -> Expectation:
+    what = f"latency.{test.client}.{test.what}"
+    value = _latency(test, ledger)
+    if value is None:
+        return Expectation(what, False, f"expected {_bounds(test.bounds)}, but no such record was acked")
+    held = test.bounds.holds(value)
+    return Expectation(
+        what, held, duration(value) if held else f"expected {_bounds(test.bounds)}, found {duration(value)}"
+    )
+
+
+def _latency(test: LatencyTest, ledger: RecordLedger) -> int | None:
+    entry = ledger.records.get(test.what)
+    if entry is not None:
+        return entry.latency_us
+    return latency_statistics(ledger, test.client).get(test.what)
+
+
+def latency_statistics(ledger: RecordLedger, client: str | None = None) -> dict[str, int]:
+    """min, mean, p50, p90, p99, max of the time from send to ack, microseconds; nearest rank; {} without an ack."""
+    found = sorted(
+        entry.latency_us
+        for entry in ledger
+        if entry.latency_us is not None and (client is None or entry.client == client)
+    )
+    if not found:
+        return {}
+    ranks = {
+        name: found[max(-(-len(found) * part // 100) - 1, 0)] for name, part in (("p50", 50), ("p90", 90), ("p99", 99))
+    }
+    return {"min": found[0], "mean": sum(found) // len(found), **ranks, "max": found[-1]}
+
+
+def _bounds(test: TimeTest) -> str:
+    if test.low_us is not None and test.high_us is not None:
+        return f"{duration(test.low_us)} to {duration(test.high_us)}"
+    if test.low_us is not None:
+        return f"at least {duration(test.low_us)}"
+    return "anything" if test.high_us is None else f"at most {duration(test.high_us)}"
+
+
+def _unavailable_result(test: UnavailableTest, found: list[Window]) -> Expectation:
+    held = len(found) == len(test.windows) and all(
+        abs(window.from_us - wanted.from_us) <= wanted.slack_us and abs(window.to_us - wanted.to_us) <= wanted.slack_us
+        for wanted, window in zip(test.windows, found, strict=False)
+    )
+    expected = ", ".join(_span(wanted.from_us, wanted.to_us) for wanted in test.windows) or "never"
+    actual = ", ".join(_span(window.from_us, window.to_us) for window in found) or "never"
+    why = actual if held else f"expected {expected}, found {actual}"
+    return Expectation(f"unavailable.{test.partition}.{test.what}", held, why)
+
+
+def _span(from_us: int, to_us: int) -> str:
+    return f"{seconds(from_us)} to {seconds(to_us)}"
+
+
+# -------------------------------------------------------------------------------------------------- check steps
+
+
+def check_now(check: Check, sight: RunSight, now_us: int, name: str = "check") -> Expectation:
+    """Judge a `check` step at this moment; `end_offset_seen` judges its `end_offset` part once the answer is in."""
+    failures = []
+    if check.clock is not None and not check.clock.holds(now_us):
+        failures.append(f"clock: expected {time_window(check.clock)}, found {seconds(now_us)}")
+    if check.state is not None:
+        failures.extend(state_failures(check.state, sight.view, sight.captured))
+    results = [_log_result(log, _names_now(sight, log)) for log in check.logs]
+    if check.records:
+        now = sight.ledger.as_if_over(logs_now(sight))
+        results.extend(_records_result(records, classify(now, records.kind)) for records in check.records)
+    failures.extend(f"{result.what}: {result.why}" for result in results if not result.held)
+    return Expectation(name, not failures, "; ".join(failures) or f"holds at {seconds(now_us)}")
+
+
+def end_offset_seen(test: EndOffsetTest, event: EndOffsetSeen, name: str = "check") -> Expectation:
+    """Judge the first answer a client got when a `check` step made it ask for the end of a partition."""
+    if test.error is not None:
+        held, expected = event.error == test.error, test.error
+    elif test.offset is not None:
+        held, expected = event.error is None and test.offset.holds(event.offset), str(test.offset)
+    else:
+        held, expected = True, "any answer"
+    found = event.error if event.error is not None else str(event.offset)
+    text = f"end offset of {test.partition} for {test.client}"
+    return Expectation(name, held, f"{text} is {found}" if held else f"{text}: expected {expected}, found {found}")
+
+
+def logs_now(sight: RunSight) -> dict[TopicPartition, dict[str, FinalReplica]]:
+    """Every replica's log at this moment in the shape of the final logs."""
+    logs: dict[TopicPartition, dict[str, FinalReplica]] = {}
+    for partition, state in sight.view.partitions.items():
+        leading = sight.view.leading_replica(partition)
+        for node, replica in state.replicas.items():
+            entries = [
+                LogEntry(offset, record, batch.leader_epoch, batch.crc, -1)
+                for offset, record, batch in sight.mirror.records(partition, node)
+            ]
+            logs.setdefault(partition, {})[node] = FinalReplica(
+                node,
+                entries,
+                replica.log_start_offset,
+                replica.log_end_offset,
+                replica.high_watermark,
+                is_leader=leading is replica,
+                in_isr=node in state.isr,
+                running=sight.view.running(node),
+                seq=0,
+            )
+    return logs
+
+
+def _names_now(sight: RunSight, test: LogTest) -> list[str]:
+    node = test.node or sight.view.leader(test.partition)
+    return [] if node is None else [record for _, record, _ in sight.mirror.records(test.partition, node)]
