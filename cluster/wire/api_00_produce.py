@@ -1,0 +1,263 @@
+"""Produce: append record batches. Versions 3 to 10, both directions.
+
+A producer:
+
+    request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=30_000, topics=[("orders", [(0, batch)])])
+    frame = encode_produce_request(9, correlation_id, "p1", request)         # size prefix included; batch is copied in
+    response = decode_produce_response(9, response_frame_without_prefix)
+    for topic, partitions in response.topics:
+        for part in partitions:
+            part.partition, part.error, part.base_offset, part.error_message
+
+A broker:
+
+    request = decode_produce_request(header, frame)       # records are memoryviews into the frame: stamp them in place
+    frame = encode_produce_response(header.api_version, header.correlation_id, [("orders", [
+        ProducePartitionResponse(0, ErrorCode.NONE, base_offset=17, log_start_offset=0)])])
+
+Nothing is answered to acks=0. The broker never looks into a batch here; `replica.records` does.
+
+Versions: 3 transactional id, record batch v2 (KIP-98). 4 KAFKA_STORAGE_ERROR possible (KIP-112). 5 log_start_offset in
+the response (KIP-107). 7 zstd (KIP-110). 8 record_errors and error_message (KIP-467). 9 flexible (KIP-482).
+10 current_leader and node_endpoints in the response (KIP-951). Source: ProduceRequest.json, ProduceResponse.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from cluster.wire.headers import RequestHeader, request_frame, response_body_position, response_frame
+from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, leader_of, node_endpoints, node_endpoints_of
+from cluster.wire.primitives import (
+    INT32,
+    NO_TAGS,
+    Frame,
+    check_consumed,
+    decodes,
+    error_of,
+    length,
+    read_array_count,
+    read_length,
+    read_string,
+    read_tagged,
+    read_text,
+    skip_tagged,
+    string,
+    tagged,
+)
+from cluster.wire.versions import PRODUCE, is_flexible
+from replica.errors import ErrorCode
+from replica.ids import UNKNOWN_OFFSET, Offset
+
+NO_TIMESTAMP = -1
+
+_ACKS_AND_TIMEOUT = Struct(">hi")
+_PARTITION_V3 = Struct(">ihqq")  # partition, error, base offset, log append time
+_PARTITION_V5 = Struct(">ihqqq")  # ... log start offset
+
+CURRENT_LEADER_TAG = 0
+NODE_ENDPOINTS_TAG = 0
+
+
+class ProduceRequest(NamedTuple):
+    """One request: batches by topic and partition.
+
+    acks: -1 all in-sync replicas, 1 the leader, 0 no answer     timeout_ms: how long to wait for replication
+    topics: (name, [(partition, whole batch or None)])
+    """
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: Sequence[tuple[str, Sequence[tuple[int, bytes | bytearray | memoryview | None]]]]
+
+
+class ProducePartitionResponse(NamedTuple):
+    """What became of one partition's batch.
+
+    base_offset: offset of its first record, -1 if it was not appended
+    log_append_time_ms: -1 unless the topic stamps records with the broker's time
+    record_errors: (index in the batch, message) of records that were refused
+    current_leader: hint beside NOT_LEADER_OR_FOLLOWER (version 10)
+    """
+
+    partition: int
+    error: ErrorCode
+    base_offset: Offset = UNKNOWN_OFFSET
+    log_append_time_ms: int = NO_TIMESTAMP
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    error_message: str | None = None
+    record_errors: Sequence[tuple[int, str | None]] = ()
+    current_leader: LeaderIdAndEpoch | None = None
+
+
+class ProduceResponse(NamedTuple):
+    """A decoded response."""
+
+    topics: list[tuple[str, list[ProducePartitionResponse]]]
+    throttle_time_ms: int
+    node_endpoints: tuple[NodeEndpoint, ...]
+
+
+# ------------------------------------------------------------------------------------------------------------- request
+
+
+def encode_produce_request(version: int, correlation_id: int, client_id: str | None, request: ProduceRequest) -> bytes:
+    """A whole request frame, size prefix included."""
+    flexible = is_flexible(PRODUCE, version)
+    tags = NO_TAGS if flexible else b""
+    parts: list[bytes | bytearray | memoryview] = [
+        string(request.transactional_id, flexible),
+        _ACKS_AND_TIMEOUT.pack(request.acks, request.timeout_ms),
+        length(len(request.topics), flexible),
+    ]
+    for topic, partitions in request.topics:
+        parts += (string(topic, flexible), length(len(partitions), flexible))
+        for partition, records in partitions:
+            parts.append(INT32.pack(partition) + length(-1 if records is None else len(records), flexible))
+            if records is not None:
+                parts.append(records)
+            parts.append(tags)
+        parts.append(tags)
+    parts.append(tags)
+    return request_frame(PRODUCE, version, correlation_id, client_id, b"".join(parts))
+
+
+@decodes("a Produce request")
+def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceRequest:
+    """Request of a frame without size prefix; records are memoryviews into it (writable if the frame is).
+
+    raises: PeerViolation
+    """
+    flexible = is_flexible(PRODUCE, header.api_version)
+    view = memoryview(frame)
+    transactional_id, position = read_string(frame, header.body_position, flexible)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+    topic_count, position = read_array_count(frame, position + 6, flexible, 2)
+    topics = []
+    for _ in range(topic_count):
+        topic, position = read_text(frame, position, flexible)
+        partition_count, position = read_array_count(frame, position, flexible, 5)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partition_count):
+            (partition,) = INT32.unpack_from(frame, position)
+            size, position = read_length(frame, position + 4, flexible)
+            if size < 0:
+                partitions.append((partition, None))
+            else:
+                partitions.append((partition, view[position : position + size]))
+                position += size
+            if flexible:
+                position = skip_tagged(frame, position)
+        if flexible:
+            position = skip_tagged(frame, position)
+        topics.append((topic, partitions))
+    if flexible:
+        position = skip_tagged(frame, position)
+    check_consumed(frame, position)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+# ------------------------------------------------------------------------------------------------------------ response
+
+
+def encode_produce_response(
+    version: int,
+    correlation_id: int,
+    topics: Sequence[tuple[str, Sequence[ProducePartitionResponse]]],
+    throttle_time_ms: int = 0,
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
+    """A whole response frame, size prefix included."""
+    flexible = is_flexible(PRODUCE, version)
+    parts = [length(len(topics), flexible)]
+    for topic, partitions in topics:
+        parts += (string(topic, flexible), length(len(partitions), flexible))
+        parts += (_partition_response(version, part) for part in partitions)
+        if flexible:
+            parts.append(NO_TAGS)
+    parts.append(INT32.pack(throttle_time_ms))
+    if flexible:
+        parts.append(tagged({NODE_ENDPOINTS_TAG: node_endpoints(endpoints)} if version >= 10 and endpoints else {}))
+    return response_frame(PRODUCE, version, correlation_id, b"".join(parts))
+
+
+def _partition_response(version: int, part: ProducePartitionResponse) -> bytes:
+    if version < 5:
+        return _PARTITION_V3.pack(part.partition, part.error, part.base_offset, part.log_append_time_ms)
+    start = _PARTITION_V5.pack(
+        part.partition, part.error, part.base_offset, part.log_append_time_ms, part.log_start_offset
+    )
+    if version < 8:
+        return start
+    flexible = version >= 9
+    tags = NO_TAGS if flexible else b""
+    parts = [start, length(len(part.record_errors), flexible)]
+    for index, message in part.record_errors:
+        parts += (INT32.pack(index), string(message, flexible), tags)
+    parts.append(string(part.error_message, flexible))
+    if version >= 10 and part.current_leader is not None:
+        tags = tagged({CURRENT_LEADER_TAG: part.current_leader.encoded()})
+    parts.append(tags)
+    return b"".join(parts)
+
+
+def decode_produce_response(version: int, frame: Frame) -> ProduceResponse:
+    """Response of a frame without size prefix. raises: PeerViolation"""
+    return _decode_response(frame, version, response_body_position(PRODUCE, version, frame))
+
+
+@decodes("a Produce response")
+def _decode_response(frame: Frame, version: int, position: int) -> ProduceResponse:
+    flexible = is_flexible(PRODUCE, version)
+    topic_count, position = read_array_count(frame, position, flexible, 2)
+    topics = []
+    for _ in range(topic_count):
+        topic, position = read_text(frame, position, flexible)
+        partition_count, position = read_array_count(frame, position, flexible, _PARTITION_V3.size)
+        partitions = []
+        for _ in range(partition_count):
+            part, position = _read_partition_response(frame, version, position)
+            partitions.append(part)
+        if flexible:
+            position = skip_tagged(frame, position)
+        topics.append((topic, partitions))
+    (throttle_time_ms,) = INT32.unpack_from(frame, position)
+    position += 4
+    endpoints: tuple[NodeEndpoint, ...] = ()
+    if flexible:
+        tags, position = read_tagged(frame, position)
+        if version >= 10 and NODE_ENDPOINTS_TAG in tags:
+            endpoints = node_endpoints_of(tags[NODE_ENDPOINTS_TAG])
+    check_consumed(frame, position)
+    return ProduceResponse(topics, throttle_time_ms, endpoints)
+
+
+def _read_partition_response(frame: Frame, version: int, position: int) -> tuple[ProducePartitionResponse, int]:
+    if version < 5:
+        partition, error, base_offset, time_ms = _PARTITION_V3.unpack_from(frame, position)
+        return ProducePartitionResponse(partition, error_of(error), base_offset, time_ms), position + _PARTITION_V3.size
+    partition, error, base_offset, time_ms, start = _PARTITION_V5.unpack_from(frame, position)
+    position += _PARTITION_V5.size
+    message, leader = None, None
+    record_errors: list[tuple[int, str | None]] = []
+    if version >= 8:
+        flexible = version >= 9
+        count, position = read_array_count(frame, position, flexible, 5)
+        for _ in range(count):
+            (index,) = INT32.unpack_from(frame, position)
+            text, position = read_string(frame, position + 4, flexible)
+            if flexible:
+                position = skip_tagged(frame, position)
+            record_errors.append((index, text))
+        message, position = read_string(frame, position, flexible)
+        if flexible:
+            tags, position = read_tagged(frame, position)
+            if version >= 10 and CURRENT_LEADER_TAG in tags:
+                leader = leader_of(tags[CURRENT_LEADER_TAG])
+    response = ProducePartitionResponse(
+        partition, error_of(error), base_offset, time_ms, start, message, record_errors, leader
+    )
+    return response, position

@@ -1,0 +1,192 @@
+"""Every API but Produce and Fetch: kio's generated message classes, built from and read as plain values.
+
+    body = request(METADATA, 12, topics=[{"name": "orders"}], allow_auto_topic_creation=False)
+    frame = encode_request(METADATA, 12, correlation_id, "p1", body)            # size prefix included
+
+    header = read_request_header(frame)                                         # a broker; frame without prefix
+    asked = decode_request(header, frame)
+    asked.topics[0].name                                                        # attributes are kio's field names
+    answer = response(METADATA, header.api_version, controller_id=1,
+                      brokers=[{"node_id": 1, "host": "b1", "port": 9092}],
+                      topics=[{"error_code": ErrorCode.NONE, "name": "orders", "partitions": [...]}])
+    frame = encode_response(METADATA, header.api_version, header.correlation_id, answer)
+
+    answer = decode_response(METADATA, 12, frame)                               # a client; frame without prefix
+    answer.topics[0].error_code is ErrorCode.NONE                               # codes are ours: replica.errors
+    milliseconds(answer.throttle_time)                                          # durations are timedeltas, no `_ms`
+
+Fields are plain values: ints (durations in ms), str, bool, UUID (or its text, None for "no id"), ErrorCode, and for
+nested structures dicts or entities, in any sequence. A field that is not given has its default: null where that is
+allowed, else empty or zero, as in Kafka's own message classes. A field that this version lacks is dropped, so one call
+serves all versions; a name that no version has is a TypeError that lists the fields there are.
+
+kio's name of a field is Kafka's in snake case; of durations without `Ms` (`timeout_ms` -> `timeout`, `throttle_time`).
+To see them: `python -c "from cluster.wire.cold import *; print(field_names(request_class(56, 3)))"`.
+
+An answer that goes out many times may be encoded once, with `encode_body`, and framed with `headers.response_frame`.
+Message classes are imported when first used: one costs about 2 ms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from cluster.wire.entities import (
+    ONE_MS,
+    Entity,
+    Shape,
+    decode_entity,
+    encode_entity,
+    implicit_default,
+    shapes,
+)
+from cluster.wire.headers import RequestHeader, request_frame, response_body_position, response_frame
+from cluster.wire.primitives import Frame, check_consumed, decodes, error_of
+from cluster.wire.versions import VERSIONS, api_name
+
+
+def request_class(api_key: int, version: int) -> type:
+    """kio's class of a request."""
+    return _load(api_key, version, "Request")
+
+
+def response_class(api_key: int, version: int) -> type:
+    """kio's class of a response."""
+    return _load(api_key, version, "Response")
+
+
+@functools.cache
+def _load(api_key: int, version: int, kind: str) -> type:
+    low, high = VERSIONS[api_key]
+    if not low <= version <= high:
+        raise ValueError(f"{api_name(api_key)} {version} is not spoken here, only {low} to {high}")
+    name = api_name(api_key)
+    package = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")
+    return cast(type, getattr(module, name + kind))
+
+
+# ------------------------------------------------------------------------------------------------------------- building
+
+
+def request(api_key: int, version: int, /, **fields: object) -> Entity:
+    """A request of plain values; see the module's docstring."""
+    return make(request_class(api_key, version), **fields)
+
+
+def response(api_key: int, version: int, /, **fields: object) -> Entity:
+    """A response of plain values; see the module's docstring."""
+    return make(response_class(api_key, version), **fields)
+
+
+def make(entity_type: type, /, **fields: object) -> Entity:
+    """An entity of one of kio's classes, of plain values; see the module's docstring."""
+    known = shapes(entity_type)
+    values = {name: _value(known[name], value) for name, value in fields.items() if name in known}
+    if len(values) < len(fields):
+        for name in fields:
+            if name not in known and not _exists_in_another_version(entity_type, name):
+                raise TypeError(f"{entity_type.__name__} has no field {name}, only {', '.join(known)}")
+    for name, default in _defaults(entity_type).items():
+        values.setdefault(name, default)
+    return entity_type(**values)
+
+
+@functools.cache
+def _defaults(entity_type: type) -> dict[str, Any]:
+    return {
+        field.name: implicit_default(shapes(entity_type)[field.name])
+        for field in dataclasses.fields(entity_type)
+        if field.default is dataclasses.MISSING
+    }
+
+
+def _value(shape: Shape, value: Any) -> Any:
+    if value is None:
+        return None if shape.is_nullable or shape.kafka_type == "uuid" else implicit_default(shape)
+    if shape.is_array:
+        return tuple(_item(shape, item) for item in value)
+    return _item(shape, value)
+
+
+def _item(shape: Shape, value: Any) -> Any:
+    if shape.entity is not None:
+        return make(shape.entity, **value) if isinstance(value, Mapping) else value
+    match shape.kafka_type:
+        case "timedelta_i32" | "timedelta_i64" if not isinstance(value, timedelta):
+            return timedelta(milliseconds=value)
+        case "uuid" if isinstance(value, str):
+            return UUID(value)
+        case "error_code":
+            return error_of(value)
+    return value
+
+
+@functools.cache
+def _exists_in_another_version(entity_type: type, name: str) -> bool:
+    """True if a field is spelled right and only this version lacks it."""
+    api_key: int = entity_type.__api_key__  # type: ignore[attr-defined]
+    kind = entity_type.__module__.rpartition(".")[2].capitalize()
+    low, high = VERSIONS[api_key]
+    for version in range(high, low - 1, -1):
+        module = importlib.import_module(_load(api_key, version, kind).__module__)
+        other = getattr(module, entity_type.__name__, None)
+        if other is not None and name in shapes(other):
+            return True
+    return False
+
+
+def field_names(entity_type: type) -> dict[str, object]:
+    """Fields of a class with their wire types, nested ones as dicts: what `make` takes."""
+    return {
+        name: shape.kafka_type if shape.entity is None else field_names(shape.entity)
+        for name, shape in shapes(entity_type).items()
+    }
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A duration field as Kafka's number."""
+    return duration // ONE_MS
+
+
+# ------------------------------------------------------------------------------------------------------------- encoding
+
+
+def encode_body(entity: Entity) -> bytes:
+    """Body alone, to be framed later (headers.request_frame, headers.response_frame)."""
+    return encode_entity(entity)
+
+
+def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, entity: Entity) -> bytes:
+    """A whole request frame, size prefix included."""
+    return request_frame(api_key, version, correlation_id, client_id, encode_entity(entity))
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, entity: Entity) -> bytes:
+    """A whole response frame, size prefix included."""
+    return response_frame(api_key, version, correlation_id, encode_entity(entity))
+
+
+def decode_request(header: RequestHeader, frame: Frame) -> Entity:
+    """Request of a frame without size prefix. raises: PeerViolation"""
+    return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)
+
+
+def decode_response(api_key: int, version: int, frame: Frame) -> Entity:
+    """Response of a frame without size prefix. raises: PeerViolation"""
+    position = response_body_position(api_key, version, frame)
+    return _decode(frame, response_class(api_key, version), position)
+
+
+@decodes("a message")
+def _decode(frame: Frame, entity_type: type, position: int) -> Entity:
+    entity, position = decode_entity(entity_type, frame, position)
+    check_consumed(frame, position)
+    return entity

@@ -1,0 +1,78 @@
+"""Hints about where a partition's leader is now, as Produce 10 and Fetch 12 and later carry them (KIP-951).
+
+    LeaderIdAndEpoch(leader_id=2, leader_epoch=5)          # beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+    NodeEndpoint(node_id=2, host="b2", port=9092)          # where the leaders named in a response can be reached
+
+Both structures are the same in Produce and Fetch; the codecs put them into tagged fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from cluster.wire.primitives import (
+    INT32,
+    NO_TAGS,
+    check_consumed,
+    read_array_count,
+    read_string,
+    read_text,
+    skip_tagged,
+    string,
+    uvarint,
+)
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch
+
+_LEADER = Struct(">ii")
+
+
+class LeaderIdAndEpoch(NamedTuple):
+    """The leader that the answering broker knows of; -1 and -1 if it knows none."""
+
+    leader_id: BrokerId = NO_BROKER
+    leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
+
+    def encoded(self) -> bytes:
+        """The structure, its own empty tagged section included."""
+        return _LEADER.pack(self.leader_id, self.leader_epoch) + NO_TAGS
+
+
+def leader_of(data: bytes) -> LeaderIdAndEpoch:
+    """Inverse of `LeaderIdAndEpoch.encoded`; call it inside a decoder (primitives.decodes)."""
+    leader = LeaderIdAndEpoch(*_LEADER.unpack_from(data, 0))
+    check_consumed(data, skip_tagged(data, _LEADER.size))
+    return leader
+
+
+class NodeEndpoint(NamedTuple):
+    """Where a broker can be reached."""
+
+    node_id: BrokerId
+    host: str
+    port: int
+    rack: str | None = None
+
+
+def node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
+    """A compact array of endpoints."""
+    parts = [uvarint(len(endpoints) + 1)]
+    for node_id, host, port, rack in endpoints:
+        parts += (INT32.pack(node_id), string(host, True), INT32.pack(port), string(rack, True), NO_TAGS)
+    return b"".join(parts)
+
+
+def node_endpoints_of(data: bytes) -> tuple[NodeEndpoint, ...]:
+    """Inverse of `node_endpoints`; call it inside a decoder (primitives.decodes)."""
+    count, position = read_array_count(data, 0, True, 11)
+    endpoints = []
+    for _ in range(count):
+        (node_id,) = INT32.unpack_from(data, position)
+        host, position = read_text(data, position + 4, True)
+        (port,) = INT32.unpack_from(data, position)
+        rack, position = read_string(data, position + 4, True)
+        position = skip_tagged(data, position)
+        endpoints.append(NodeEndpoint(node_id, host, port, rack))
+    check_consumed(data, position)
+    return tuple(endpoints)

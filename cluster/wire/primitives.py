@@ -1,0 +1,240 @@
+"""The small shapes that every Kafka message is made of: varints, strings, array counts, tagged fields.
+
+Readers take `(frame, position)` and return `(value, next position)`; writers return bytes. `flexible` chooses between
+the two generations of the protocol (KIP-482): an older message has fixed-width lengths, a flexible one has unsigned
+varints holding length + 1 (0 means null) and a tagged section after every structure.
+
+    >>> read_string(b"\\x03hi", 0, flexible=True)
+    ('hi', 3)
+    >>> string("hi", flexible=False)
+    b'\\x00\\x02hi'
+    >>> tagged({1: b"x"})               # one field: number 1, one byte long
+    b'\\x01\\x01\\x01x'
+
+A decoder is wrapped in `decodes`, so whatever a hostile frame makes of it, the caller sees `PeerViolation`. Two things
+need care by hand, because Python does not complain about them: a slice past the end of the frame is silently short
+(`read_string` and `take` check), and a count decides how long a loop runs (`read_count` checks it against the bytes
+that are left).
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Concatenate, ParamSpec, TypeVar
+from uuid import UUID
+
+from replica.errors import ErrorCode, PeerViolation
+
+Frame = bytes | bytearray | memoryview
+
+INT8 = Struct(">b")
+INT16 = Struct(">h")
+INT32 = Struct(">i")
+INT64 = Struct(">q")
+
+MAX_INT32 = 2**31 - 1
+NO_TAGS = b"\x00"
+
+_ERROR_CODES = {int(code): code for code in ErrorCode}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+First = TypeVar("First")
+
+
+def decodes(what: str) -> Callable[[Callable[Concatenate[First, P], T]], Callable[Concatenate[First, P], T]]:
+    """Decorator of decoders: running off the end of a frame, or text that is not UTF-8, is the peer's fault."""
+
+    def decorate(decode: Callable[Concatenate[First, P], T]) -> Callable[Concatenate[First, P], T]:
+        @functools.wraps(decode)
+        def wrapped(first: First, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return decode(first, *args, **kwargs)
+            except (IndexError, struct.error):
+                raise PeerViolation(f"{what} is cut short") from None
+            except UnicodeDecodeError:
+                raise PeerViolation(f"{what} holds text that is not UTF-8") from None
+
+        return wrapped
+
+    return decorate
+
+
+# ------------------------------------------------------------------------------------------------------------- readers
+
+
+def read_uvarint(frame: Frame, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most 31 bits, in at most five bytes. source: ByteUtils.readUnsignedVarint"""
+    byte = frame[position]
+    position += 1
+    if byte < 0x80:
+        return byte, position
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise PeerViolation("a varint is longer than five bytes")
+    if value > MAX_INT32:
+        raise PeerViolation(f"a length of {value} does not fit 31 bits")
+    return value, position
+
+
+def read_length(frame: Frame, position: int, flexible: bool) -> tuple[int, int]:
+    """Length in bytes of a records or bytes field; -1 is null."""
+    if flexible:
+        length, position = read_uvarint(frame, position)
+        length -= 1
+    else:
+        (length,) = INT32.unpack_from(frame, position)
+        position += 4
+    if length < -1 or position + length > len(frame):
+        raise PeerViolation(f"a field claims {length} bytes where {len(frame) - position} are left")
+    return length, position
+
+
+def read_count(frame: Frame, position: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
+    """Number of items of an array, -1 for null; `item_bytes` is the least one item can take (1 or more)."""
+    if flexible:
+        count, position = read_uvarint(frame, position)
+        count -= 1
+    else:
+        (count,) = INT32.unpack_from(frame, position)
+        position += 4
+    if count < -1 or count * item_bytes > len(frame) - position:
+        raise PeerViolation(f"an array claims {count} items where {len(frame) - position} bytes are left")
+    return count, position
+
+
+def read_array_count(frame: Frame, position: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
+    """Like `read_count`, for an array that must not be null."""
+    count, position = read_count(frame, position, flexible, item_bytes)
+    if count < 0:
+        raise PeerViolation("an array that must be there is null")
+    return count, position
+
+
+def read_string(frame: Frame, position: int, flexible: bool) -> tuple[str | None, int]:
+    """A nullable UTF-8 string."""
+    if flexible:
+        length, position = read_uvarint(frame, position)
+        length -= 1
+    else:
+        (length,) = INT16.unpack_from(frame, position)
+        position += 2
+    if length < 0:
+        if length < -1:
+            raise PeerViolation(f"a string has length {length}")
+        return None, position
+    end = position + length
+    if end > len(frame):
+        raise PeerViolation(f"a string claims {length} bytes where {len(frame) - position} are left")
+    return str(frame[position:end], "utf-8"), end
+
+
+def read_text(frame: Frame, position: int, flexible: bool) -> tuple[str, int]:
+    """A string that must not be null."""
+    text, position = read_string(frame, position, flexible)
+    if text is None:
+        raise PeerViolation("a string that must be there is null")
+    return text, position
+
+
+def error_of(code: int) -> ErrorCode:
+    """Error code by number; one we have no name for is UNKNOWN_SERVER_ERROR. source: Errors.forCode"""
+    return _ERROR_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def take(frame: Frame, position: int, length: int) -> tuple[bytes, int]:
+    """Exactly `length` bytes, copied."""
+    end = position + length
+    if end > len(frame):
+        raise PeerViolation(f"a field claims {length} bytes where {len(frame) - position} are left")
+    return bytes(frame[position:end]), end
+
+
+@functools.lru_cache(maxsize=1024)
+def _uuid_of(data: bytes) -> UUID:
+    # Building a UUID costs more than the rest of a topic's header, and a cluster has few topics.
+    return UUID(bytes=data)
+
+
+def read_uuid(frame: Frame, position: int) -> tuple[UUID, int]:
+    """A topic id; all zeros is Kafka's "no id"."""
+    data, position = take(frame, position, 16)
+    return _uuid_of(data), position
+
+
+def read_tagged(frame: Frame, position: int) -> tuple[dict[int, bytes], int]:
+    """The tagged section that ends a flexible structure: number -> encoded value. Unknown numbers are no error."""
+    if frame[position] == 0:
+        return {}, position + 1
+    count, position = read_uvarint(frame, position)
+    fields: dict[int, bytes] = {}
+    for _ in range(count):  # Each turn eats two bytes or more, or runs off the end.
+        tag, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        fields[tag], position = take(frame, position, size)
+    return fields, position
+
+
+def skip_tagged(frame: Frame, position: int) -> int:
+    """Position after a tagged section in which nothing is of interest."""
+    if frame[position] == 0:
+        return position + 1
+    return read_tagged(frame, position)[1]
+
+
+def check_consumed(frame: Frame, position: int) -> None:
+    """A body ends where its frame ends.
+
+    Differs from Kafka: Kafka ignores left-over bytes; here they are a violation, as they mean that the two ends
+    disagree about the layout.
+    """
+    if position != len(frame):
+        raise PeerViolation(f"{len(frame) - position} bytes are left over behind the last field")
+
+
+# ------------------------------------------------------------------------------------------------------------- writers
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def length(value: int, flexible: bool) -> bytes:
+    """Length of a bytes field or count of an array; -1 is null."""
+    return uvarint(value + 1) if flexible else INT32.pack(value)
+
+
+def string(text: str | None, flexible: bool) -> bytes:
+    """A nullable string."""
+    if text is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    data = text.encode()
+    return (uvarint(len(data) + 1) if flexible else INT16.pack(len(data))) + data
+
+
+def tagged(fields: Mapping[int, bytes]) -> bytes:
+    """A tagged section, in ascending order of the numbers."""
+    if not fields:
+        return NO_TAGS
+    parts = [uvarint(len(fields))]
+    for tag in sorted(fields):
+        parts += (uvarint(tag), uvarint(len(fields[tag])), fields[tag])
+    return b"".join(parts)

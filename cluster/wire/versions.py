@@ -1,0 +1,93 @@
+"""Which APIs and versions we speak, and what they are called.
+
+    >>> VERSIONS[1]                 # Fetch: lowest and highest version served
+    (4, 16)
+    >>> api_name(1), api_key("Fetch")
+    ('Fetch', 1)
+    >>> is_flexible(1, 12)          # KIP-482 encoding from version 12
+    True
+
+`VERSIONS` is what our codecs encode and decode; `ADVERTISED` is what a broker tells clients in ApiVersions. A broker
+that serves fewer APIs advertises the part of it that it serves. Source: apache/kafka clients/.../common/message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+LIST_OFFSETS: Final = 2
+METADATA: Final = 3
+FIND_COORDINATOR: Final = 10
+API_VERSIONS: Final = 18
+CREATE_TOPICS: Final = 19
+INIT_PRODUCER_ID: Final = 22
+OFFSET_FOR_LEADER_EPOCH: Final = 23
+ELECT_LEADERS: Final = 43
+ALTER_PARTITION: Final = 56
+DESCRIBE_CLUSTER: Final = 60
+BROKER_REGISTRATION: Final = 62
+BROKER_HEARTBEAT: Final = 63
+
+# key: (name, lowest version, highest version, first flexible version)
+_APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
+    {
+        PRODUCE: ("Produce", 3, 10, 9),
+        FETCH: ("Fetch", 4, 16, 12),
+        LIST_OFFSETS: ("ListOffsets", 1, 7, 6),
+        METADATA: ("Metadata", 0, 12, 9),
+        FIND_COORDINATOR: ("FindCoordinator", 0, 4, 3),
+        API_VERSIONS: ("ApiVersions", 0, 4, 3),
+        CREATE_TOPICS: ("CreateTopics", 2, 7, 5),
+        INIT_PRODUCER_ID: ("InitProducerId", 0, 4, 2),
+        OFFSET_FOR_LEADER_EPOCH: ("OffsetForLeaderEpoch", 2, 4, 4),
+        ELECT_LEADERS: ("ElectLeaders", 0, 2, 2),
+        ALTER_PARTITION: ("AlterPartition", 2, 3, 0),
+        DESCRIBE_CLUSTER: ("DescribeCluster", 0, 1, 0),
+        BROKER_REGISTRATION: ("BrokerRegistration", 0, 4, 0),
+        BROKER_HEARTBEAT: ("BrokerHeartbeat", 0, 1, 0),
+    }
+)
+
+VERSIONS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
+    {key: (low, high) for key, (_, low, high, _) in _APIS.items()}
+)
+
+INTER_BROKER: Final = (ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT)
+
+# KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy and
+# lz4 batches uncompressed. So Produce is advertised from 0, as Kafka 4 does, although 0-2 are refused.
+ADVERTISED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
+    {key: (0 if key == PRODUCE else low, high) for key, (low, high) in VERSIONS.items() if key not in INTER_BROKER}
+)
+
+_KEYS: Final[Mapping[str, int]] = MappingProxyType({name: key for key, (name, *_) in _APIS.items()})
+
+
+def api_name(key: int) -> str:
+    """Kafka's name of an API key; a key we do not speak has its number."""
+    return _APIS[key][0] if key in _APIS else f"api {key}"
+
+
+def api_key(name: str) -> int:
+    """API key by Kafka's name. raises: KeyError"""
+    return _KEYS[name]
+
+
+def is_served(key: int, version: int) -> bool:
+    """True if we can decode and encode this version."""
+    low, high = VERSIONS.get(key, (0, -1))
+    return low <= version <= high
+
+
+def is_flexible(key: int, version: int) -> bool:
+    """True if requests of this version have compact lengths, tagged fields and request header v2."""
+    return version >= _APIS[key][3]
+
+
+def has_flexible_response_header(key: int, version: int) -> bool:
+    """True for response header v1. ApiVersions keeps v0 for ever: the client does not know yet what we speak."""
+    return key != API_VERSIONS and is_flexible(key, version)
