@@ -25,7 +25,7 @@ from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, P
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """One incarnation of a broker. Amending it moves `registration_offset`, where its record stands, but not the epoch."""
+    """One incarnation of a broker. Amending it moves `registration_offset` but not the epoch."""
 
     broker_id: BrokerId
     incarnation_id: str

@@ -83,7 +83,7 @@ class PartitionCreated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChanged:
-    """PartitionChangeRecord: None leaves a field as it is; a leader that is set, even to the same one, is a new epoch."""
+    """PartitionChangeRecord: None leaves a field as it is; a leader that is set, even to the same, is a new epoch."""
 
     topic: str
     partition: int

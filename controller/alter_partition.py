@@ -1,0 +1,104 @@
+"""May this ISR be written? The checks of AlterPartition, in Kafka's order: the first that fails names the error.
+
+Source: ReplicationControlManager.validateAlterPartitionData, .ineligibleReplicasForIsr; KIP-497, 704, 841, 903.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controller.events import IsrProposal
+from controller.image import MetadataImage, PartitionRegistration
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names
+
+
+class Refusal(NamedTuple):
+    error: ErrorCode
+    reason: str
+
+
+def check_proposal(image: MetadataImage, sender: BrokerId, proposal: IsrProposal, names: Names) -> Refusal | None:
+    """None: the proposal may be written."""
+    if proposal.topic not in image.topics:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "the topic does not exist")
+    partition = image.partition(proposal.topic, proposal.partition)
+    if partition is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")
+    return (
+        _check_epochs(partition, sender, proposal, names)
+        or _check_members(partition, proposal, names)
+        or _check_eligible(image, proposal, names)
+    )
+
+
+def _check_epochs(
+    partition: PartitionRegistration, sender: BrokerId, proposal: IsrProposal, names: Names
+) -> Refusal | None:
+    who = names(sender)
+    # A leader that knows more than this controller talks to one that has been replaced.
+    if proposal.leader_epoch > partition.leader_epoch:
+        reason = f"{who} knows leader epoch {proposal.leader_epoch}, this controller only {partition.leader_epoch}"
+        return Refusal(ErrorCode.NOT_CONTROLLER, reason)
+    if proposal.partition_epoch > partition.partition_epoch:
+        reason = (
+            f"{who} knows partition epoch {proposal.partition_epoch}, this controller only {partition.partition_epoch}"
+        )
+        return Refusal(ErrorCode.NOT_CONTROLLER, reason)
+    if proposal.leader_epoch < partition.leader_epoch:
+        reason = (
+            f"{who} leads in epoch {proposal.leader_epoch}, but the partition is in epoch {partition.leader_epoch} "
+            f"and led by {names(partition.leader)}"
+        )
+        return Refusal(ErrorCode.FENCED_LEADER_EPOCH, reason)
+    if sender != partition.leader:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{who} is not the leader, {names(partition.leader)} is")
+    if proposal.partition_epoch < partition.partition_epoch:
+        reason = (
+            f"{who} proposed a change of partition epoch {proposal.partition_epoch}, "
+            f"but the controller has changed the partition since then (epoch {partition.partition_epoch})"
+        )
+        return Refusal(ErrorCode.INVALID_UPDATE_VERSION, reason)
+    return None
+
+
+def _check_members(partition: PartitionRegistration, proposal: IsrProposal, names: Names) -> Refusal | None:
+    isr, shown = proposal.in_sync_replicas, names.set_of(proposal.in_sync_replicas)
+    if len(dict.fromkeys(isr)) != len(isr):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{shown} names a replica twice")
+    strangers = tuple(broker_id for broker_id in isr if broker_id not in partition.replicas)
+    if strangers:
+        reason = f"{names.set_of(strangers)} hold no replica: the replicas are {names.set_of(partition.replicas)}"
+        return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    if partition.leader not in isr:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{shown} lacks the leader {names(partition.leader)}")
+    if proposal.recovering and len(isr) > 1:
+        return Refusal(ErrorCode.INVALID_REQUEST, "the leader is still recovering from an unclean election")
+    if proposal.recovering and not partition.recovering:
+        return Refusal(ErrorCode.INVALID_REQUEST, "the partition has recovered, and cannot be recovering again")
+    return None
+
+
+def _check_eligible(image: MetadataImage, proposal: IsrProposal, names: Names) -> Refusal | None:
+    ineligible = []
+    for broker_id, broker_epoch in zip(proposal.in_sync_replicas, proposal.broker_epochs, strict=True):
+        why = _ineligible(image, broker_id, broker_epoch)
+        if why:
+            ineligible.append(f"{names(broker_id)} {why}")
+    return Refusal(ErrorCode.INELIGIBLE_REPLICA, " and ".join(ineligible)) if ineligible else None
+
+
+def _ineligible(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> str | None:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return "is not registered"
+    if broker.in_controlled_shutdown:
+        return "is shutting down"
+    if broker.fenced:
+        return "is fenced"
+    if broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):
+        # KIP-903: what its earlier incarnation had fetched, the new one may have lost.
+        return (
+            f"has restarted: the proposal knows its epoch {broker_epoch}, it is registered with {broker.broker_epoch}"
+        )
+    return None

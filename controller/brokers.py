@@ -1,0 +1,186 @@
+"""Brokers register, send heartbeats, fall silent and shut down.
+
+Source: ClusterControlManager.registerBroker; ReplicationControlManager.processBrokerHeartbeat,
+maybeFenceOneStaleBroker.
+"""
+
+from __future__ import annotations
+
+from controller.events import Heartbeat, HeartbeatReply, RegisterBroker, RegistrationReply
+from controller.image import BrokerRegistration
+from controller.journal import Journal
+from controller.metadata import BrokerChanged, BrokerRegistered
+from controller.partitions import Partitions
+from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
+from replica import trace
+from replica.errors import ErrorCode
+from replica.ids import BrokerId
+
+
+class Brokers:
+    __slots__ = ("_image", "_journal", "_names", "_partitions", "sessions")
+
+    def __init__(self, journal: Journal, partitions: Partitions, session_timeout_us: int) -> None:
+        self._journal = journal
+        self._image = journal.image
+        self._names = journal.names
+        self._partitions = partitions
+        self.sessions = BrokerSessions(session_timeout_us)
+
+    def open_sessions(self, now_us: int) -> None:
+        """A controller that takes over knows nothing of earlier heartbeats (ClusterControlManager.activate)."""
+        for broker in self._image.brokers.values():
+            self.sessions.open(broker.broker_id, broker.fenced, now_us)
+
+    # ------------------------------------------------------------------------------------------------ registration
+
+    def register(self, event: RegisterBroker) -> None:
+        existing = self._image.brokers.get(event.broker_id)
+        if existing is not None and existing.incarnation_id == event.incarnation_id:
+            self._register(event, existing)
+            return
+        if existing is not None and self.sessions.is_valid(event.broker_id, event.now_us):
+            silent_us = event.now_us - self.sessions[event.broker_id].last_contact_us
+            message = f"an earlier incarnation of {self._names(event.broker_id)} was heard {_seconds(silent_us)} ago"
+            self._journal.reply(RegistrationReply(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message))
+            return
+        if existing is not None and not existing.fenced:
+            # Differs from Kafka: 3.9 leaves a broker whose session ends in this very instant in its ISRs (4.0 handles
+            # it like a fencing, as here).
+            self._fence(existing, self._silence(event.broker_id, event.now_us))
+        self._register(event, None, existing)
+
+    def _register(
+        self, event: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None = None
+    ) -> None:
+        broker_epoch = self._journal.next_offset if amended is None else amended.broker_epoch
+        fenced = amended is None or amended.fenced
+        self._journal.append(
+            BrokerRegistered(
+                broker_id=event.broker_id,
+                incarnation_id=event.incarnation_id,
+                broker_epoch=broker_epoch,
+                rack=event.rack,
+                host=event.host,
+                port=event.port,
+                fenced=fenced,
+                in_controlled_shutdown=amended is not None and amended.in_controlled_shutdown,
+            )
+        )
+        self.sessions.open(event.broker_id, fenced, event.now_us)
+        self._journal.tell(
+            trace.BrokerRegistered(
+                node=self._journal.node,
+                broker=self._names(event.broker_id),
+                broker_epoch=broker_epoch,
+                reason=self._registration_reason(event, amended, replaced),
+            )
+        )
+        self._journal.reply(RegistrationReply(error=ErrorCode.NONE, broker_epoch=broker_epoch))
+
+    def _registration_reason(
+        self, event: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None
+    ) -> str:
+        who = self._names(event.broker_id)
+        if amended is not None:
+            return f"{who} registered again with the same incarnation id and keeps its epoch"
+        if replaced is None:
+            return f"{who} registered for the first time; it stays fenced until it has caught up with the metadata log"
+        clean = event.previous_broker_epoch == replaced.broker_epoch
+        how = "was shut down in order" if clean else "was not shut down in order"
+        return f"{who} registered a new incarnation; the one before it (epoch {replaced.broker_epoch}) {how}"
+
+    # -------------------------------------------------------------------------------------------------- heartbeats
+
+    def heartbeat(self, event: Heartbeat) -> None:
+        broker = self._image.brokers.get(event.broker_id)
+        if broker is None or broker.broker_epoch != event.broker_epoch:
+            known = "is not registered" if broker is None else f"is registered with epoch {broker.broker_epoch}"
+            message = f"{self._names(event.broker_id)} {known}, not with epoch {event.broker_epoch}"
+            self._journal.reply(HeartbeatReply(error=ErrorCode.STALE_BROKER_EPOCH, message=message))
+            return
+        session = self.sessions[event.broker_id]
+        is_caught_up = event.metadata_offset >= broker.registration_offset
+        before = session.state
+        after = self.sessions.next_state(
+            event.broker_id,
+            want_fence=event.want_fence,
+            want_shut_down=event.want_shut_down,
+            is_caught_up=is_caught_up,
+            has_leaderships=lambda: self._partitions.has_leaderships(event.broker_id),
+        )
+        self.sessions.touch(event.broker_id, after.fenced, event.metadata_offset, event.now_us)
+        if after is not before:
+            self._enter(broker, after, event)
+        if self._image.brokers[event.broker_id] != broker:
+            # A change of the registration forgets how far the broker's metadata is; its next heartbeat tells again
+            # (BrokerHeartbeatManager.register, called by the replay of the change).
+            session.metadata_offset = NO_OFFSET
+        if after is BrokerControlState.CONTROLLED_SHUTDOWN:
+            self.sessions.begin_shutdown(event.broker_id, self._image.offset)
+        self._journal.reply(
+            HeartbeatReply(
+                error=ErrorCode.NONE,
+                is_caught_up=is_caught_up,
+                is_fenced=after.fenced,
+                should_shut_down=after is BrokerControlState.SHUTDOWN_NOW,
+            )
+        )
+
+    def _enter(self, broker: BrokerRegistration, state: BrokerControlState, event: Heartbeat) -> None:
+        match state:
+            case BrokerControlState.FENCED:
+                self._fence(broker, "it asked to be fenced")
+            case BrokerControlState.SHUTDOWN_NOW:
+                self._fence(broker, "it shuts down in order")
+            case BrokerControlState.UNFENCED:
+                self._unfence(broker, event.metadata_offset)
+            case BrokerControlState.CONTROLLED_SHUTDOWN:
+                self._begin_shutdown(broker)
+
+    def _fence(self, broker: BrokerRegistration, why: str) -> None:
+        """First the partitions, then the fencing record: nobody sees a fenced leader. Source: handleBrokerFenced"""
+        what_happened = f"{self._names(broker.broker_id)} was fenced: {why}"
+        cause = None
+        if not broker.fenced:
+            cause = self._journal.tell(
+                trace.BrokerFenced(node=self._journal.node, broker=self._names(broker.broker_id), reason=what_happened)
+            )
+        self._partitions.remove_broker(broker.broker_id, what_happened, cause)
+        self._journal.append(BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=True))
+
+    def _unfence(self, broker: BrokerRegistration, metadata_offset: int) -> None:
+        """First the unfencing record, then the partitions that waited for this broker. Source: handleBrokerUnfenced"""
+        who = self._names(broker.broker_id)
+        self._journal.append(BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=False))
+        reason = (
+            f"{who} has applied the metadata log up to offset {metadata_offset}, "
+            f"which includes its own registration at {broker.registration_offset}"
+        )
+        cause = self._journal.tell(trace.BrokerUnfenced(node=self._journal.node, broker=who, reason=reason))
+        self._partitions.elect_leaderless(f"{who} was unfenced", cause)
+
+    def _begin_shutdown(self, broker: BrokerRegistration) -> None:
+        """Source: handleBrokerInControlledShutdown"""
+        if not broker.in_controlled_shutdown:
+            self._journal.append(
+                BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=True)
+            )
+        what_happened = f"{self._names(broker.broker_id)} began a controlled shutdown"
+        self._partitions.remove_broker(broker.broker_id, what_happened, None)
+
+    # ---------------------------------------------------------------------------------------------------- sessions
+
+    def fence_one_stale(self, now_us: int) -> None:
+        """One broker per check, so that the effect of each fencing is visible before the next."""
+        broker_id = self.sessions.stale_broker(now_us)
+        if broker_id is not None:
+            self._fence(self._image.brokers[broker_id], self._silence(broker_id, now_us))
+            self.sessions.touch(broker_id, True, NO_OFFSET, now_us)
+
+    def _silence(self, broker_id: BrokerId, now_us: int) -> str:
+        return f"no heartbeat for {_seconds(now_us - self.sessions[broker_id].last_contact_us)}"
+
+
+def _seconds(duration_us: int) -> str:
+    return f"{duration_us / 1_000_000:.1f} s"

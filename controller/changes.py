@@ -1,0 +1,157 @@
+"""One change of one partition: the record it needs, and the facts that tell of it.
+
+Source: PartitionChangeBuilder.build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.election import Candidates, Choice, Election, elect
+from controller.image import PartitionRegistration
+from controller.metadata import PartitionChanged
+from replica import trace
+from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
+
+
+class Change(NamedTuple):
+    record: PartitionChanged
+    choice: Choice
+
+
+def build_change(
+    topic_partition: TopicPartition,
+    partition: PartitionRegistration,
+    *,
+    names: Names,
+    is_acceptable: Callable[[BrokerId], bool],
+    election: Election,
+    target_isr: tuple[BrokerId, ...] | None = None,
+    target_replicas: tuple[BrokerId, ...] | None = None,
+    target_recovering: bool | None = None,
+) -> Change | None:
+    """What has to be written so that the partition has the targets (None: as it is) and the best leader; None: nothing.
+
+    The leader field is set iff the leader changes, so only then does the leader epoch rise: a mere ISR change keeps it
+    (KAFKA-15021, metadata version 3.6).
+    """
+    isr = partition.in_sync_replicas if target_isr is None else target_isr
+    replicas = partition.replicas if target_replicas is None else target_replicas
+    recovering = partition.recovering if target_recovering is None else target_recovering
+    choice = elect(
+        election,
+        Candidates(
+            partition=partition,
+            replicas=replicas,
+            in_sync_replicas=isr,
+            is_acceptable=is_acceptable,
+            names=names,
+        ),
+    )
+    if not choice.clean:
+        # KIP-704: the ISR holds the new leader alone until it reports that it has recovered.
+        isr, recovering = (choice.leader,), True
+    # Without ELR the ISR is never empty: its last member stays in it, and the partition has no leader.
+    isr = isr or partition.in_sync_replicas
+    record = PartitionChanged(
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        in_sync_replicas=isr if isr != partition.in_sync_replicas else None,
+        leader=choice.leader if choice.leader != partition.leader else None,
+        replicas=replicas if replicas != partition.replicas else None,
+        recovering=recovering if recovering != partition.recovering else None,
+    )
+    return None if record.is_no_op else Change(record, choice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Teller:
+    """Puts a partition's change into facts, in the controller's name."""
+
+    node: str
+    names: Names
+
+    def facts(
+        self,
+        topic_partition: TopicPartition,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        choice: Choice,
+        what_happened: str,
+    ) -> Iterator[trace.TraceEvent]:
+        """The election first, then the ISR. `what_happened` completes "after ..."."""
+        if after.leader_epoch != before.leader_epoch:
+            yield self._election(topic_partition, before, after, choice, f"{choice.why} after {what_happened}")
+        if after.in_sync_replicas != before.in_sync_replicas:
+            if choice.clean:
+                reason = f"{self.membership(before, after)} after {what_happened}"
+            else:
+                lost = self.names.set_of(before.in_sync_replicas)
+                reason = (
+                    f"{self.names(after.leader)} was elected uncleanly and starts alone: what only {lost} held is lost"
+                )
+            yield self.isr_committed(topic_partition, before, after, reason)
+
+    def _election(
+        self,
+        topic_partition: TopicPartition,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        choice: Choice,
+        reason: str,
+    ) -> trace.TraceEvent:
+        previous_leader = self.names(before.leader) if before.has_leader else None
+        if after.leader == NO_BROKER:
+            return trace.PartitionWentOffline(
+                node=self.node,
+                previous_leader=previous_leader,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                leader_epoch=after.leader_epoch,
+                partition_epoch=after.partition_epoch,
+                isr=self.named(after.in_sync_replicas),
+                reason=reason,
+            )
+        return trace.LeaderElected(
+            node=self.node,
+            broker=self.names(after.leader),
+            previous_leader=previous_leader,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            isr=self.named(after.in_sync_replicas),
+            clean=choice.clean,
+            reason=reason,
+        )
+
+    def isr_committed(
+        self,
+        topic_partition: TopicPartition,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        reason: str,
+    ) -> trace.IsrCommitted:
+        return trace.IsrCommitted(
+            node=self.node,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            isr=self.named(after.in_sync_replicas),
+            previous_isr=self.named(before.in_sync_replicas),
+            reason=reason,
+        )
+
+    def membership(self, before: PartitionRegistration, after: PartitionRegistration) -> str:
+        """`b3 left the ISR`, `b2 and b3 joined the ISR`."""
+        old, new = before.in_sync_replicas, after.in_sync_replicas
+        left = [self.names(broker_id) for broker_id in old if broker_id not in new]
+        joined = [self.names(broker_id) for broker_id in new if broker_id not in old]
+        parts = [f"{' and '.join(who)} {verb} the ISR" for who, verb in ((left, "left"), (joined, "joined")) if who]
+        return " and ".join(parts) or "the ISR stays as it is"
+
+    def named(self, broker_ids: tuple[BrokerId, ...]) -> tuple[str, ...]:
+        return tuple(self.names(broker_id) for broker_id in broker_ids)

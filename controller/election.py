@@ -1,0 +1,102 @@
+"""Who leads: the preferred, the online and the unclean choice, one pure function each, and why.
+
+A replica is *acceptable* if it is active (the caller says so), and *valid* if it is in the target ISR as well: then
+it holds every committed record. Source: PartitionChangeBuilder.electLeader, .electPreferredLeader, .electAnyLeader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from controller.image import PartitionRegistration
+from replica.ids import NO_BROKER, BrokerId, Names
+
+
+class Election(Enum):
+    """PREFERRED: the first replica if it is valid, to even out leaders. ONLINE: any valid replica, to stay online.
+    UNCLEAN: likewise, and any active replica rather than none, even at the price of committed records."""
+
+    PREFERRED = "preferred"
+    ONLINE = "online"
+    UNCLEAN = "unclean"
+
+
+class Choice(NamedTuple):
+    """Outcome of an election. `clean`: the leader comes from the ISR. `why` goes before "after <what happened>"."""
+
+    leader: BrokerId
+    clean: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """What an election looks at: the partition before it, and the replicas and the ISR it is about to have."""
+
+    partition: PartitionRegistration
+    replicas: tuple[BrokerId, ...]
+    in_sync_replicas: tuple[BrokerId, ...]
+    is_acceptable: Callable[[BrokerId], bool]
+    names: Names
+
+    def is_valid(self, broker_id: BrokerId) -> bool:
+        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)
+
+    @property
+    def isr(self) -> str:
+        """The ISR before the election: a member that has just left it is part of the story."""
+        return "the ISR " + self.names.set_of(self.partition.in_sync_replicas)
+
+
+def elect(election: Election, candidates: Candidates) -> Choice:
+    match election:
+        case Election.PREFERRED:
+            return elect_preferred(candidates)
+        case Election.ONLINE:
+            return elect_online(candidates)
+        case Election.UNCLEAN:
+            return elect_unclean(candidates)
+
+
+def elect_preferred(candidates: Candidates) -> Choice:
+    """The first replica if valid, else the current leader if valid, else the first other valid replica."""
+    names, preferred = candidates.names, candidates.replicas[0]
+    if candidates.is_valid(preferred):
+        why = f"{names(preferred)} is the preferred leader (first of {names.set_of(candidates.replicas)})"
+        return Choice(preferred, True, f"{why}, live and in {candidates.isr},")
+    return _elect_valid(candidates) or Choice(NO_BROKER, True, _nobody(candidates))
+
+
+def elect_online(candidates: Candidates) -> Choice:
+    """The current leader if valid, else the first valid replica."""
+    nobody = f"{_nobody(candidates)} (unclean.leader.election.enable is false)"
+    return _elect_valid(candidates) or Choice(NO_BROKER, True, nobody)
+
+
+def elect_unclean(candidates: Candidates) -> Choice:
+    """As online; failing that the first active replica, although it may lack committed records."""
+    choice = _elect_valid(candidates)
+    if choice is not None:
+        return choice
+    for broker_id in candidates.replicas:
+        if candidates.is_acceptable(broker_id):
+            why = f"{candidates.names(broker_id)} is the first live replica, and no member of {candidates.isr} is live"
+            return Choice(broker_id, False, f"unclean election: {why}")
+    return Choice(NO_BROKER, True, f"{_nobody(candidates)}, nor any other replica")
+
+
+def _elect_valid(candidates: Candidates) -> Choice | None:
+    names, leader = candidates.names, candidates.partition.leader
+    if candidates.is_valid(leader):
+        return Choice(leader, True, f"{names(leader)} keeps the leadership: it is live and in {candidates.isr}")
+    for broker_id in candidates.replicas:
+        if candidates.is_valid(broker_id):
+            return Choice(broker_id, True, f"{names(broker_id)} is the first live member of {candidates.isr}")
+    return None
+
+
+def _nobody(candidates: Candidates) -> str:
+    return f"no leader: no member of {candidates.isr} is live"

@@ -1,0 +1,67 @@
+"""What one event does: records applied to the image as they are appended, and facts, in causal order.
+
+Source: ControllerResult (records and a response), and the controller's replay of its own records.
+"""
+
+from __future__ import annotations
+
+from controller.changes import Change, Teller
+from controller.events import Action, AppendRecord, Fact, Reply
+from controller.image import MetadataImage, PartitionRegistration
+from controller.metadata import MetadataRecord
+from replica.ids import BrokerId, Names, Offset, TopicPartition
+from replica.trace import TraceEvent
+
+
+class Journal:
+    """Shared by the parts of the controller; `take` hands out the actions of the event in progress."""
+
+    __slots__ = ("_actions", "_facts", "image", "names", "node", "teller")
+
+    def __init__(self, names: Names, controller_id: BrokerId) -> None:
+        self.names = names
+        self.node = names(controller_id)
+        self.image = MetadataImage()
+        self.teller = Teller(node=self.node, names=names)
+        self._actions: list[Action] = []
+        self._facts = 0
+
+    @property
+    def next_offset(self) -> Offset:
+        return self.image.offset + 1
+
+    def append(self, record: MetadataRecord) -> None:
+        offset = self.next_offset
+        self.image.apply(record, offset)
+        self._actions.append(AppendRecord(offset=offset, record=record))
+
+    def tell(self, event: TraceEvent, cause: int | None = None) -> int:
+        """returns: the fact's number, a `cause` for later facts of the same event"""
+        number = self._facts
+        self._facts += 1
+        self._actions.append(Fact(event=event, number=number, cause=cause))
+        return number
+
+    def reply(self, reply: Reply) -> None:
+        self._actions.append(reply)
+
+    def change_partition(
+        self, topic_partition: TopicPartition, change: Change, what_happened: str, cause: int | None = None
+    ) -> None:
+        """Append the change, then tell of the election and the ISR in it; `what_happened` completes "after ..."."""
+        before, after = self.append_change(topic_partition, change)
+        for fact in self.teller.facts(topic_partition, before, after, change.choice, what_happened):
+            self.tell(fact, cause)
+
+    def append_change(
+        self, topic_partition: TopicPartition, change: Change
+    ) -> tuple[PartitionRegistration, PartitionRegistration]:
+        """returns: the partition before and after"""
+        partitions = self.image.topics[topic_partition.topic].partitions
+        before = partitions[topic_partition.partition]
+        self.append(change.record)
+        return before, partitions[topic_partition.partition]
+
+    def take(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions

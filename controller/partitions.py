@@ -1,0 +1,274 @@
+"""Leaders and in-sync replicas of all partitions: what brokers coming and going, leaders and operators do to them.
+
+Source: ReplicationControlManager (generateLeaderAndIsrUpdates, alterPartition, electLeaders,
+maybeBalancePartitionLeaders, maybeElectUncleanLeaders).
+"""
+
+from __future__ import annotations
+
+from controller.alter_partition import Refusal, check_proposal
+from controller.changes import Change, build_change
+from controller.election import Election
+from controller.events import AlterPartition, AlterPartitionReply, ElectLeader, ElectReply, IsrProposal, IsrResult
+from controller.image import PartitionRegistration
+from controller.journal import Journal
+from replica import trace
+from replica.errors import ErrorCode
+from replica.ids import BrokerId, TopicPartition
+
+MAX_ELECTIONS_PER_SWEEP = 1000
+"""ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE."""
+
+
+class Partitions:
+    __slots__ = ("_image", "_journal", "_names")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._image = journal.image
+        self._names = journal.names
+
+    # ------------------------------------------------------------------------------------------ brokers come and go
+
+    def has_leaderships(self, broker_id: BrokerId) -> bool:
+        return any(partition.leader == broker_id for _, partition in self._image.partitions())
+
+    def remove_broker(self, broker_id: BrokerId, what_happened: str, cause: int | None) -> None:
+        """Take a broker that is about to be inactive out of every ISR, except as its last member, and re-elect."""
+        for topic_partition, partition in list(self._image.partitions()):
+            if broker_id in partition.in_sync_replicas:
+                target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
+                change = self._build(topic_partition, partition, target_isr=target, without=broker_id)
+                if change is not None:
+                    self._journal.change_partition(topic_partition, change, what_happened, cause)
+
+    def elect_leaderless(self, what_happened: str, cause: int | None) -> None:
+        """A broker has become active: it may lead what nobody could."""
+        for topic_partition, partition in list(self._image.partitions()):
+            if not partition.has_leader:
+                change = self._build(topic_partition, partition)
+                if change is not None:
+                    self._journal.change_partition(topic_partition, change, what_happened, cause)
+
+    def _build(
+        self,
+        topic_partition: TopicPartition,
+        partition: PartitionRegistration,
+        *,
+        election: Election | None = None,
+        target_isr: tuple[BrokerId, ...] | None = None,
+        target_replicas: tuple[BrokerId, ...] | None = None,
+        target_recovering: bool | None = None,
+        without: BrokerId | None = None,
+    ) -> Change | None:
+        """election: None takes what the topic's unclean.leader.election.enable says"""
+        if election is None:
+            unclean = self._image.topics[topic_partition.topic].log_config.unclean_leader_election_enable
+            election = Election.UNCLEAN if unclean else Election.ONLINE
+        return build_change(
+            topic_partition,
+            partition,
+            names=self._names,
+            is_acceptable=lambda broker_id: broker_id != without and self._image.is_active(broker_id),
+            election=election,
+            target_isr=target_isr,
+            target_replicas=target_replicas,
+            target_recovering=target_recovering,
+        )
+
+    # ----------------------------------------------------------------------------------------------- AlterPartition
+
+    def alter(self, event: AlterPartition) -> None:
+        """Leaders propose new ISRs. A stale broker epoch fails the whole request."""
+        broker = self._image.brokers.get(event.broker_id)
+        if broker is None or broker.broker_epoch != event.broker_epoch:
+            who = self._names(event.broker_id)
+            registered = "is not registered" if broker is None else f"is registered with epoch {broker.broker_epoch}"
+            refusal = Refusal(ErrorCode.STALE_BROKER_EPOCH, f"{who} {registered}, not with epoch {event.broker_epoch}")
+            for proposal in event.partitions:
+                self._tell_rejected(event.broker_id, proposal, refusal)
+            self._journal.reply(AlterPartitionReply(error=refusal.error, message=refusal.reason))
+            return
+        results = tuple(self._alter_one(event.broker_id, proposal) for proposal in event.partitions)
+        self._journal.reply(AlterPartitionReply(error=ErrorCode.NONE, partitions=results))
+
+    def _alter_one(self, sender: BrokerId, proposal: IsrProposal) -> IsrResult:
+        refusal = check_proposal(self._image, sender, proposal, self._names)
+        if refusal is not None:
+            self._tell_rejected(sender, proposal, refusal)
+            return IsrResult(topic=proposal.topic, partition=proposal.partition, error=refusal.error)
+        topic_partition = TopicPartition(proposal.topic, proposal.partition)
+        partition = self._image.topics[proposal.topic].partitions[proposal.partition]
+        change = self._build(
+            topic_partition,
+            partition,
+            target_isr=proposal.in_sync_replicas,
+            target_recovering=proposal.recovering,
+        )
+        if change is not None:
+            before, partition = self._journal.append_change(topic_partition, change)
+            self._tell_accepted(sender, topic_partition, before, partition)
+        return IsrResult(
+            topic=proposal.topic,
+            partition=proposal.partition,
+            error=ErrorCode.NONE,
+            leader=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            in_sync_replicas=partition.in_sync_replicas,
+            partition_epoch=partition.partition_epoch,
+            recovering=partition.recovering,
+        )
+
+    def _tell_accepted(
+        self,
+        sender: BrokerId,
+        topic_partition: TopicPartition,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+    ) -> None:
+        teller = self._journal.teller
+        reason = f"{teller.membership(before, after)}: {self._names(sender)} proposed it as leader"
+        if before.recovering and not after.recovering:
+            reason += ", and has recovered from its unclean election"
+        self._journal.tell(teller.isr_committed(topic_partition, before, after, reason))
+
+    def _tell_rejected(self, sender: BrokerId, proposal: IsrProposal, refusal: Refusal) -> None:
+        known = self._image.partition(proposal.topic, proposal.partition)
+        self._journal.tell(
+            trace.IsrRejected(
+                node=self._journal.node,
+                broker=self._names(sender),
+                topic=proposal.topic,
+                partition=proposal.partition,
+                leader_epoch=known.leader_epoch if known else proposal.leader_epoch,
+                partition_epoch=known.partition_epoch if known else proposal.partition_epoch,
+                isr=self._journal.teller.named(proposal.in_sync_replicas),
+                error=refusal.error.name,
+                reason=refusal.reason,
+            )
+        )
+
+    # --------------------------------------------------------------------------------------- elections on request
+
+    def elect(self, event: ElectLeader) -> None:
+        topic_partition = TopicPartition(event.topic, event.partition)
+        refusal = self._elect_one(topic_partition, event)
+        if refusal is None:
+            self._journal.reply(ElectReply(error=ErrorCode.NONE))
+        else:
+            self._tell_refused(topic_partition, refusal)
+            self._journal.reply(ElectReply(error=refusal.error, message=refusal.reason))
+
+    def _elect_one(self, topic_partition: TopicPartition, event: ElectLeader) -> Refusal | None:
+        partition = self._image.partition(event.topic, event.partition)
+        if partition is None:
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
+        unclean = event.kind == "unclean"
+        refusal = self._not_needed(partition, event) or self._not_available(partition, event)
+        if refusal is not None:
+            return refusal
+        replicas, wanted = None, f"{'an unclean' if unclean else 'a preferred'} election"
+        if event.desired is not None:
+            # Simplified: one decision reorders the replicas and elects; Kafka's tools need a reassignment and then
+            # a preferred election for that.
+            others = tuple(broker_id for broker_id in partition.replicas if broker_id != event.desired)
+            replicas, wanted = (event.desired, *others), f"{self._names(event.desired)} as leader"
+        election = Election.UNCLEAN if unclean else Election.PREFERRED
+        change = self._build(topic_partition, partition, election=election, target_replicas=replicas)
+        if change is None:
+            return self._unsuccessful(partition, event)
+        self._journal.change_partition(topic_partition, change, f"an operator asked for {wanted}")
+        return None
+
+    def _not_needed(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal | None:
+        leader = self._names(partition.leader)
+        if event.kind == "unclean":
+            needed, why = not partition.has_leader, f"the partition has a leader, {leader}"
+        elif event.desired is not None:
+            needed, why = partition.leader != event.desired, f"{leader} leads already"
+        else:
+            needed, why = not partition.has_preferred_leader, f"{leader}, the preferred leader, leads already"
+        return None if needed else Refusal(ErrorCode.ELECTION_NOT_NEEDED, why)
+
+    def _not_available(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal | None:
+        """A desired leader that cannot lead; nothing else is elected in its place."""
+        if event.desired is None:
+            return None
+        unclean = event.kind == "unclean"
+        why = self._why_not(partition, event.desired, must_be_in_sync=not unclean)
+        if why is None:
+            return None
+        error = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        return Refusal(error, why)
+
+    def _unsuccessful(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal:
+        if event.kind == "unclean":
+            return self._nobody_lives(partition)
+        why = self._why_not(partition, partition.replicas[0], must_be_in_sync=True)
+        return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"{why}; it is the preferred leader")
+
+    def _nobody_lives(self, partition: PartitionRegistration) -> Refusal:
+        reason = f"no replica of {self._names.set_of(partition.replicas)} is live"
+        return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
+
+    def _why_not(self, partition: PartitionRegistration, broker_id: BrokerId, *, must_be_in_sync: bool) -> str | None:
+        """Why the broker may not lead the partition; None: it may."""
+        who, broker = self._names(broker_id), self._image.brokers.get(broker_id)
+        if broker_id not in partition.replicas:
+            return f"{who} holds no replica: the replicas are {self._names.set_of(partition.replicas)}"
+        if broker is None:
+            return f"{who} is not registered"
+        if broker.fenced:
+            return f"{who} is fenced"
+        if broker.in_controlled_shutdown:
+            return f"{who} is shutting down"
+        if must_be_in_sync and broker_id not in partition.in_sync_replicas:
+            return f"{who} is not in the ISR {self._names.set_of(partition.in_sync_replicas)}"
+        return None
+
+    def _tell_refused(self, topic_partition: TopicPartition, refusal: Refusal) -> None:
+        self._journal.tell(
+            trace.ElectionRefused(
+                node=self._journal.node,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                error=refusal.error.name,
+                reason=refusal.reason,
+            )
+        )
+
+    # --------------------------------------------------------------------------------------------- periodic sweeps
+
+    @property
+    def are_leaders_imbalanced(self) -> bool:
+        return any(not partition.has_preferred_leader for _, partition in self._image.partitions())
+
+    @property
+    def are_some_leaderless(self) -> bool:
+        return any(not partition.has_leader for _, partition in self._image.partitions())
+
+    def rebalance(self) -> bool:
+        """Elect preferred leaders where they are valid.     returns: True if the limit was reached"""
+        # Kafka's KRaft controller has no leader.imbalance.per.broker.percentage: any imbalance counts.
+        elections = 0
+        for topic_partition, partition in list(self._image.partitions()):
+            if not partition.has_preferred_leader and elections < MAX_ELECTIONS_PER_SWEEP:
+                change = self._build(topic_partition, partition, election=Election.PREFERRED)
+                if change is not None:
+                    self._journal.change_partition(topic_partition, change, "the periodic preferred-leader check")
+                    elections += 1
+        return elections >= MAX_ELECTIONS_PER_SWEEP
+
+    def elect_unclean(self) -> bool:
+        """Unclean elections where the topic allows them.     returns: True if the limit was reached"""
+        elections = 0
+        for topic_partition, partition in list(self._image.partitions()):
+            unclean = self._image.topics[topic_partition.topic].log_config.unclean_leader_election_enable
+            if unclean and not partition.has_leader and elections < MAX_ELECTIONS_PER_SWEEP:
+                change = self._build(topic_partition, partition)
+                if change is None:
+                    self._tell_refused(topic_partition, self._nobody_lives(partition))
+                else:
+                    self._journal.change_partition(topic_partition, change, "the periodic unclean-election check")
+                    elections += 1
+        return elections >= MAX_ELECTIONS_PER_SWEEP

@@ -1,0 +1,93 @@
+"""What a CreateTopics or IncrementalAlterConfigs request may ask for: names, settings, assignments.
+
+Source: Topic.validate, ReplicationControlManager.createTopic, .validateManualPartitionAssignment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from controller.image import MetadataImage
+from controller.placement import UsableBroker
+from replica.config import ConfigError, TopicConfig
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import BrokerId, Names
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+Assignment = tuple[tuple[BrokerId, ...], ...]
+
+
+def check_name(image: MetadataImage, name: str) -> None:
+    """raises: KafkaError INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS"""
+    if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"`{name[:60]}` is not a topic name: at most 249 letters, digits, dots, underscores and dashes",
+        )
+    if name in image.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
+    for other in sorted(image.topics):
+        if other.replace(".", "_") == name.replace(".", "_"):
+            # Metric names turn dots into underscores, so these two would share theirs.
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other}")
+
+
+def complete_config(values: Mapping[str, object], default: TopicConfig) -> dict[str, object]:
+    """Typed values of all topic keys; absent or None is the default.     raises: KafkaError INVALID_CONFIG"""
+    # Simplified: broker-wide defaults are fixed in the topic when it is created; Kafka looks them up at each use.
+    complete = {name: getattr(default, item.name) for name, item in TopicConfig.keys().items()}
+    try:
+        for name, value in values.items():
+            if TopicConfig.known(name) and value is not None:
+                complete[name] = TopicConfig.check(name, value)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return complete
+
+
+def as_stored(name: str, value: object) -> str | None:
+    """What the metadata log keeps of a typed value: its text, or None for Kafka's own default."""
+    if value == TopicConfig.keys()[name].default:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def stored_config(complete: Mapping[str, object]) -> dict[str, str]:
+    """What a TopicCreated record keeps of `complete_config`."""
+    texts = {name: as_stored(name, value) for name, value in complete.items()}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def check_assignment(image: MetadataImage, assignment: Assignment, names: Names) -> None:
+    """raises: KafkaError INVALID_REPLICA_ASSIGNMENT"""
+    for number, replicas in enumerate(assignment):
+        problem = _assignment_problem(image, replicas, len(assignment[0]), names)
+        if problem:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {number}: {problem}")
+
+
+def _assignment_problem(
+    image: MetadataImage, replicas: tuple[BrokerId, ...], replication_factor: int, names: Names
+) -> str | None:
+    if not replicas:
+        return "the assignment has no replica"
+    for broker_id in sorted(replicas):
+        if broker_id not in image.brokers:
+            return f"{names(broker_id)} is not registered"
+        if replicas.count(broker_id) > 1:
+            return f"{names(broker_id)} is named more than once"
+    if len(replicas) != replication_factor:
+        return f"{len(replicas)} replicas, but partition 0 has {replication_factor}"
+    if not any(image.is_active(broker_id) for broker_id in replicas):
+        return f"all of {names.set_of(replicas)} are fenced or in controlled shutdown"
+    return None
+
+
+def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
+    """Registered brokers that are not shutting down, by id."""
+    return [
+        UsableBroker(broker_id, broker.rack, broker.fenced)
+        for broker_id, broker in sorted(image.brokers.items())
+        if not broker.in_controlled_shutdown
+    ]
