@@ -1,0 +1,215 @@
+"""The records a producer has accepted and not yet sent: a queue of batches for each partition.
+
+Source: RecordAccumulator.java. The sender asks which nodes are ready and drains at most one batch per partition from
+them into one request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cluster.backoff import ExponentialBackoff
+from cluster.buffer_pool import BufferPool
+from cluster.config import ProducerConfig
+from cluster.metadata_cache import MetadataCache
+from cluster.producer_batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
+from cluster.producer_idempotence import IdempotenceState
+from replica.config import NEVER
+from replica.ids import NO_BROKER, TopicPartition
+
+
+@dataclass(slots=True)
+class ReadyCheck:
+    """Nodes (in order) that something can be sent to, and what the others wait for."""
+
+    nodes: list[int] = field(default_factory=list)
+    next_check_us: int = NEVER
+    unknown_leaders: bool = False
+
+
+class RecordAccumulator:
+    """One deque of batches per partition, oldest first."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: MetadataCache,
+        pool: BufferPool,
+        backoff: ExponentialBackoff,
+        idempotence: IdempotenceState | None,
+    ) -> None:
+        self.pool = pool
+        self.flushing = False
+        self.closed = False
+        self._config = config
+        self._metadata = metadata
+        self._backoff = backoff
+        self._idempotence = idempotence
+        self._linger_us = config.linger_ms * 1000
+        self._delivery_timeout_us = config.delivery_timeout_ms * 1000
+        self._deques: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._muted: dict[TopicPartition, bool] = {}
+        self._drain_index: dict[int, int] = {}
+
+    # ------------------------------------------------------------------------------------------------------ filling
+
+    def append(self, tp: TopicPartition, pending: PendingRecord, now_us: int, *, own_batch: bool) -> bool:
+        """Put a record into the partition's last batch or a new one. returns: False when memory is short
+
+        own_batch: the record travels alone, as with batch.size=0
+        """
+        queue = self._deques.setdefault(tp, deque())
+        if queue and not own_batch:
+            if queue[-1].try_append(pending):
+                return True
+            queue[-1].close_for_appends()
+        limit_bytes = 0 if own_batch else self._config.batch_size
+        return self.append_batch(tp, [pending], now_us, limit_bytes=limit_bytes)
+
+    def append_batch(
+        self, tp: TopicPartition, records: Sequence[PendingRecord], now_us: int, *, limit_bytes: int | None = None
+    ) -> bool:
+        """Put records into one new batch of their own; closed at once when no limit is given. returns: as `append`"""
+        queue = self._deques.setdefault(tp, deque())
+        needed = sum(record_bytes_upper_bound(pending.record) for pending in records)
+        memory_bytes = max(limit_bytes or 0, needed)
+        if not self.pool.allocate(memory_bytes):
+            return False
+        if queue:
+            queue[-1].close_for_appends()
+        batch = ProducerBatch(tp, NEVER if limit_bytes is None else limit_bytes, memory_bytes, now_us)
+        for pending in records:
+            batch.try_append(pending)
+        if not limit_bytes:
+            batch.close_for_appends()
+        queue.append(batch)
+        return True
+
+    def all_batches_full(self, tp: TopicPartition) -> bool:
+        queue = self._deques.get(tp)
+        return not queue or queue[-1].is_full
+
+    def queue_lengths(self, topic: str) -> list[tuple[int, int]] | None:
+        """(partition, batches) of each partition with a leader; None until all partitions have had a batch."""
+        partitions = self._metadata.partitions(topic)
+        if any(tp not in self._deques for tp in partitions):
+            return None
+        led = [tp for tp in partitions if self._metadata.leader(tp).leader != NO_BROKER]
+        return [(tp.partition, len(self._deques[tp])) for tp in led]
+
+    # ----------------------------------------------------------------------------------------------------- draining
+
+    def ready(self, now_us: int) -> ReadyCheck:
+        """Which leaders have something to be sent to them. Source: RecordAccumulator.ready"""
+        check = ReadyCheck()
+        for tp, queue in self._deques.items():
+            if not queue:
+                continue
+            first = queue[0]
+            leader, epoch = self._metadata.leader(tp)
+            first.saw_leader_epoch(epoch)
+            if leader == NO_BROKER:
+                check.unknown_leaders = True
+                continue
+            if leader in check.nodes or tp in self._muted:
+                continue
+            if first.is_backing_off(now_us):
+                check.next_check_us = min(check.next_check_us, first.not_before_us)
+            elif self._is_sendable(queue, now_us):
+                check.nodes.append(leader)
+            else:
+                check.next_check_us = min(check.next_check_us, first.last_attempt_us + self._linger_us)
+        return check
+
+    def _is_sendable(self, queue: deque[ProducerBatch], now_us: int) -> bool:
+        first = queue[0]
+        lingered = now_us - first.last_attempt_us >= self._linger_us
+        full = len(queue) > 1 or first.is_full
+        return full or lingered or self.pool.exhausted or self.closed or self.flushing
+
+    def drain(self, node_id: int, now_us: int) -> list[ProducerBatch]:
+        """At most one batch of each partition the node leads, up to max.request.size; a different start each time."""
+        partitions = self._metadata.partitions_led_by(node_id)
+        drained: list[ProducerBatch] = []
+        size_bytes = 0
+        start = self._drain_index.get(node_id, 0) % len(partitions) if partitions else 0
+        for step in range(len(partitions)):
+            index = (start + step) % len(partitions)
+            self._drain_index[node_id] = index
+            tp = partitions[index]
+            queue = self._deques.get(tp)
+            if not queue or tp in self._muted or queue[0].is_backing_off(now_us):
+                continue
+            first = queue[0]
+            if drained and size_bytes + first.size_bytes > self._config.max_request_size:
+                break
+            if self._idempotence is not None and self._idempotence.must_wait(first):
+                break  # Kafka leaves the whole node for this round, not only the partition
+            queue.popleft()
+            if self._idempotence is not None:
+                self._idempotence.assign_sequence(first)
+            size_bytes += first.size_bytes
+            drained.append(first)
+        return drained
+
+    # ------------------------------------------------------------------------------------------------------ retries
+
+    def reenqueue(self, batch: ProducerBatch, now_us: int) -> None:
+        """Put a batch back for another attempt: in front, or with idempotence where its sequence belongs."""
+        batch.reenqueued(self._backoff.after_us(batch.attempts), now_us)
+        self._insert(batch)
+
+    def split_and_reenqueue(self, batch: ProducerBatch) -> None:
+        """Replace a batch that the broker found too large by smaller ones, untried as yet."""
+        for part in reversed(batch.split(self._config.batch_size)):
+            if self._idempotence is not None:
+                self._idempotence.track(part)
+            self._insert(part)
+
+    def _insert(self, batch: ProducerBatch) -> None:
+        queue = self._deques.setdefault(batch.topic_partition, deque())
+        position = 0
+        if self._idempotence is not None:
+            # KAFKA-5494: answers of two brokers may fail out of order; the queue stays in sequence order.
+            while (
+                position < len(queue)
+                and queue[position].has_sequence
+                and queue[position].base_sequence < batch.base_sequence
+            ):
+                position += 1
+        queue.insert(position, batch)
+
+    def mute(self, tp: TopicPartition) -> None:
+        """Send nothing more of this partition until `unmute`: how order is kept with one request in flight."""
+        self._muted[tp] = True
+
+    def unmute(self, tp: TopicPartition) -> None:
+        self._muted.pop(tp, None)
+
+    # ------------------------------------------------------------------------------------------------------- expiry
+
+    def expired(self, now_us: int) -> list[ProducerBatch]:
+        """Take out all batches that waited longer than delivery.timeout.ms."""
+        expired: list[ProducerBatch] = []
+        for queue in self._deques.values():
+            while queue and queue[0].has_expired(self._delivery_timeout_us, now_us):
+                expired.append(queue.popleft())
+        return expired
+
+    @property
+    def next_expiry_us(self) -> int:
+        created = [queue[0].created_us for queue in self._deques.values() if queue]
+        return min(created) + self._delivery_timeout_us if created else NEVER
+
+    @property
+    def has_undrained(self) -> bool:
+        return any(self._deques.values())
+
+    def take_all(self) -> list[ProducerBatch]:
+        """Empty every queue: the producer was closed without time to send."""
+        batches = [batch for queue in self._deques.values() for batch in queue]
+        for queue in self._deques.values():
+            queue.clear()
+        return batches

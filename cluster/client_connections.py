@@ -1,0 +1,378 @@
+"""The network half of a client: one connection per broker, what is in flight on it, and the metadata that steers it.
+
+Both clients own one `ClientConnections`. It collects actions in an outbox that the core empties after every step, and
+reports the fate of each request to the callback that came with it: an answer, or why there will be none.
+
+Source: NetworkClient.java, ClusterConnectionStates.java, InFlightRequests.java.
+Simplified: no ApiVersions exchange (the client knows which versions the brokers speak), no throttling by quota.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from cluster.backoff import ExponentialBackoff
+from cluster.metadata_cache import MetadataCache, Node
+from cluster.node import Action, Close, Connect, ConnectionId, Send
+from cluster.timers import Timer, Timers
+from cluster.wire.cold import decode_response, encode_request, request
+from cluster.wire.headers import response_correlation_id
+from cluster.wire.versions import METADATA
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import Names
+
+METADATA_VERSION = 9
+CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
+"""socket.connection.setup.timeout.max.ms: Kafka's default; the timeout doubles up to it with every failed attempt."""
+
+
+class ConnectionConfig(Protocol):
+    """The keys that producer and consumer share."""
+
+    @property
+    def request_timeout_ms(self) -> int: ...
+    @property
+    def retry_backoff_ms(self) -> int: ...
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
+    @property
+    def metadata_max_age_ms(self) -> int: ...
+    @property
+    def reconnect_backoff_ms(self) -> int: ...
+    @property
+    def reconnect_backoff_max_ms(self) -> int: ...
+    @property
+    def socket_connection_setup_timeout_ms(self) -> int: ...
+    @property
+    def connections_max_idle_ms(self) -> int: ...
+
+
+class Answer(NamedTuple):
+    """How a request ended: `frame` is its response, or None with the error that stands for the missing one."""
+
+    frame: bytearray | None
+    error: ErrorCode
+    reason: str
+
+
+OnAnswer = Callable[[Answer, int], None]
+NO_ANSWER_EXPECTED = Answer(None, ErrorCode.NONE, "handed to the socket")
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A request that waits for its response."""
+
+    correlation_id: int
+    on_answer: OnAnswer
+    timer: Timer
+
+
+@dataclass(slots=True)
+class NodeConnection:
+    """One broker as seen from here. `connection` is None while disconnected."""
+
+    node: Node
+    connection: ConnectionId | None = None
+    is_ready: bool = False
+    in_flight: deque[InFlight] = field(default_factory=deque)
+    last_attempt_us: int = -1
+    retry_at_us: int = 0
+    failures: int = 0
+    failed_attempts_to_connect: int = 0
+    last_active_us: int = 0
+    setup_timer: Timer | None = None
+    idle_timer: Timer | None = None
+
+
+class ClientConnections:
+    """Connects on demand, sends, matches answers to requests, and keeps the metadata fresh."""
+
+    def __init__(
+        self,
+        client_id: str,
+        config: ConnectionConfig,
+        metadata: MetadataCache,
+        timers: Timers[Action],
+        rng: random.Random,
+        *,
+        names: Names,
+        max_in_flight: int,
+    ) -> None:
+        self.client_id = client_id
+        self.metadata = metadata
+        self._names = names
+        self._max_in_flight = max_in_flight
+        self._timers = timers
+        self._rng = rng
+        self._request_timeout_us = config.request_timeout_ms * 1000
+        self._max_idle_us = config.connections_max_idle_ms * 1000
+        self._reconnect = ExponentialBackoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng)
+        self._setup = ExponentialBackoff(
+            config.socket_connection_setup_timeout_ms, CONNECTION_SETUP_TIMEOUT_MAX_MS, rng
+        )
+        self._nodes: dict[int, NodeConnection] = {}
+        self._by_connection: dict[ConnectionId, NodeConnection] = {}
+        self._outbox: list[Action] = []
+        self._connections_made = 0
+        self._correlation_id = 0
+        self._metadata_in_progress = False
+
+    def take_actions(self) -> list[Action]:
+        """All actions since the last call, in order."""
+        actions, self._outbox = self._outbox, []
+        return actions
+
+    def name(self, node_id: int) -> str:
+        """A broker's name in traces; a bootstrap address goes by its host."""
+        if node_id >= 0:
+            return self._names(node_id)
+        known = self._nodes.get(node_id)
+        return known.node.host if known is not None else self._names(-1)
+
+    # ---------------------------------------------------------------------------------------------------- requests
+
+    def ready(self, node_id: int, now_us: int) -> bool:
+        """Whether a request can be sent there now; if not, a connection is begun where possible.
+
+        Metadata goes first: while a refresh is due, nobody is ready (NetworkClient.isReady).
+        """
+        state = self._state(node_id)
+        if state is None:
+            return False
+        if state.connection is None and now_us >= state.retry_at_us:
+            self._connect(state, now_us)
+        return self._can_send(state) and not self._metadata_due(now_us)
+
+    def retry_at_us(self, node_id: int, now_us: int) -> int | None:
+        """When `ready` may turn true by the passing of time alone; None if something else has to happen first."""
+        state = self._state(node_id)
+        if state is None or state.connection is not None:
+            return None
+        return max(state.retry_at_us, now_us)
+
+    def send(
+        self,
+        node_id: int,
+        api_key: int,
+        encode: Callable[[int], bytes],
+        on_answer: OnAnswer,
+        now_us: int,
+        *,
+        expects_answer: bool = True,
+        cause: int | None = None,
+    ) -> None:
+        """Send one request to a node that is ready. encode: makes the frame for a correlation id
+
+        Without an expected answer (acks=0) `on_answer` is called as soon as the frame is handed over.
+        """
+        state = self._nodes[node_id]
+        assert state.connection is not None and state.is_ready, "send only to a node that is ready"
+        correlation_id = self._correlation_id
+        self._correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
+        state.last_active_us = now_us
+        self._outbox.append(Send(state.connection, [encode(correlation_id)], api_key, cause=cause))
+        if not expects_answer:
+            on_answer(NO_ANSWER_EXPECTED, now_us)
+            return
+        timer = self._timers.at(now_us + self._request_timeout_us, lambda now: self._request_timed_out(state, now))
+        state.in_flight.append(InFlight(correlation_id, on_answer, timer))
+
+    def least_loaded(self, now_us: int) -> int | None:
+        """Where a request goes that any broker can answer; None while nobody can be reached. Begins no connection.
+
+        Prefers a ready connection with little in flight, then one being set up, then the one tried longest ago.
+        """
+        nodes = list(self.metadata.nodes)
+        start = self._rng.randrange(len(nodes)) if len(nodes) > 1 else 0
+        best: tuple[int, int, int] | None = None
+        for position in range(len(nodes)):
+            state = self._state(nodes[(start + position) % len(nodes)])
+            assert state is not None
+            rank = self._rank(state, now_us)
+            if rank is not None and (best is None or (*rank, position) < best):
+                best = (*rank, position)
+        return None if best is None else nodes[(start + best[2]) % len(nodes)]
+
+    def _rank(self, state: NodeConnection, now_us: int) -> tuple[int, int] | None:
+        if self._can_send(state):
+            return (0, len(state.in_flight))
+        if state.connection is not None and not state.is_ready:
+            return (1, 0)
+        if state.connection is None and now_us >= state.retry_at_us:
+            return (2, state.last_attempt_us)
+        return None
+
+    def _can_send(self, state: NodeConnection) -> bool:
+        return state.is_ready and len(state.in_flight) < self._max_in_flight
+
+    def _state(self, node_id: int) -> NodeConnection | None:
+        node = self.metadata.nodes.get(node_id)
+        if node is None:
+            return None
+        state = self._nodes.get(node_id)
+        if state is None:
+            state = self._nodes[node_id] = NodeConnection(node)
+        elif state.connection is None and state.node != node:  # it came back at another address
+            state.node, state.retry_at_us, state.failures = node, 0, 0
+        return state
+
+    # ---------------------------------------------------------------------------------------------------- metadata
+
+    def poll(self, now_us: int) -> None:
+        """Refresh the metadata if that is due and somebody can be asked."""
+        if not self._metadata_due(now_us):
+            return
+        node_id = self.least_loaded(now_us)
+        if node_id is None:
+            return
+        state = self._nodes[node_id]
+        if self._can_send(state):
+            self._metadata_in_progress = True
+            self.send(node_id, METADATA, self._metadata_request, self._metadata_answered, now_us)
+        elif state.connection is None:
+            self._connect(state, now_us)
+
+    def next_poll_us(self, now_us: int) -> int | None:
+        """When `poll` may have something to do by the passing of time alone."""
+        if self._metadata_in_progress:
+            return None
+        due_us = self.metadata.update_due_us
+        if due_us > now_us:
+            return due_us
+        waiting = [state.retry_at_us for state in self._known_nodes() if state.connection is None]
+        connecting = any(state.connection is not None and not state.is_ready for state in self._known_nodes())
+        return None if connecting or not waiting else max(now_us, min(waiting))
+
+    def _known_nodes(self) -> list[NodeConnection]:
+        return [state for node_id in self.metadata.nodes if (state := self._state(node_id)) is not None]
+
+    def _metadata_due(self, now_us: int) -> bool:
+        return not self._metadata_in_progress and self.metadata.update_due_us <= now_us
+
+    def _metadata_request(self, correlation_id: int) -> bytes:
+        topics = [{"name": topic} for topic in self.metadata.topics]
+        entity = request(METADATA, METADATA_VERSION, topics=topics, allow_auto_topic_creation=False)
+        return encode_request(METADATA, METADATA_VERSION, correlation_id, self.client_id, entity)
+
+    def _metadata_answered(self, answer: Answer, now_us: int) -> None:
+        if answer.frame is None:
+            self._metadata_in_progress = False
+            self.metadata.update_failed(now_us)
+            return
+        response = decode_response(METADATA, METADATA_VERSION, answer.frame)
+        self._metadata_in_progress = False
+        self.metadata.update(response, now_us)
+
+    # ---------------------------------------------------------------------------------------------------- events
+
+    def connected(self, connection: ConnectionId, now_us: int) -> None:
+        state = self._by_connection.get(connection)
+        if state is None:
+            return
+        state.is_ready = True
+        state.last_active_us = now_us
+        state.failures = state.failed_attempts_to_connect = 0
+        self._cancel(state.setup_timer)
+        state.idle_timer = self._timers.at(now_us + self._max_idle_us, lambda now: self._idle_check(state, now))
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        """Hand a response to the request it answers; one that answers nothing ends the connection."""
+        state = self._by_connection.get(connection)
+        if state is None:
+            return
+        state.last_active_us = now_us
+        try:
+            if not state.in_flight or response_correlation_id(frame) != state.in_flight[0].correlation_id:
+                raise PeerViolation("a response to a request that was never sent")
+            oldest = state.in_flight[0]
+            oldest.on_answer(Answer(frame, ErrorCode.NONE, ""), now_us)
+        except PeerViolation as violation:
+            self.drop(state.node.node_id, f"{self.name(state.node.node_id)} sent nonsense: {violation}", now_us)
+            return
+        # The callback may have sent more, but only behind this request; it cannot have closed the connection.
+        state.in_flight.popleft()
+        oldest.timer.cancel()
+
+    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> None:
+        """The connection ended without our doing: every request in flight has failed (NETWORK_EXCEPTION)."""
+        state = self._by_connection.get(connection)
+        if state is not None:
+            self._forget(state, ErrorCode.NETWORK_EXCEPTION, reason, now_us)
+
+    def drop(self, node_id: int, reason: str, now_us: int) -> None:
+        """Close a connection of our own accord, with the same consequences as losing it."""
+        self._close(self._nodes[node_id], ErrorCode.NETWORK_EXCEPTION, reason, now_us)
+
+    def close(self) -> None:
+        """Close everything and forget what is in flight: the client goes away."""
+        for state in self._nodes.values():
+            if state.connection is not None:
+                self._outbox.append(Close(state.connection))
+            for in_flight in state.in_flight:
+                in_flight.timer.cancel()
+            self._cancel(state.setup_timer)
+            self._cancel(state.idle_timer)
+        self._nodes.clear()
+        self._by_connection.clear()
+        self._metadata_in_progress = True  # nobody is left to ask
+
+    # -------------------------------------------------------------------------------------------------- connections
+
+    def _connect(self, state: NodeConnection, now_us: int) -> None:
+        self._connections_made += 1
+        connection = self._connections_made
+        state.connection, state.is_ready, state.last_attempt_us = connection, False, now_us
+        self._by_connection[connection] = state
+        self._outbox.append(Connect(connection, state.node.host, state.node.port))
+        timeout_us = self._setup.after_us(state.failed_attempts_to_connect)
+        reason = f"no connection to {self.name(state.node.node_id)} within the set-up timeout"
+        state.setup_timer = self._timers.at(
+            now_us + timeout_us, lambda now: self._close(state, ErrorCode.NETWORK_EXCEPTION, reason, now)
+        )
+
+    def _request_timed_out(self, state: NodeConnection, now_us: int) -> None:
+        # NetworkClient.handleTimedOutRequests: one late answer condemns the connection and all that waits on it.
+        reason = f"{self.name(state.node.node_id)} did not answer within request.timeout.ms"
+        self._close(state, ErrorCode.REQUEST_TIMED_OUT, reason, now_us)
+
+    def _idle_check(self, state: NodeConnection, now_us: int) -> None:
+        idle_until_us = state.last_active_us + self._max_idle_us
+        if now_us < idle_until_us:
+            state.idle_timer = self._timers.at(idle_until_us, lambda now: self._idle_check(state, now))
+            return
+        self._close(state, ErrorCode.NETWORK_EXCEPTION, "idle for longer than connections.max.idle.ms", now_us)
+
+    def _close(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:
+        if state.connection is None:
+            return
+        self._outbox.append(Close(state.connection))
+        self._forget(state, error, reason, now_us)
+
+    def _forget(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:
+        assert state.connection is not None
+        del self._by_connection[state.connection]
+        if not state.is_ready:
+            state.failed_attempts_to_connect += 1
+        state.connection, state.is_ready, state.last_attempt_us = None, False, now_us
+        state.retry_at_us = now_us + self._reconnect.after_us(state.failures)
+        state.failures += 1
+        self._cancel(state.setup_timer)
+        self._cancel(state.idle_timer)
+        lost, state.in_flight = state.in_flight, deque()
+        for in_flight in lost:
+            in_flight.timer.cancel()
+            in_flight.on_answer(Answer(None, error, reason), now_us)
+        # handleServerDisconnect: perhaps it is no leader any more, or gone; and a refresh that was due has failed.
+        if self._metadata_due(now_us):
+            self.metadata.update_failed(now_us)
+        self.metadata.request_update()
+
+    @staticmethod
+    def _cancel(timer: Timer | None) -> None:
+        if timer is not None:
+            timer.cancel()

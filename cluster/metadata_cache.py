@@ -1,0 +1,188 @@
+"""What a client knows about the cluster, and when it wants to know more. Source: Metadata.java, MetadataSnapshot.java.
+
+Pure bookkeeping: `client_connections` sends the requests. Leader epochs order what is learned: an answer with an older
+epoch than one already seen never replaces it (KIP-320), so a lagging broker cannot send a client back in time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from cluster.backoff import ExponentialBackoff
+from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from replica.config import NEVER
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+
+INVALID_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Errors that say the client asked the wrong broker (subclasses of InvalidMetadataException)."""
+
+
+class Node(NamedTuple):
+    """A broker's address; bootstrap addresses have ids from -1 down until the cluster has told the real ones."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class LeaderAndEpoch(NamedTuple):
+    """`leader` is NO_BROKER while there is none, or none with an address."""
+
+    leader: BrokerId
+    epoch: LeaderEpoch
+
+
+NO_LEADER = LeaderAndEpoch(NO_BROKER, UNDEFINED_EPOCH)
+
+
+class MetadataCache:
+    """Nodes, partitions and leaders; `version` grows with everything learned."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        *,
+        max_age_ms: int,
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+        rng: random.Random,
+    ) -> None:
+        self.nodes: dict[int, Node] = {
+            -1 - index: Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
+        }
+        self.topics: list[str] = []
+        self.version = 0
+        self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
+        self._max_age_us = min(max_age_ms * 1000, NEVER)
+        self._backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, rng)
+        self._update_requested = True
+        self._last_success_us = 0
+        self._last_refresh_us: int | None = None
+        self._failures = 0
+        self._equivalent_responses = 0
+        self._failure_wait_us = 0
+        self._equivalent_wait_us = 0
+
+    # ------------------------------------------------------------------------------------------------ what is known
+
+    def leader(self, tp: TopicPartition) -> LeaderAndEpoch:
+        """The current leader; NO_BROKER when there is none or its address is unknown."""
+        known = self._leaders.get(tp, NO_LEADER)
+        return known if known.leader in self.nodes else LeaderAndEpoch(NO_BROKER, known.epoch)
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic in order; empty while the topic is unknown."""
+        return [tp for tp in self._leaders if tp.topic == topic]
+
+    def available(self, topic: str) -> list[int]:
+        """Partitions of a topic that have a leader, in order."""
+        return [tp.partition for tp in self.partitions(topic) if self.leader(tp).leader != NO_BROKER]
+
+    def partitions_led_by(self, node_id: int) -> list[TopicPartition]:
+        return [tp for tp in self._leaders if self.leader(tp).leader == node_id]
+
+    # ------------------------------------------------------------------------------------------------ when to ask
+
+    def add_topic(self, topic: str) -> None:
+        """Want a topic from now on; a new one is asked for at once."""
+        if topic not in self.topics:
+            self.topics.append(topic)
+            self._update_requested = True
+            self._last_refresh_us = None
+            self._equivalent_responses = 0
+
+    def request_update(self, *, reset_backoff: bool = False) -> None:
+        """Refresh as soon as the refresh backoff allows. Source: Metadata.requestUpdate"""
+        self._update_requested = True
+        if reset_backoff:
+            self._equivalent_responses = 0
+
+    @property
+    def update_due_us(self) -> int:
+        """When the next refresh may be sent. Source: Metadata.timeToNextUpdate"""
+        expires_us = 0 if self._update_requested else self._last_success_us + self._max_age_us
+        if self._last_refresh_us is None:
+            return expires_us
+        wait_us = max(self._failure_wait_us, self._equivalent_wait_us if self._equivalent_responses else 0)
+        return max(expires_us, self._last_refresh_us + wait_us)
+
+    def update_failed(self, now_us: int) -> None:
+        """No answer, or an empty one: back off, more each time."""
+        self._last_refresh_us = now_us
+        self._failures += 1
+        self._failure_wait_us = self._backoff.after_us(self._failures - 1)
+
+    # ------------------------------------------------------------------------------------------------ what is learned
+
+    def update(self, response: Any, now_us: int) -> None:
+        """Take over a MetadataResponse (kio entity, v9)."""
+        if not response.brokers:  # from a broker that is still starting (NetworkClient.handleSuccessfulResponse)
+            self.update_failed(now_us)
+            return
+        expired = now_us >= self._last_success_us + self._max_age_us
+        self._equivalent_responses = 0 if expired else self._equivalent_responses + 1
+        self._update_requested = False
+        self._last_refresh_us = self._last_success_us = now_us
+        self._failures = 0
+        self._failure_wait_us = self._backoff.after_us(0)
+        self.nodes = {int(b.node_id): Node(int(b.node_id), b.host, int(b.port)) for b in response.brokers}
+        for topic in response.topics:
+            self._update_topic(topic)
+        if self._equivalent_responses:
+            self._equivalent_wait_us = self._backoff.after_us(self._equivalent_responses - 1)
+        self.version += 1
+
+    def _update_topic(self, topic: Any) -> None:
+        if topic.error_code is not ErrorCode.NONE:
+            if topic.error_code in INVALID_METADATA:
+                self.request_update()
+            return
+        for partition in sorted(topic.partitions, key=lambda item: int(item.partition_index)):
+            tp = TopicPartition(str(topic.name), int(partition.partition_index))
+            known = self._leaders.get(tp)
+            epoch = int(partition.leader_epoch)
+            if known is None or epoch >= known.epoch:
+                self._leaders[tp] = LeaderAndEpoch(int(partition.leader_id), epoch)
+            if known is None or epoch > known.epoch:
+                self._equivalent_responses = 0
+            if partition.error_code in INVALID_METADATA:
+                self.request_update()
+
+    def update_leader(self, tp: TopicPartition, hint: LeaderIdAndEpoch, endpoints: Sequence[NodeEndpoint]) -> bool:
+        """A broker told the new leader with its refusal (KIP-951). returns: whether that was news"""
+        known = self._leaders.get(tp)
+        if known is None or hint.leader_id == NO_BROKER or hint.leader_epoch <= known.epoch:
+            return False
+        for endpoint in endpoints:
+            if endpoint.node_id == hint.leader_id:
+                self.nodes[endpoint.node_id] = Node(endpoint.node_id, endpoint.host, endpoint.port)
+        if hint.leader_id not in self.nodes:
+            return False
+        self._leaders[tp] = LeaderAndEpoch(hint.leader_id, hint.leader_epoch)
+        self.version += 1
+        return True
+
+    def epoch_seen(self, tp: TopicPartition, epoch: LeaderEpoch) -> None:
+        """An answer carried a leader epoch; a newer one than known means the leader is not known any more."""
+        known = self._leaders.get(tp)
+        if known is not None and epoch > known.epoch:
+            self._leaders[tp] = LeaderAndEpoch(NO_BROKER, epoch)
+            self.request_update()
+            self.version += 1

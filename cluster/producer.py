@@ -1,0 +1,310 @@
+"""The producer: a pure core with the behaviour of the Java client 3.9.
+
+`send` is the application's call; everything else is the network's. Records wait in the accumulator, the sender drains
+them, answers come back as frames. Nothing blocks: where Java's `send` would block its thread (no metadata yet, no
+memory), the record stands in a queue and fails after max.block.ms.
+
+Source: KafkaProducer.java, RecordAccumulator.java, Sender.java.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cluster.accumulator import RecordAccumulator
+from cluster.backoff import ExponentialBackoff
+from cluster.buffer_pool import BufferPool
+from cluster.client_connections import ClientConnections
+from cluster.config import ProducerConfig
+from cluster.metadata_cache import MetadataCache
+from cluster.node import Action, ConnectionId, Exit
+from cluster.partitioner import StickyPartitioner, partition_for_key
+from cluster.producer_batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
+from cluster.producer_config import producer_config_from
+from cluster.producer_facts import CausalRecorder, ProducerFacts
+from cluster.producer_idempotence import IdempotenceState
+from cluster.producer_sender import Sender
+from cluster.timers import Timer, Timers
+from replica.config import NEVER
+from replica.errors import ErrorCode
+from replica.ids import Names, TopicPartition
+
+__all__ = ["ProducerCore", "ProducerRecord", "producer_config_from"]
+
+UNKNOWN_PARTITION = -1
+"""In the trace: the application's call came before the producer knew the topic's partitions."""
+
+
+@dataclass(slots=True)
+class WaitingSend:
+    """One call of `send` (or `send_batch`) that cannot be served yet; in Java its thread would be blocked."""
+
+    records: list[PendingRecord]
+    partition: int | None
+    own_batch: bool
+    whole: bool
+    deadline_us: int
+    waits_for_memory: bool = False
+
+
+class ProducerCore:
+    """One producer. Implements cluster.node.NodeCore; `send`, `flush` and `close` are for the application."""
+
+    def __init__(
+        self,
+        name: str,
+        config: ProducerConfig,
+        bootstrap: Sequence[tuple[str, int]],
+        topic: str,
+        recorder: CausalRecorder,
+        rng: random.Random,
+        *,
+        names: Names | None = None,
+    ) -> None:
+        """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own"""
+        self._config = config
+        self._rng = rng
+        self._timers: Timers[Action] = Timers()
+        self._wake: Timer | None = None
+        self._metadata = MetadataCache(
+            bootstrap,
+            max_age_ms=config.metadata_max_age_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            rng=rng,
+        )
+        self._metadata.add_topic(topic)
+        self._connections = ClientConnections(
+            name,
+            config,
+            self._metadata,
+            self._timers,
+            rng,
+            names=names or Names(),
+            max_in_flight=config.max_in_flight_requests_per_connection,
+        )
+        idempotence = IdempotenceState() if config.enable_idempotence else None
+        backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._pool = BufferPool(config.buffer_memory)
+        self._accumulator = RecordAccumulator(config, self._metadata, self._pool, backoff, idempotence)
+        self._facts = ProducerFacts(name, config.required_acks, recorder)
+        self._sender = Sender(config, self._accumulator, self._connections, self._facts, idempotence)
+        self._sticky: dict[str, StickyPartitioner] = {}
+        self._waiting: deque[WaitingSend] = deque()
+        self._closed_at_us: int | None = None
+        self._started = False
+
+    # ------------------------------------------------------------------------------------------------- application
+
+    def send(self, record: ProducerRecord, now_us: int, own_batch: bool = True) -> list[Action]:
+        """Hand over one record.
+
+        own_batch: it travels in a batch of its own, as with batch.size=0; False: batched by batch.size and linger.ms
+        """
+        return self._submit([record], now_us, own_batch=own_batch, whole=False)
+
+    def send_batch(self, records: Sequence[ProducerRecord], now_us: int) -> list[Action]:
+        """Hand over records that travel together in one batch, to the partition of the first."""
+        return self._submit(records, now_us, own_batch=True, whole=True)
+
+    def flush(self, now_us: int) -> list[Action]:
+        """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
+        self._facts.begin_step()
+        self._accumulator.flushing = True
+        return self._run(now_us)
+
+    def close(self, now_us: int, timeout_ms: int = NEVER) -> list[Action]:
+        """Take no more records, send the rest and exit; after `timeout_ms` fail what is left."""
+        self._facts.begin_step()
+        self._accumulator.closed = True
+        self._closed_at_us = now_us
+        if timeout_ms != NEVER:
+            self._timers.at(now_us + timeout_ms * 1000, self._close_now)
+        return self._run(now_us)
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Some record has been neither acked nor failed."""
+        return bool(self._waiting) or self._accumulator.has_undrained or self._sender.has_in_flight
+
+    # ------------------------------------------------------------------------------------------------------- node
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        return self._timers.next_deadline_us
+
+    def start(self, now_us: int) -> list[Action]:
+        """Java's sender thread asks for metadata and a producer id before the first record comes; so does this."""
+        self._facts.begin_step()
+        self._started = True
+        return self._run(now_us)
+
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        raise AssertionError("nobody connects to a producer")
+
+    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._connections.connected(connection, now_us)
+        return self._run(now_us)
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._connections.received(connection, frame, now_us)
+        return self._run(now_us)
+
+    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._connections.disconnected(connection, reason, now_us)
+        return self._run(now_us)
+
+    def tick(self, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._timers.run_due(now_us)
+        return self._run(now_us)
+
+    # --------------------------------------------------------------------------------------------------- the loop
+
+    def _run(self, now_us: int) -> list[Action]:
+        """What Java's application and sender threads would do until both have to wait."""
+        if not self._started or (self._closed_at_us is not None and self._finish_close()):
+            return self._connections.take_actions()
+        while True:
+            self._connections.poll(now_us)
+            served = self._serve_waiting(now_us)
+            if not self._sender.run_once(now_us) and not served:
+                break
+        if not self._accumulator.has_undrained:
+            self._accumulator.flushing = False
+        if self._closed_at_us is not None and self._finish_close():
+            return [*self._connections.take_actions(), Exit()]
+        self._arm(now_us)
+        return self._connections.take_actions()
+
+    def _arm(self, now_us: int) -> None:
+        wanted = [self._sender.next_deadline_us]
+        metadata_us = self._connections.next_poll_us(now_us)
+        if metadata_us is not None:
+            wanted.append(metadata_us)
+        if self._waiting:
+            wanted.append(self._waiting[0].deadline_us)
+        if self._wake is not None:
+            self._wake.cancel()
+        at_us = min(wanted)
+        self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
+
+    def _finish_close(self) -> bool:
+        if self.has_unfinished:
+            return False
+        self._connections.close()
+        return True
+
+    def _close_now(self, now_us: int) -> None:
+        reason = "the producer was closed before the record was acknowledged"
+        for waiting in self._waiting:
+            self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us)
+        self._waiting.clear()
+        self._sender.abort(reason, now_us)
+
+    # ------------------------------------------------------------------------------------------------------ sending
+
+    def _submit(self, records: Sequence[ProducerRecord], now_us: int, *, own_batch: bool, whole: bool) -> list[Action]:
+        assert self._closed_at_us is None, "a closed producer takes no records"
+        self._facts.begin_step()
+        first = records[0]
+        partition = self._partition_of(first)
+        tp = TopicPartition(first.topic, UNKNOWN_PARTITION if partition is None else partition)
+        pending = [PendingRecord(record, now_us, self._facts.record_sent(tp, record.name)) for record in records]
+        self._metadata.add_topic(first.topic)
+        deadline_us = now_us + self._config.max_block_ms * 1000
+        self._waiting.append(WaitingSend(pending, partition, own_batch, whole, deadline_us))
+        return self._run(now_us)
+
+    def _serve_waiting(self, now_us: int) -> bool:
+        """Serve the calls in order, as one application thread would make them. returns: whether any was"""
+        served = False
+        while self._waiting and self._serve(self._waiting[0], now_us):
+            self._waiting.popleft()
+            served = True
+        self._pool.waiting = sum(1 for waiting in self._waiting if waiting.waits_for_memory)
+        return served
+
+    def _serve(self, waiting: WaitingSend, now_us: int) -> bool:
+        """Append the records, or fail them; False while the call has to wait."""
+        first = waiting.records[0].record
+        if waiting.partition is None:
+            waiting.partition = self._partition_of(first)
+        tp = TopicPartition(first.topic, UNKNOWN_PARTITION if waiting.partition is None else waiting.partition)
+        if tp in self._metadata.partitions(first.topic):
+            if self._is_too_large(waiting, now_us) or self._append(tp, waiting, now_us):
+                return True
+            waiting.waits_for_memory = True
+        if now_us < waiting.deadline_us:
+            return False
+        self._fail(waiting, ErrorCode.REQUEST_TIMED_OUT, self._why_blocked(waiting, tp), now_us)
+        return True
+
+    def _append(self, tp: TopicPartition, waiting: WaitingSend, now_us: int) -> bool:
+        if waiting.whole:
+            appended = self._accumulator.append_batch(tp, waiting.records, now_us)
+        else:
+            appended = self._accumulator.append(tp, waiting.records[0], now_us, own_batch=waiting.own_batch)
+        if appended:
+            self._count_for_sticky(tp, waiting.records)
+        return appended
+
+    def _is_too_large(self, waiting: WaitingSend, now_us: int) -> bool:
+        """KafkaProducer.ensureValidRecordSize: refused before it is queued. returns: whether the call is settled"""
+        size_bytes = max(record_bytes_upper_bound(pending.record) for pending in waiting.records)
+        limit_bytes = min(self._config.max_request_size, self._config.buffer_memory)
+        if size_bytes <= limit_bytes:
+            return False
+        reason = f"the record takes {size_bytes} bytes; max.request.size and buffer.memory allow {limit_bytes}"
+        self._fail(waiting, ErrorCode.MESSAGE_TOO_LARGE, reason, now_us)
+        return True
+
+    def _why_blocked(self, waiting: WaitingSend, tp: TopicPartition) -> str:
+        after = f"within max.block.ms of {self._config.max_block_ms}"
+        if waiting.waits_for_memory:
+            return f"no room in buffer.memory of {self._config.buffer_memory} bytes {after}"
+        what = f"topic {tp.topic}" if tp.partition == UNKNOWN_PARTITION else f"partition {tp}"
+        return f"no metadata of {what} {after}"
+
+    def _fail(self, waiting: WaitingSend, error: ErrorCode, reason: str, now_us: int) -> None:
+        partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
+        for pending in waiting.records:
+            tp = TopicPartition(pending.record.topic, partition)
+            self._facts.record_failed(tp, pending, error.name, True, reason, now_us)
+
+    # ------------------------------------------------------------------------------------------------- partitioning
+
+    def _partition_of(self, record: ProducerRecord) -> int | None:
+        """Explicit, else by key, else sticky; None while the topic is unknown."""
+        if record.partition is not None:
+            return record.partition
+        count = len(self._metadata.partitions(record.topic))
+        if count == 0:
+            return None
+        if record.key is not None:
+            return partition_for_key(record.key, count)
+        sticky = self._sticky_of(record.topic)
+        sticky.queues(self._accumulator.queue_lengths(record.topic))
+        return sticky.current(self._metadata.available(record.topic), count)
+
+    def _sticky_of(self, topic: str) -> StickyPartitioner:
+        return self._sticky.setdefault(topic, StickyPartitioner(self._config.batch_size, self._rng))
+
+    def _count_for_sticky(self, tp: TopicPartition, records: Sequence[PendingRecord]) -> None:
+        first = records[0].record
+        if first.partition is not None or first.key is not None:
+            return
+        size_bytes = sum(record_bytes_upper_bound(pending.record) for pending in records)
+        self._sticky_of(tp.topic).produced(
+            tp.partition,
+            size_bytes,
+            self._accumulator.all_batches_full(tp),
+            self._metadata.available(tp.topic),
+            len(self._metadata.partitions(tp.topic)),
+        )

@@ -1,0 +1,213 @@
+"""What a producer sends: records on their way, gathered into batches that keep their identity over retries.
+
+Source: ProducerBatch.java, MemoryRecordsBuilder.java.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, TopicPartition
+from replica.records import BATCH_HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, build_batch
+
+MAX_RECORD_OVERHEAD_BYTES = 21
+"""DefaultRecord.MAX_RECORD_OVERHEAD: the most that length, timestamp, offset and attributes of a record can take."""
+RECORD_FIXED_BYTES = 6
+"""The least they take: one byte each for attributes, timestamp, offset, header count and (at least one) the length."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """What an application hands to `send`. `name` is what the trace calls it: the first word of the value."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingRecord:
+    """A record between the send call and its ack or failure; `sent_seq` is the trace's fact of the send call."""
+
+    record: ProducerRecord
+    sent_us: int
+    sent_seq: int
+
+    @property
+    def timestamp_ms(self) -> int:
+        """CreateTime, as it goes into the batch."""
+        return self.sent_us // 1000
+
+
+def varint_bytes(number: int) -> int:
+    """Size of a zigzag varint."""
+    return max(1, ((number << 1 ^ number >> 63).bit_length() + 6) // 7)
+
+
+def _field_bytes(data: bytes | None) -> int:
+    return 1 if data is None else varint_bytes(len(data)) + len(data)
+
+
+def record_bytes_upper_bound(record: ProducerRecord) -> int:
+    """A batch of this one record takes no more than this. Source: AbstractRecords.estimateSizeInBytesUpperBound"""
+    fields = _field_bytes(record.key) + _field_bytes(record.value) + 1
+    return BATCH_HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + fields
+
+
+class ProducerBatch:
+    """Records of one partition that travel together, with the producer state they were first drained with.
+
+    `created_us` starts delivery.timeout.ms. `attempts` counts failures; `sends` counts how often it went on the wire.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_leader_epoch",
+        "_limit_bytes",
+        "attempts",
+        "attempts_at_leader_change",
+        "base_sequence",
+        "created_us",
+        "done",
+        "encoded",
+        "in_retry",
+        "last_attempt_us",
+        "last_seq",
+        "maybe_written",
+        "memory_bytes",
+        "not_before_us",
+        "producer_epoch",
+        "producer_id",
+        "records",
+        "sends",
+        "sequence_was_reset",
+        "size_bytes",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, limit_bytes: int, memory_bytes: int, now_us: int) -> None:
+        self.topic_partition = topic_partition
+        self.records: list[PendingRecord] = []
+        self.size_bytes = BATCH_HEADER_BYTES
+        self.memory_bytes = memory_bytes
+        self.created_us = now_us
+        self.last_attempt_us = now_us
+        self.not_before_us = now_us
+        self.attempts = 0
+        self.attempts_at_leader_change = 0
+        self.sends = 0
+        self.in_retry = False
+        self.done = False
+        self.maybe_written = False
+        self.last_seq = -1
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+        self.sequence_was_reset = False
+        self.encoded = bytearray()
+        self._limit_bytes = limit_bytes
+        self._closed = False
+        self._leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
+
+    # ------------------------------------------------------------------------------------------------------ filling
+
+    def try_append(self, pending: PendingRecord) -> bool:
+        """Take a record, unless the batch is closed or would outgrow its limit; the first record always fits."""
+        body = RECORD_FIXED_BYTES - 1 + _field_bytes(pending.record.key) + _field_bytes(pending.record.value)
+        size_bytes = body + varint_bytes(body)
+        if self._closed or (self.records and self.size_bytes + size_bytes > self._limit_bytes):
+            return False
+        self.records.append(pending)
+        self.size_bytes += size_bytes
+        return True
+
+    def close_for_appends(self) -> None:
+        self._closed = True
+
+    @property
+    def is_full(self) -> bool:
+        return self._closed or self.size_bytes >= self._limit_bytes
+
+    @property
+    def record_count(self) -> int:
+        return len(self.records)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(pending.record.name for pending in self.records)
+
+    # --------------------------------------------------------------------------------------------- producer state
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def last_sequence(self) -> int:
+        return self.base_sequence + len(self.records) - 1
+
+    def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+
+    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Start again under a new epoch; the next attempt carries other bytes than the last one."""
+        self.set_producer_state(producer_id, producer_epoch, base_sequence)
+        self.sequence_was_reset = True
+        self.encoded = bytearray()
+
+    def encode(self, compression: str) -> bytearray:
+        """The batch as it goes on the wire, the same bytes at every attempt with the same producer state."""
+        self._closed = True
+        self.sequence_was_reset = False
+        if not self.encoded:
+            self.encoded = build_batch(
+                [(pending.record.key, pending.record.value) for pending in self.records],
+                timestamp_ms=[pending.timestamp_ms for pending in self.records],
+                producer_id=self.producer_id,
+                producer_epoch=self.producer_epoch,
+                base_sequence=self.base_sequence,
+                compression=compression,
+            )
+        return self.encoded
+
+    # ----------------------------------------------------------------------------------------------------- retries
+
+    def reenqueued(self, backoff_us: int, now_us: int) -> None:
+        """An attempt failed and another one is due after `backoff_us`."""
+        self.attempts += 1
+        self.last_attempt_us = now_us
+        self.not_before_us = now_us + backoff_us
+        self.in_retry = True
+
+    def saw_leader_epoch(self, epoch: LeaderEpoch) -> None:
+        """Remember at which attempt the leader last changed (KAFKA-15415)."""
+        if epoch > self._leader_epoch:
+            self.attempts_at_leader_change = self.attempts
+            self._leader_epoch = epoch
+
+    def is_backing_off(self, now_us: int) -> bool:
+        """A retry waits for its backoff, unless it would go to a new leader: that one is asked at once."""
+        leader_changed = self.attempts > 0 and self.attempts == self.attempts_at_leader_change
+        return self.attempts > 0 and now_us < self.not_before_us and not leader_changed
+
+    def has_expired(self, delivery_timeout_us: int, now_us: int) -> bool:
+        return now_us - self.created_us >= delivery_timeout_us
+
+    def split(self, limit_bytes: int) -> list[ProducerBatch]:
+        """Smaller batches of the same records, with the same producer state continued (MESSAGE_TOO_LARGE)."""
+        parts: list[ProducerBatch] = []
+        for pending in self.records:
+            if not parts or not parts[-1].try_append(pending):
+                # Kafka allocates the parts outside the buffer pool: they hold none of its memory.
+                parts.append(ProducerBatch(self.topic_partition, limit_bytes, 0, self.created_us))
+                parts[-1].try_append(pending)
+        sequence = self.base_sequence
+        for part in parts:
+            part.close_for_appends()
+            part.last_seq, part.maybe_written = self.last_seq, self.maybe_written
+            if self.has_sequence:
+                part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
+                sequence += part.record_count
+        return parts

@@ -1,0 +1,139 @@
+"""What a producer tells the trace: one method per fact, so the causes are named in one place."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cluster.producer_batch import PendingRecord, ProducerBatch
+from replica import trace
+from replica.ids import TopicPartition
+from replica.records import read_header
+from replica.trace import Recorder
+
+
+class CausalRecorder(Recorder, Protocol):
+    """A recorder that also knows what led to the step in progress (`TraceLog` does)."""
+
+    cause: int | None
+
+
+class ProducerFacts:
+    """Facts of one producer. `begin_step` notes what the shell says led here; facts name it beside their own causes."""
+
+    def __init__(self, client: str, acks: int, recorder: CausalRecorder) -> None:
+        self._client = client
+        self._acks = acks
+        self._recorder = recorder
+        self._step_cause: int | None = None
+
+    def begin_step(self) -> None:
+        self._step_cause = self._recorder.cause
+
+    def _emit(self, event: trace.TraceEvent, *own_causes: int) -> int:
+        causes = {seq: True for seq in own_causes if seq >= 0}
+        if self._step_cause is not None:
+            causes[self._step_cause] = True
+        return self._recorder.emit(event, *sorted(causes))
+
+    def record_sent(self, tp: TopicPartition, record: str) -> int:
+        return self._emit(
+            trace.RecordSent(
+                client=self._client, topic=tp.topic, partition=tp.partition, record=record, acks=self._acks
+            )
+        )
+
+    def batch_sent(self, batch: ProducerBatch, peer: str) -> int:
+        """Caused by the sends of its records, or by the refusal of its last attempt."""
+        own = (batch.last_seq,) if batch.sends > 1 else tuple(pending.sent_seq for pending in batch.records)
+        tp = batch.topic_partition
+        return self._emit(
+            trace.BatchSent(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                records=batch.names,
+                crc=read_header(batch.encoded).crc,
+                attempt=batch.sends,
+                acks=self._acks,
+                producer_id=batch.producer_id,
+                base_sequence=batch.base_sequence,
+            ),
+            *own,
+        )
+
+    def batch_refused(
+        self, batch: ProducerBatch, crc: int, peer: str, error: str, will_retry: bool, reason: str
+    ) -> int:
+        tp = batch.topic_partition
+        return self._emit(
+            trace.BatchRefused(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                records=batch.names,
+                crc=crc,
+                attempt=batch.sends,
+                error=error,
+                will_retry=will_retry,
+                reason=reason,
+            ),
+            batch.last_seq,
+        )
+
+    def record_acked(self, batch: ProducerBatch, pending: PendingRecord, peer: str, offset: int, now_us: int) -> None:
+        tp = batch.topic_partition
+        self._emit(
+            trace.RecordAcked(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                record=pending.record.name,
+                offset=offset,
+                acks=self._acks,
+                latency_us=now_us - pending.sent_us,
+            ),
+            batch.last_seq,
+        )
+
+    def record_handed_over(self, batch: ProducerBatch, pending: PendingRecord, peer: str, now_us: int) -> None:
+        tp = batch.topic_partition
+        self._emit(
+            trace.RecordHandedOver(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                record=pending.record.name,
+                acks=self._acks,
+                latency_us=now_us - pending.sent_us,
+            ),
+            batch.last_seq,
+        )
+
+    def record_failed(
+        self,
+        tp: TopicPartition,
+        pending: PendingRecord,
+        error: str,
+        definite: bool,
+        reason: str,
+        now_us: int,
+        cause: int = -1,
+    ) -> None:
+        self._emit(
+            trace.RecordFailed(
+                client=self._client,
+                topic=tp.topic,
+                partition=tp.partition,
+                record=pending.record.name,
+                acks=self._acks,
+                error=error,
+                definite=definite,
+                latency_us=now_us - pending.sent_us,
+                reason=reason,
+            ),
+            cause if cause >= 0 else pending.sent_seq,
+        )

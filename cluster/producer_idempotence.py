@@ -1,0 +1,174 @@
+"""Producer id, epoch, sequence numbers: how a retry is recognised (KIP-98) and a gap survived (KIP-360).
+
+A batch gets its sequence when it is first drained and keeps it over all retries. When the producer can no longer know
+whether a sequence was used, it raises its own epoch and numbers what is left of that partition from 0 again.
+
+Source: TransactionManager.java, TxnPartitionEntry.java, without the transactions.
+"""
+
+from __future__ import annotations
+
+from cluster.producer_batch import ProducerBatch
+from replica.errors import ErrorCode
+from replica.ids import UNKNOWN_OFFSET, TopicPartition
+from replica.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
+
+MAX_PRODUCER_EPOCH = 32_767
+
+
+class PartitionSequences:
+    """Sequences of one partition: the next one, the last one acked, and the batches between, lowest first."""
+
+    __slots__ = ("in_flight", "last_acked_sequence", "next_sequence", "producer_epoch", "producer_id")
+
+    def __init__(self) -> None:
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.next_sequence = 0
+        self.last_acked_sequence = NO_SEQUENCE
+        self.in_flight: list[ProducerBatch] = []
+
+    def track(self, batch: ProducerBatch) -> None:
+        self.in_flight.append(batch)
+        self.in_flight.sort(key=lambda item: (item.producer_id, item.producer_epoch, item.base_sequence))
+
+    def start_at_beginning(self, producer_id: int, producer_epoch: int) -> None:
+        """Number all batches in flight from 0 under a new epoch."""
+        sequence = 0
+        for batch in self.in_flight:
+            batch.reset_producer_state(producer_id, producer_epoch, sequence)
+            sequence = increment_sequence(sequence, batch.record_count)
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self.next_sequence = sequence
+        self.last_acked_sequence = NO_SEQUENCE
+
+
+class IdempotenceState:
+    """The producer's id and epoch, and the sequences of all its partitions."""
+
+    def __init__(self) -> None:
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self._partitions: dict[TopicPartition, PartitionSequences] = {}
+        self._unresolved: dict[TopicPartition, int] = {}
+        self._to_renumber: dict[TopicPartition, bool] = {}
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id != NO_PRODUCER_ID
+
+    def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
+        """InitProducerId was answered."""
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+
+    def _sequences(self, tp: TopicPartition) -> PartitionSequences:
+        return self._partitions.setdefault(tp, PartitionSequences())
+
+    # ----------------------------------------------------------------------------------------------------- draining
+
+    def must_wait(self, first: ProducerBatch) -> bool:
+        """Whether the first batch of a queue may not be drained yet. Source: shouldStopDrainBatchesForPartition"""
+        if not self.has_producer_id:
+            return True
+        tp = first.topic_partition
+        sequences = self._sequences(tp)
+        if not first.has_sequence:
+            # A new epoch starts at 0 only when nothing of the old one can arrive after it.
+            return (bool(sequences.in_flight) and self._is_stale(sequences)) or tp in self._unresolved
+        lowest = sequences.in_flight[0].base_sequence if sequences.in_flight else NO_SEQUENCE
+        # A retry waits until it is the lowest sequence in flight: during recovery one request at a time.
+        return lowest not in (NO_SEQUENCE, first.base_sequence)
+
+    def assign_sequence(self, batch: ProducerBatch) -> None:
+        """Give a batch that is drained for the first time its place; a retry keeps what it has."""
+        if batch.has_sequence:
+            return
+        sequences = self._sequences(batch.topic_partition)
+        if self._is_stale(sequences) and not sequences.in_flight:
+            sequences.start_at_beginning(self.producer_id, self.producer_epoch)
+        batch.set_producer_state(self.producer_id, self.producer_epoch, sequences.next_sequence)
+        sequences.next_sequence = increment_sequence(sequences.next_sequence, batch.record_count)
+        sequences.track(batch)
+
+    def track(self, batch: ProducerBatch) -> None:
+        """Count a batch that already has its sequence as in flight (the parts of a split batch)."""
+        self._sequences(batch.topic_partition).track(batch)
+
+    def remove(self, batch: ProducerBatch) -> None:
+        sequences = self._sequences(batch.topic_partition)
+        if batch in sequences.in_flight:
+            sequences.in_flight.remove(batch)
+
+    def _is_stale(self, sequences: PartitionSequences) -> bool:
+        return (sequences.producer_id, sequences.producer_epoch) != (self.producer_id, self.producer_epoch)
+
+    # ------------------------------------------------------------------------------------------------------ answers
+
+    def batch_completed(self, batch: ProducerBatch) -> None:
+        sequences = self._sequences(batch.topic_partition)
+        sequences.last_acked_sequence = max(sequences.last_acked_sequence, batch.last_sequence)
+        self.remove(batch)
+
+    def batch_failed(self, batch: ProducerBatch, error: ErrorCode, *, adjust_sequences: bool) -> None:
+        """A batch was given up. adjust_sequences: its sequence is free again, so the rest must be renumbered"""
+        self.remove(batch)
+        tp = batch.topic_partition
+        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._to_renumber[tp] = True
+        elif error is ErrorCode.UNKNOWN_PRODUCER_ID:
+            self._partitions.pop(tp, None)
+            self._unresolved.pop(tp, None)
+        elif adjust_sequences:
+            self._to_renumber[tp] = True
+
+    def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool | None:
+        """Whether sequences decide that the batch is sent again; None: its error decides. Source: canRetry"""
+        if error is ErrorCode.UNKNOWN_PRODUCER_ID:
+            # -1: the broker did not know its own log start; otherwise the state was lost, and a new epoch starts at 0.
+            if log_start_offset != UNKNOWN_OFFSET and not batch.sequence_was_reset:
+                self._to_renumber[batch.topic_partition] = True
+            return True
+        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._judge_gap(batch)
+            return True
+        return None
+
+    def _judge_gap(self, batch: ProducerBatch) -> None:
+        """45 behind a failed batch is only its shadow; 45 on the very next sequence is a gap: start a new epoch."""
+        tp = batch.topic_partition
+        unresolved = self._unresolved.get(tp)
+        is_next = batch.base_sequence - self._sequences(tp).last_acked_sequence == 1
+        if unresolved is None:
+            if is_next and not batch.sequence_was_reset:
+                self._to_renumber[tp] = True
+        elif unresolved == batch.base_sequence:
+            self._to_renumber[tp] = True
+
+    # ------------------------------------------------------------------------------------------------------ resolving
+
+    def mark_unresolved(self, batch: ProducerBatch) -> None:
+        """A batch was given up after it had been sent: nobody knows whether its sequence was used."""
+        after = batch.last_sequence + 1
+        self._unresolved[batch.topic_partition] = max(self._unresolved.get(batch.topic_partition, after), after)
+
+    def resolve(self) -> None:
+        """Settle partitions in doubt that have nothing in flight any more, then raise the epoch if that is needed."""
+        for tp in list(self._unresolved):
+            sequences = self._sequences(tp)
+            if sequences.in_flight:
+                continue
+            if sequences.next_sequence - sequences.last_acked_sequence != 1:
+                self._to_renumber[tp] = True
+            del self._unresolved[tp]
+        if self._to_renumber:
+            self._bump_epoch()
+
+    def _bump_epoch(self) -> None:
+        if self.producer_epoch == MAX_PRODUCER_EPOCH:
+            self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+        else:
+            self.producer_epoch += 1
+        for tp in self._to_renumber:
+            self._sequences(tp).start_at_beginning(self.producer_id, self.producer_epoch)
+            self._unresolved.pop(tp, None)
+        self._to_renumber.clear()

@@ -1,0 +1,347 @@
+"""The sender of a producer: drains batches into requests, and decides what every answer means for its batches.
+
+Source: Sender.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cluster.accumulator import RecordAccumulator
+from cluster.client_connections import Answer, ClientConnections
+from cluster.config import ProducerConfig
+from cluster.metadata_cache import INVALID_METADATA
+from cluster.producer_batch import ProducerBatch
+from cluster.producer_facts import ProducerFacts
+from cluster.producer_idempotence import IdempotenceState
+from cluster.wire.api_00_produce import (
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    decode_produce_response,
+    encode_produce_request,
+)
+from cluster.wire.cold import decode_response, encode_request, request
+from cluster.wire.versions import INIT_PRODUCER_ID, PRODUCE
+from replica.config import NEVER
+from replica.errors import INDEFINITE, ErrorCode, PeerViolation
+from replica.ids import UNKNOWN_OFFSET, TopicPartition
+from replica.records import read_header
+
+PRODUCE_VERSION = 10
+INIT_PRODUCER_ID_VERSION = 4
+NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
+
+RETRIABLE = INVALID_METADATA | {
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.NOT_CONTROLLER,
+}
+"""Errors whose exception is a RetriableException in Errors.java."""
+
+
+def may_be_written(error: ErrorCode, acks: int) -> bool:
+    """Whether the refused batch may be in a log all the same, and commit later.
+
+    With acks=all a broker also answers after it has appended: a parked produce whose broker stopped leading ends with
+    NOT_LEADER_OR_FOLLOWER (DelayedProduce), and by then its records may have reached the next leader.
+    """
+    if error in INDEFINITE or error in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR):
+        return True
+    return acks == -1 and error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class Sender:
+    """Moves batches from the accumulator to the brokers until each is acked or given up."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: RecordAccumulator,
+        connections: ClientConnections,
+        facts: ProducerFacts,
+        idempotence: IdempotenceState | None,
+    ) -> None:
+        self._config = config
+        self._acks = config.required_acks
+        self._delivery_timeout_us = config.delivery_timeout_ms * 1000
+        self._keeps_order_by_muting = config.max_in_flight_requests_per_connection == 1
+        self._accumulator = accumulator
+        self._connections = connections
+        self._metadata = connections.metadata
+        self._facts = facts
+        self._idempotence = idempotence
+        self._in_flight: dict[TopicPartition, list[ProducerBatch]] = {}
+        self._asked_for_producer_id = False
+        self._producer_id_retry_us = 0
+        self.next_deadline_us = NEVER
+        """When `run_once` has something to do by the passing of time alone."""
+
+    @property
+    def has_in_flight(self) -> bool:
+        return bool(self._in_flight)
+
+    def run_once(self, now_us: int) -> bool:
+        """One round: expire, drain, send. returns: whether anything was sent, so that another round may send more"""
+        self.next_deadline_us = NEVER
+        if self._idempotence is not None:
+            self._idempotence.resolve()
+            self._maybe_ask_for_producer_id(now_us)
+        check = self._accumulator.ready(now_us)
+        if check.unknown_leaders:
+            self._metadata.request_update()
+        self._wake_at(check.next_check_us)
+        requests: list[tuple[int, list[ProducerBatch]]] = []
+        for node_id in check.nodes:
+            if self._connections.ready(node_id, now_us):
+                requests.append((node_id, self._accumulator.drain(node_id, now_us)))
+            else:
+                self._wake_at(self._connections.retry_at_us(node_id, now_us))
+        for _, batches in requests:
+            for batch in batches:
+                self._in_flight.setdefault(batch.topic_partition, []).append(batch)
+                if self._keeps_order_by_muting:
+                    self._accumulator.mute(batch.topic_partition)
+        self._expire(now_us)
+        sent_any = False
+        for node_id, batches in requests:
+            # Differs from Kafka: a batch that expires in the very round that drained it is not sent any more.
+            alive = [batch for batch in batches if not batch.done]
+            if alive:
+                self._send(node_id, alive, now_us)
+                sent_any = True
+        self._wake_at(self._next_expiry_us())
+        return sent_any
+
+    def _wake_at(self, at_us: int | None) -> None:
+        if at_us is not None:
+            self.next_deadline_us = min(self.next_deadline_us, at_us)
+
+    # ------------------------------------------------------------------------------------------------- producer id
+
+    def _maybe_ask_for_producer_id(self, now_us: int) -> None:
+        """InitProducerId to whichever broker is at hand: needed before anything is drained (KIP-98)."""
+        assert self._idempotence is not None
+        if self._idempotence.has_producer_id or self._asked_for_producer_id:
+            return
+        if now_us < self._producer_id_retry_us:
+            self._wake_at(self._producer_id_retry_us)
+            return
+        node_id = self._connections.least_loaded(now_us)
+        if node_id is None or not self._connections.ready(node_id, now_us):
+            self._wake_at(None if node_id is None else self._connections.retry_at_us(node_id, now_us))
+            return
+        self._asked_for_producer_id = True
+        self._connections.send(
+            node_id, INIT_PRODUCER_ID, self._init_producer_id_request, self._producer_id_answered, now_us
+        )
+
+    def _init_producer_id_request(self, correlation_id: int) -> bytes:
+        entity = request(
+            INIT_PRODUCER_ID,
+            INIT_PRODUCER_ID_VERSION,
+            transactional_id=None,
+            transaction_timeout=NO_TRANSACTION_TIMEOUT_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        client_id = self._connections.client_id
+        return encode_request(INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, correlation_id, client_id, entity)
+
+    def _producer_id_answered(self, answer: Answer, now_us: int) -> None:
+        assert self._idempotence is not None
+        response = None
+        if answer.frame is not None:
+            response = decode_response(INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, answer.frame)
+        self._asked_for_producer_id = False
+        if response is not None and response.error_code is ErrorCode.NONE:
+            self._idempotence.producer_id_given(int(response.producer_id), int(response.producer_epoch))
+            return
+        # Simplified: Kafka stops the producer for good on a fatal error here; no broker of ours answers with one.
+        self._producer_id_retry_us = now_us + self._config.retry_backoff_ms * 1000
+        self._metadata.request_update()
+
+    # ------------------------------------------------------------------------------------------------------ sending
+
+    def _send(self, node_id: int, batches: Sequence[ProducerBatch], now_us: int) -> None:
+        peer = self._connections.name(node_id)
+        by_topic: dict[str, list[tuple[int, bytearray]]] = {}
+        for batch in batches:
+            records = batch.encode(self._config.compression_type)
+            batch.sends += 1
+            batch.last_seq = self._facts.batch_sent(batch, peer)
+            tp = batch.topic_partition
+            by_topic.setdefault(tp.topic, []).append((tp.partition, records))
+        produce = ProduceRequest(None, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
+        sent = [(batch, read_header(batch.encoded).crc) for batch in batches]
+        self._connections.send(
+            node_id,
+            PRODUCE,
+            lambda correlation_id: encode_produce_request(
+                PRODUCE_VERSION, correlation_id, self._connections.client_id, produce
+            ),
+            lambda answer, answered_us: self._answered(peer, sent, answer, answered_us),
+            now_us,
+            expects_answer=self._acks != 0,
+            cause=batches[-1].last_seq,
+        )
+
+    def _answered(self, peer: str, sent: Sequence[tuple[ProducerBatch, int]], answer: Answer, now_us: int) -> None:
+        if answer.frame is None and answer.error is ErrorCode.NONE:  # acks=0
+            for batch, _ in sent:
+                self._hand_over(batch, peer, now_us)
+            return
+        if answer.frame is None:
+            for batch, crc in sent:
+                lost = ProducePartitionResponse(
+                    batch.topic_partition.partition, answer.error, error_message=answer.reason
+                )
+                self._complete(batch, crc, lost, peer, now_us)
+            return
+        response = decode_produce_response(PRODUCE_VERSION, answer.frame)
+        results = _results(response)
+        if any(batch.topic_partition not in results for batch, _ in sent):
+            raise PeerViolation("a Produce response leaves out a partition of its request")
+        for batch, crc in sent:
+            result = results[batch.topic_partition]
+            self._complete(batch, crc, result, peer, now_us)
+            if result.current_leader is not None:
+                self._metadata.update_leader(batch.topic_partition, result.current_leader, response.node_endpoints)
+
+    # ------------------------------------------------------------------------------------------------------ answers
+
+    def _complete(
+        self, batch: ProducerBatch, crc: int, result: ProducePartitionResponse, peer: str, now_us: int
+    ) -> None:
+        """Ack, retry, split or fail one batch. Source: Sender.completeBatch"""
+        error = result.error
+        if error is ErrorCode.NONE or error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._ack(batch, result.base_offset, peer, now_us)
+        else:
+            self._refused(batch, crc, result, peer, now_us)
+            if error in INVALID_METADATA:
+                self._metadata.request_update()
+        if self._keeps_order_by_muting:
+            self._accumulator.unmute(batch.topic_partition)
+
+    def _refused(
+        self, batch: ProducerBatch, crc: int, result: ProducePartitionResponse, peer: str, now_us: int
+    ) -> None:
+        error = result.error
+        batch.maybe_written |= may_be_written(error, self._acks)
+        reason = result.error_message or f"{peer} answered {error.name}"
+        splits = error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.done
+        will_retry = splits or self._can_retry(batch, result, now_us)
+        if not batch.done:
+            batch.last_seq = self._facts.batch_refused(batch, crc, peer, error.name, will_retry, reason)
+        if splits:
+            self._split(batch)
+        elif will_retry:
+            self._forget_in_flight(batch)
+            self._accumulator.reenqueue(batch, now_us)
+        else:
+            # A batch out of retries may have used its sequence; only a clear refusal frees it.
+            adjust = batch.attempts < self._config.retries
+            self._fail(batch, error, reason, now_us, adjust_sequences=adjust)
+
+    def _can_retry(self, batch: ProducerBatch, result: ProducePartitionResponse, now_us: int) -> bool:
+        if batch.done or batch.attempts >= self._config.retries:
+            return False
+        if batch.has_expired(self._delivery_timeout_us, now_us):
+            return False
+        decided = None
+        if self._idempotence is not None:
+            decided = self._idempotence.can_retry(batch, result.error, result.log_start_offset)
+        return result.error in RETRIABLE if decided is None else decided
+
+    def _split(self, batch: ProducerBatch) -> None:
+        if self._idempotence is not None:
+            self._idempotence.remove(batch)
+        self._accumulator.split_and_reenqueue(batch)
+        self._release(batch)
+
+    def _ack(self, batch: ProducerBatch, base_offset: int, peer: str, now_us: int) -> None:
+        if self._idempotence is not None:
+            self._idempotence.batch_completed(batch)
+        if batch.done:  # given up before the answer came: the application has been told already
+            return
+        for index, pending in enumerate(batch.records):
+            offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
+            self._facts.record_acked(batch, pending, peer, offset, now_us)
+        self._release(batch)
+
+    def _hand_over(self, batch: ProducerBatch, peer: str, now_us: int) -> None:
+        for pending in batch.records:
+            self._facts.record_handed_over(batch, pending, peer, now_us)
+        self._release(batch)
+        if self._keeps_order_by_muting:
+            self._accumulator.unmute(batch.topic_partition)
+
+    def _fail(
+        self, batch: ProducerBatch, error: ErrorCode, reason: str, now_us: int, *, adjust_sequences: bool
+    ) -> None:
+        """Tell the application that the batch's records failed. Does nothing if it has been told before."""
+        if batch.done:
+            return
+        if self._idempotence is not None:
+            self._idempotence.batch_failed(batch, error, adjust_sequences=adjust_sequences)
+        for pending in batch.records:
+            self._facts.record_failed(
+                batch.topic_partition, pending, error.name, not batch.maybe_written, reason, now_us, batch.last_seq
+            )
+        self._release(batch)
+
+    def _release(self, batch: ProducerBatch) -> None:
+        batch.done = True
+        self._forget_in_flight(batch)
+        self._accumulator.pool.deallocate(batch.memory_bytes)
+
+    def _forget_in_flight(self, batch: ProducerBatch) -> None:
+        batches = self._in_flight.get(batch.topic_partition, [])
+        if batch in batches:
+            batches.remove(batch)
+            if not batches:
+                del self._in_flight[batch.topic_partition]
+
+    # ------------------------------------------------------------------------------------------------------- expiry
+
+    def _expire(self, now_us: int) -> None:
+        """Give up every batch older than delivery.timeout.ms, waiting or in flight."""
+        for batch in self._accumulator.expired(now_us):
+            self._fail_expired(batch, now_us)
+        for batches in list(self._in_flight.values()):
+            for batch in list(batches):
+                if not batch.has_expired(self._delivery_timeout_us, now_us):
+                    break
+                batch.maybe_written |= batch.sends > 0  # it may be on the wire: nobody will wait for its answer
+                self._fail_expired(batch, now_us)
+
+    def _fail_expired(self, batch: ProducerBatch, now_us: int) -> None:
+        reason = f"delivery.timeout.ms of {self._config.delivery_timeout_ms} passed before the batch was acknowledged"
+        self._fail(batch, ErrorCode.REQUEST_TIMED_OUT, reason, now_us, adjust_sequences=False)
+        if self._idempotence is not None and batch.in_retry:
+            self._idempotence.mark_unresolved(batch)
+
+    def _next_expiry_us(self) -> int:
+        oldest = [batches[0].created_us for batches in self._in_flight.values()]
+        in_flight_us = min(oldest) + self._delivery_timeout_us if oldest else NEVER
+        return min(in_flight_us, self._accumulator.next_expiry_us)
+
+    def abort(self, reason: str, now_us: int) -> None:
+        """Fail everything that is not acked yet: the producer was closed and its time is up."""
+        in_flight = [batch for batches in self._in_flight.values() for batch in batches]
+        for batch in in_flight:
+            batch.maybe_written |= batch.sends > 0
+        for batch in in_flight + self._accumulator.take_all():
+            self._fail(batch, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us, adjust_sequences=False)
+
+
+def _results(response: ProduceResponse) -> dict[TopicPartition, ProducePartitionResponse]:
+    return {TopicPartition(topic, part.partition): part for topic, parts in response.topics for part in parts}
