@@ -54,10 +54,10 @@ class OffsetIndex:
         keep = bisect_left(self.offsets, offset)
         del self.offsets[keep:], self.positions[keep:]
 
-    def encode(self) -> bytes:
-        base = self.base_offset
-        pack = _OFFSET_ENTRY.pack
-        return b"".join([pack(o - base, p) for o, p in zip(self.offsets, self.positions, strict=True)])
+    def encode(self, first: int = 0) -> bytes:
+        """Entries as in the file, from number `first` on."""
+        entries = zip(self.offsets[first:], self.positions[first:], strict=True)
+        return b"".join([_OFFSET_ENTRY.pack(offset - self.base_offset, position) for offset, position in entries])
 
     def decode(self, content: bytes, size: int) -> bool:
         """Load the file's content; False when it cannot belong to a segment of `size` bytes."""
@@ -114,10 +114,10 @@ class TimeIndex:
         keep = bisect_left(self.offsets, offset)
         del self.timestamps[keep:], self.offsets[keep:]
 
-    def encode(self) -> bytes:
-        base = self.base_offset
-        pack = _TIME_ENTRY.pack
-        return b"".join([pack(t, o - base) for t, o in zip(self.timestamps, self.offsets, strict=True)])
+    def encode(self, first: int = 0) -> bytes:
+        """Entries as in the file, from number `first` on."""
+        entries = zip(self.timestamps[first:], self.offsets[first:], strict=True)
+        return b"".join([_TIME_ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in entries])
 
     def decode(self, content: bytes) -> bool:
         """Load the file's content; False when it is implausible."""

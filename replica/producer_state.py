@@ -123,7 +123,7 @@ class ProducerStateManager:
         if batch.producer_epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, but epoch {entry.epoch} wrote already",
+                f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, epoch {entry.epoch} wrote already",
                 **facts,
             )
         if batch.producer_epoch > entry.epoch:

@@ -1,0 +1,480 @@
+"""The log of one partition: segments end to end, and what is known about them.
+
+Appends go to the last segment; a reader gets a byte range of one segment file, never the bytes. What lies between
+`recovery_point` and `log_end_offset` is in the page cache only.
+
+Source: Kafka UnifiedLog, LocalLog. Loading and recovery: log_loader.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from replica.checkpoints import LEADER_EPOCHS, sync_directory
+from replica.config import TopicConfig
+from replica.disk import Disk
+from replica.errors import ErrorCode, KafkaError
+from replica.file_slice import EMPTY_SLICE, FileSlice
+from replica.ids import LeaderEpoch, Offset, TopicPartition
+from replica.leader_epochs import LeaderEpochCache
+from replica.log_loader import LogLoader, Recovery
+from replica.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
+from replica.records import (
+    MAGIC,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    Bytes,
+    Record,
+    batches,
+    check_crc,
+    corrupt,
+    read_records,
+    stamp,
+)
+from replica.segment import Segment
+from replica.validation import validate_produced
+
+__all__ = ["AppendInfo", "Log", "Recovery"]
+
+
+class AppendInfo(NamedTuple):
+    """What an append did; of a duplicate, where the original lies. Offsets are inclusive, headers as stamped."""
+
+    first_offset: Offset
+    last_offset: Offset
+    duplicate: bool
+    batches: tuple[BatchHeader, ...]
+    size_bytes: int
+    log_end_offset: Offset
+
+
+class Log:
+    """Batches of one partition in offset order, from `log_start_offset` up to `log_end_offset` (exclusive).
+
+    recovery_point: every byte below it is on disk
+    leader_epochs, producers: derived from the batches, kept with the log
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        disk: Disk,
+        *,
+        now_us: int,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+    ) -> None:
+        """An object without segments: `Log.open` makes it whole."""
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.config = config
+        self.disk = disk
+        self.log_start_offset: Offset = 0
+        self.log_end_offset: Offset = 0
+        self.recovery_point: Offset = 0
+        self.leader_epochs = LeaderEpochCache(directory / LEADER_EPOCHS, sync=disk.sync)
+        self.producers = ProducerStateManager(directory, sync=disk.sync, expiration_ms=producer_id_expiration_ms)
+        self.rolls = 0
+        self.last_roll_reason: str | None = None
+        self._segments: list[Segment] = []
+        self._bases: list[Offset] = []
+        self._deleted: list[Segment] = []
+        self._new_files = False
+        self._now_us = now_us
+        self._flushed_at_us = now_us
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        disk: Disk,
+        *,
+        clean: bool,
+        recovery_point: Offset = 0,
+        log_start_offset: Offset = 0,
+        now_us: int = 0,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+    ) -> tuple[Log, Recovery]:
+        """Open the partition's directory, creating it when there is none.
+
+        clean: the broker stopped in order, so nothing is checked; else all segments from `recovery_point` on are
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        log = cls(
+            directory,
+            topic_partition,
+            config,
+            disk,
+            now_us=now_us,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        )
+        loader = LogLoader(directory, config, disk, log.leader_epochs, now_us)
+        segments, recovery = loader.load(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
+        log._take_over(segments, clean, recovery_point, log_start_offset)
+        return log, recovery
+
+    def _take_over(
+        self, segments: list[Segment], clean: bool, recovery_point: Offset, log_start_offset: Offset
+    ) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self.log_end_offset = segments[-1].next_offset
+        self.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        self.recovery_point = self.log_end_offset if clean else min(recovery_point, self.log_end_offset)
+        self.leader_epochs.truncate_from_end(self.log_end_offset)
+        self.leader_epochs.truncate_from_start(self.log_start_offset)
+        self.producers.keep_snapshots_of(self._bases)
+        self._rebuild_producers()
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch | None:
+        """The newest leader epoch this log knows, from a batch or from becoming leader."""
+        return self.leader_epochs.latest_epoch
+
+    @property
+    def first_segment_base(self) -> Offset:
+        return self._bases[0]
+
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """(largest known epoch <= `epoch`, where it ends); (-1, -1) when that is undefined."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # ------------------------------------------------------------------------------------------------------ append
+
+    def append_as_leader(self, batch: bytearray | memoryview, leader_epoch: LeaderEpoch, now_us: int) -> AppendInfo:
+        """Check a client's batch, give it the next offsets and the epoch (written into `batch`), and append it.
+
+        A batch that its producer sent before is not appended; the answer tells where the original lies.
+        raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
+                OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR; nothing was appended then
+        """
+        received = validate_produced(batch, self.config, now_us)
+        header = BatchHeader(self.log_end_offset, received.size_bytes, leader_epoch, *received[3:])
+        if header.producer_id != NO_PRODUCER_ID:
+            original = self.producers.find_duplicate(header)
+            if original is not None:
+                return AppendInfo(original.first_offset, original.last_offset, True, (), 0, self.log_end_offset)
+            self.producers.validate(header)
+        latest = self.leader_epochs.latest_epoch
+        if latest != leader_epoch:
+            assert latest is None or latest < leader_epoch, "a leader never appends in an older epoch"
+            self.leader_epochs.assign(leader_epoch, header.base_offset)
+        stamp(batch, 0, header.base_offset, leader_epoch)
+        self._append(batch, (header,), header.size_bytes, now_us)
+        return AppendInfo(
+            header.base_offset, header.last_offset, False, (header,), header.size_bytes, self.log_end_offset
+        )
+
+    def append_as_follower(
+        self, data: Bytes, now_us: int, max_leader_epoch: LeaderEpoch | None = None
+    ) -> AppendInfo | None:
+        """Append a leader's batches untouched; a partial batch at the end is left out.
+
+        max_leader_epoch: the epoch in which this was fetched. Batches of a newer one, and all after them, are dropped:
+            sendfile read the leader's file later than the leader answered, and the log may have changed between
+            (KAFKA-18723). None: no such test.
+        returns: None when nothing is left to append
+        raises:  KafkaError CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets out of order), KAFKA_STORAGE_ERROR;
+                 nothing was appended then
+        """
+        headers: list[BatchHeader] = []
+        size_bytes = 0
+        for position, header in batches(data):
+            if max_leader_epoch is not None and header.leader_epoch > max_leader_epoch:
+                break
+            if header.magic != MAGIC or not check_crc(data, position, header):
+                raise corrupt(f"fetched batch at offset {header.base_offset} fails its CRC or has the wrong magic")
+            headers.append(header)
+            size_bytes = position + header.size_bytes
+        if not headers:
+            return None
+        self._check_order(headers)
+        for header in headers:
+            if header.leader_epoch != self.leader_epochs.latest_epoch:
+                self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+        whole = data if size_bytes == len(data) else memoryview(data)[:size_bytes]
+        self._append(whole, headers, size_bytes, now_us)
+        return AppendInfo(
+            headers[0].base_offset, headers[-1].last_offset, False, tuple(headers), size_bytes, self.log_end_offset
+        )
+
+    def _check_order(self, headers: Sequence[BatchHeader]) -> None:
+        first = headers[0]
+        if (
+            first.base_offset < self.log_end_offset <= first.last_offset
+            and self.log_start_offset == self.log_end_offset
+        ):
+            # Nothing to lose: the log is empty, and the leader's first batch straddles its start
+            # (Partition.appendRecordsToFollowerOrFutureReplica).
+            self.truncate_fully_and_start_at(first.base_offset)
+        expected = self.log_end_offset
+        for header in headers:
+            if header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"fetched batch begins at offset {header.base_offset}, the log continues at {expected}",
+                    base_offset=header.base_offset,
+                    log_end_offset=expected,
+                )
+            expected = header.last_offset + 1
+
+    def _append(self, data: Bytes, headers: Sequence[BatchHeader], size_bytes: int, now_us: int) -> None:
+        self._now_us = now_us
+        segment = self._segments[-1]
+        reason = segment.should_roll(headers[0], headers[-1].last_offset, size_bytes, self.config, now_us)
+        if reason is not None:
+            segment = self._roll(headers[0].base_offset, reason)
+        segment.append(data, headers, self.config.index_interval_bytes)
+        self.log_end_offset = segment.next_offset
+        producers = self.producers
+        for header in headers:
+            if header.producer_id != NO_PRODUCER_ID:
+                producers.update(header)
+        producers.map_end_offset = self.log_end_offset
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def _roll(self, base_offset: Offset, reason: str) -> Segment:
+        """Begin a new segment; what came before is flushed, so the recovery point moves up to here."""
+        self._segments[-1].become_inactive()
+        self.producers.take_snapshot()
+        # Simplified: Kafka flushes the old segments in the background, shortly after.
+        self.flush()
+        segment = Segment.create(self.directory, base_offset, self.disk, self._now_us)
+        self._add(segment)
+        self.rolls += 1
+        self.last_roll_reason = reason
+        return segment
+
+    def _add(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._new_files = True
+
+    # -------------------------------------------------------------------------------------------------------- read
+
+    def read(self, fetch_offset: Offset, max_bytes: int, upper_offset: Offset, min_one_batch: bool = True) -> FileSlice:
+        """Locate whole batches from the one that holds `fetch_offset` on, all of them below `upper_offset`.
+
+        fetch_offset: log_start_offset <= it <= log_end_offset
+        max_bytes:    soft limit; with `min_one_batch` the first batch comes even if it is larger (KIP-74)
+        upper_offset: exclusive: high watermark for consumers, log end offset for followers
+        returns: byte range inside one segment file, length 0 when the reader is caught up
+        raises:  KafkaError OFFSET_OUT_OF_RANGE
+
+        Differs from Kafka: the range ends at a batch boundary, where Kafka cuts at max_bytes and lets the client drop
+        the partial batch. The same batches arrive, and no byte is sent in vain.
+        Source: UnifiedLog.read, LogSegment.read.
+        """
+        if not self.log_start_offset <= fetch_offset <= self.log_end_offset:
+            raise self._out_of_range(fetch_offset)
+        if fetch_offset >= upper_offset or fetch_offset == self.log_end_offset:
+            return EMPTY_SLICE
+        segment, start = self._locate(fetch_offset)
+        end = segment.size if upper_offset >= segment.next_offset else segment.locate(upper_offset)
+        if end - start > max_bytes:
+            cut = segment.boundary_before(start + max_bytes, start)
+            if cut == start and min_one_batch:
+                cut = segment.end_of(start)
+            end = min(end, cut)
+        if end <= start:
+            return EMPTY_SLICE
+        return FileSlice(segment.fd, start, end - start)
+
+    def bytes_available(self, fetch_offset: Offset, upper_offset: Offset) -> int:
+        """Bytes that lie between the two offsets, rounded to batches; 0 outside the log."""
+        if not self.log_start_offset <= fetch_offset < min(upper_offset, self.log_end_offset):
+            return 0
+        segment, start = self._locate(fetch_offset)
+        if upper_offset <= segment.next_offset:
+            return segment.locate(upper_offset) - start
+        last = self._index_of(upper_offset)
+        between = self._segments[self._index_of(segment.base_offset) + 1 : last]
+        return segment.size - start + sum(s.size for s in between) + self._segments[last].locate(upper_offset)
+
+    def segment_base_of(self, offset: Offset) -> Offset:
+        """Base offset of the segment that `offset` lies in; a fetch whose end is in another one is not made to wait."""
+        return self._bases[self._index_of(offset)]
+
+    def _index_of(self, offset: Offset) -> int:
+        if offset >= self._bases[-1]:
+            return len(self._bases) - 1
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def _locate(self, offset: Offset) -> tuple[Segment, int]:
+        """Segment and position of the first batch that ends at or after `offset`, which lies below the log's end."""
+        index = self._index_of(offset)
+        segment = self._segments[index]
+        position = segment.locate(offset)
+        while position == segment.size and index + 1 < len(self._segments):
+            index += 1
+            segment, position = self._segments[index], 0
+        return segment, position
+
+    def _out_of_range(self, offset: Offset) -> KafkaError:
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} is outside of [{self.log_start_offset}, {self.log_end_offset}]",
+            offset=offset,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+        )
+
+    def raw_batches(
+        self, start: Offset | None = None, end: Offset | None = None
+    ) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Whole batches that hold offsets of [start, end), with their bytes; for the checker, not for serving."""
+        for segment, position, header in self._scan(start, end):
+            yield header, segment.read_batch(position, header)
+
+    def headers(self, start: Offset | None = None, end: Offset | None = None) -> Iterator[BatchHeader]:
+        """Headers of the batches that hold offsets of [start, end)."""
+        for _, _, header in self._scan(start, end):
+            yield header
+
+    def records(self, start: Offset | None = None, end: Offset | None = None) -> Iterator[tuple[BatchHeader, Record]]:
+        """The records of [start, end), each with its batch's header."""
+        low = self.log_start_offset if start is None else start
+        high = self.log_end_offset if end is None else end
+        for header, batch in self.raw_batches(start, end):
+            for record in read_records(batch):
+                if low <= record.offset < high:
+                    yield header, record
+
+    def _scan(self, start: Offset | None, end: Offset | None) -> Iterator[tuple[Segment, int, BatchHeader]]:
+        low = max(self.log_start_offset, start or 0)
+        high = self.log_end_offset if end is None else end
+        if low >= min(high, self.log_end_offset):
+            return
+        for segment in self._segments[self._index_of(low) :]:
+            for position, header in segment.scan(segment.locate(low)):
+                if header.base_offset >= high:
+                    return
+                yield segment, position, header
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[Offset, int] | None:
+        """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later; None: all are older."""
+        for segment in self._segments:
+            if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:
+                continue
+            start = max(self.log_start_offset, segment.time_index.offset_before(timestamp_ms))
+            for position, header in segment.scan(segment.locate(start)):
+                if header.max_timestamp < timestamp_ms:
+                    continue
+                for record in read_records(segment.read_batch(position, header)):
+                    if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
+                        return record.offset, record.timestamp_ms
+        return None
+
+    # ---------------------------------------------------------------------------------------------------- truncate
+
+    def truncate_to(self, offset: Offset) -> Offset:
+        """Drop all records at `offset` and above; the log end offset is `offset` afterwards, or stays when it is lower.
+
+        If `offset` lies inside a batch, that whole batch goes and its first records are missing from then on; Kafka
+        does the same, and epoch boundaries are batch boundaries.
+        Call LogManager.truncate_to, which also writes the recovery point.          source: UnifiedLog.truncateTo
+        """
+        if offset >= self.log_end_offset:
+            # An ex-leader that never appended in its epoch still has that epoch's empty entry.
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+            return self.log_end_offset
+        if offset < self._bases[0]:
+            self.truncate_fully_and_start_at(offset)
+            return self.log_end_offset
+        keep = bisect_right(self._bases, offset)
+        self._delete_segments(keep, len(self._segments))
+        self._segments[-1].truncate(offset, self._now_us)
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self._rebuild_producers()
+        return offset
+
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
+        """Empty the log; the next record gets `offset`."""
+        self._delete_segments(0, len(self._segments))
+        self._add(Segment.create(self.directory, offset, self.disk, self._now_us))
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.leader_epochs.clear()
+        self.producers.truncate_fully_and_start_at(offset)
+
+    def set_log_start_offset(self, offset: Offset) -> None:
+        """Raise the first readable offset (the caller keeps it at or below the high watermark).
+
+        Simplified: segments that lie wholly below it are deleted at once, in Kafka by the next retention check.
+        raises: KafkaError OFFSET_OUT_OF_RANGE beyond the end of the log
+        """
+        if offset > self.log_end_offset:
+            raise self._out_of_range(offset)
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        self._delete_segments(0, self._index_of(offset))
+
+    def _delete_segments(self, first: int, end: int) -> None:
+        for segment in self._segments[first:end]:
+            segment.delete()
+            self._deleted.append(segment)
+        del self._segments[first:end], self._bases[first:end]
+
+    def _rebuild_producers(self) -> None:
+        """Bring the producers' state to the log end offset, from the latest snapshot below it and the batches after.
+
+        source: UnifiedLog.rebuildProducerState
+        """
+        producers = self.producers
+        nothing_known = not producers.producers and producers.map_end_offset >= self.log_end_offset
+        start = producers.reload(self.log_start_offset, self.log_end_offset, self._now_us // 1000)
+        if not nothing_known:
+            for header in self.headers(start):
+                producers.update(header)
+        producers.map_end_offset = self.log_end_offset
+
+    # ---------------------------------------------------------------------------------------------- flush and close
+
+    def flush(self) -> None:
+        """Bring every byte to the disk; the recovery point is the log end offset afterwards."""
+        self._flushed_at_us = self._now_us
+        if self.recovery_point == self.log_end_offset:
+            return
+        for segment in self._segments[self._index_of(self.recovery_point) :]:
+            segment.flush()
+        if self._new_files:
+            if self.disk.sync:
+                sync_directory(self.directory)
+            self._new_files = False
+        self.recovery_point = self.log_end_offset
+
+    def flush_if_due(self, now_us: int) -> bool:
+        """flush.ms: flush if the last flush is that long ago (LogManager.flushDirtyLogs). True when it did."""
+        self._now_us = now_us
+        if self.recovery_point == self.log_end_offset or now_us - self._flushed_at_us < self.config.flush_ms * 1000:
+            return False
+        self.flush()
+        return True
+
+    def close(self) -> None:
+        """The orderly end: producer snapshot and indexes are written, files closed. Flush first if it shall last."""
+        self.producers.take_snapshot()
+        for segment in self._segments:
+            segment.become_inactive()
+        self.abandon()
+
+    def delete(self) -> None:
+        """Remove all segment files; they stay readable through open descriptors until `abandon`."""
+        self._delete_segments(0, len(self._segments))
+
+    def abandon(self) -> None:
+        """The process dies: files are closed, nothing is written. The page cache keeps what was appended."""
+        for segment in self._segments + self._deleted:
+            segment.close()
+        self._deleted.clear()

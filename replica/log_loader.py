@@ -1,0 +1,121 @@
+"""Opening a log: which segments are there, and what of them can be trusted.
+
+Without the clean-shutdown marker every segment that may hold unflushed bytes is walked batch by batch; the log ends
+where the first bad batch begins. Source: Kafka LogLoader.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from replica.config import TopicConfig
+from replica.disk import LOG_SUFFIX, Disk
+from replica.ids import Offset
+from replica.leader_epochs import LeaderEpochCache
+from replica.records import BatchHeader
+from replica.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What opening a log found.
+
+    segments_scanned: segments whose every batch was checked     batches_checked: in these
+    truncated_bytes: cut because of a bad batch, later segments included
+    first_bad_offset: where the log was cut (its new end), None when it was sound      reason: why, None likewise
+    """
+
+    segments_scanned: int = 0
+    batches_checked: int = 0
+    truncated_bytes: int = 0
+    first_bad_offset: Offset | None = None
+    reason: str | None = None
+
+
+class LogLoader:
+    """One loading of one log; `load` returns its segments, at least one, and what was found."""
+
+    def __init__(
+        self, directory: Path, config: TopicConfig, disk: Disk, leader_epochs: LeaderEpochCache, now_us: int
+    ) -> None:
+        self._directory = directory
+        self._config = config
+        self._disk = disk
+        self._leader_epochs = leader_epochs
+        self._now_us = now_us
+        self._segments: list[Segment] = []
+        self._scanned = 0
+        self._checked = 0
+        self._truncated = 0
+        self._bad: tuple[Offset, str] | None = None
+
+    def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> tuple[list[Segment], Recovery]:
+        suspects = self._open_segments()
+        if not clean:
+            # The segment that holds the recovery point is always checked, even if it ends there (LogSegments.values).
+            first = max((s.base_offset for s in self._segments if s.base_offset <= recovery_point), default=0)
+            suspects = [s for s in self._segments if s.base_offset >= first or s in suspects]
+        for segment in suspects:
+            if not self._recover(segment):
+                self._delete_after(segment)
+                break
+        if self._segments and self._segments[-1].next_offset < log_start_offset:
+            # The files were lost, but not the checkpoint: nothing that is left may be read.
+            self._delete_from(0)
+            self._leader_epochs.clear()
+        if not self._segments:
+            self._segments = [Segment.create(self._directory, log_start_offset, self._disk, self._now_us)]
+        first_bad_offset, reason = self._bad or (None, None)
+        return self._segments, Recovery(
+            segments_scanned=self._scanned,
+            batches_checked=self._checked,
+            truncated_bytes=self._truncated,
+            first_bad_offset=first_bad_offset,
+            reason=reason,
+        )
+
+    def _open_segments(self) -> list[Segment]:
+        """Open all segments; returns those whose indexes are missing or implausible."""
+        names = sorted(entry.name for entry in os.scandir(self._directory))
+        bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX)]
+        for name in names:
+            stem, dot, suffix = name.rpartition(".")
+            orphaned = dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and f"{stem}{LOG_SUFFIX}" not in names
+            if orphaned or suffix == "tmp":
+                (self._directory / name).unlink()
+        suspects = []
+        for base_offset in bases:
+            segment, sound = Segment.load(self._directory, base_offset, self._disk, self._now_us)
+            self._segments.append(segment)
+            if not sound:
+                suspects.append(segment)
+        return suspects
+
+    def _recover(self, segment: Segment) -> bool:
+        """Check every batch; False when the segment had to be cut."""
+        before = segment.size
+        problem = segment.recover(self._note_batch, self._config.index_interval_bytes)
+        self._scanned += 1
+        if problem is None:
+            return True
+        self._truncated += before - segment.size
+        self._bad = (segment.next_offset, problem)
+        return False
+
+    def _note_batch(self, header: BatchHeader) -> None:
+        self._checked += 1
+        latest = self._leader_epochs.latest_epoch
+        if latest is None or header.leader_epoch > latest:
+            self._leader_epochs.assign(header.leader_epoch, header.base_offset)
+
+    def _delete_after(self, segment: Segment) -> None:
+        self._delete_from(self._segments.index(segment) + 1)
+
+    def _delete_from(self, index: int) -> None:
+        for segment in self._segments[index:]:
+            self._truncated += segment.size
+            segment.close()
+            segment.delete()
+        del self._segments[index:]

@@ -1,0 +1,239 @@
+"""One broker's log directory: its partitions' logs, the checkpoints they share, and whether the last stop was orderly.
+
+Source: Kafka LogManager, ReplicaManager (high watermark checkpoint), MetaPropertiesEnsemble.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from replica.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    read_offsets,
+    read_partition_metadata,
+    read_properties,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_offsets,
+    write_partition_metadata,
+    write_properties,
+)
+from replica.config import TopicConfig
+from replica.disk import Disk, partition_of
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.log import Log, Recovery
+from replica.producer_state import PRODUCER_ID_EXPIRATION_MS
+
+
+class WrongLogDirectory(Exception):
+    """The directory belongs to another broker."""
+
+
+class LogManager:
+    """Opened by a starting broker, left by `close_clean` (orderly) or `abandon` (the process died).
+
+    logs: by partition          topic_ids: as in partition.metadata, None where that is missing
+    recoveries: what opening each log found     was_clean: the clean-shutdown marker was there
+    previous_broker_epoch: from that marker, -1 without
+    """
+
+    def __init__(self, root: Path, disk: Disk, default_config: TopicConfig, producer_id_expiration_ms: int) -> None:
+        """An object without logs: `LogManager.open` makes it whole."""
+        self.root = root
+        self.disk = disk
+        self.logs: dict[TopicPartition, Log] = {}
+        self.topic_ids: dict[TopicPartition, UUID | None] = {}
+        self.recoveries: dict[TopicPartition, Recovery] = {}
+        self.was_clean = False
+        self.previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
+        self._default_config = default_config
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._high_watermarks: dict[TopicPartition, Offset] = {}
+        self._deleted: list[Log] = []
+        self._now_us = 0
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        disk: Disk,
+        broker_id: BrokerId,
+        default_config: TopicConfig,
+        now_us: int = 0,
+        *,
+        cluster_id: str = "highwater",
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+    ) -> LogManager:
+        """Load every partition's log; without the clean-shutdown marker all of them are recovered.
+
+        default_config: for logs whose topic is not known yet; `set_config` follows when it is
+        raises: WrongLogDirectory
+        """
+        manager = cls(root, disk, default_config, producer_id_expiration_ms)
+        manager._now_us = now_us
+        root.mkdir(parents=True, exist_ok=True)
+        manager._check_owner(broker_id, cluster_id)
+        broker_epoch = take_clean_shutdown(root / CLEAN_SHUTDOWN)
+        manager.was_clean = broker_epoch is not None
+        manager.previous_broker_epoch = NO_BROKER_EPOCH if broker_epoch is None else broker_epoch
+        manager._load()
+        return manager
+
+    def _check_owner(self, broker_id: BrokerId, cluster_id: str) -> None:
+        path = self.root / META_PROPERTIES
+        found = read_properties(path)
+        expected = {"version": "1", "cluster.id": cluster_id, "node.id": str(broker_id)}
+        if not found:
+            # Differs from Kafka: the directory's id is derived, not random, so that runs can be repeated exactly.
+            directory_id = uuid5(NAMESPACE_URL, f"{cluster_id}/{broker_id}")
+            write_properties(path, {**expected, "directory.id": directory_id}, sync=self.disk.sync)
+            return
+        for key, value in expected.items():
+            if found.get(key) != value:
+                raise WrongLogDirectory(f"{path.name}: {key} is {found.get(key)}, not {value}")
+
+    def _load(self) -> None:
+        recovery_points = read_offsets(self.root / RECOVERY_POINTS)
+        log_start_offsets = read_offsets(self.root / LOG_START_OFFSETS)
+        self._high_watermarks = read_offsets(self.root / HIGH_WATERMARKS)
+        for directory in sorted(self.root.iterdir()):
+            topic_partition = partition_of(directory) if directory.is_dir() else None
+            if topic_partition is None:
+                continue
+            self.topic_ids[topic_partition] = read_partition_metadata(directory / PARTITION_METADATA)
+            self._open_log(
+                topic_partition,
+                self._default_config,
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=log_start_offsets.get(topic_partition, 0),
+            )
+
+    def _open_log(
+        self, topic_partition: TopicPartition, config: TopicConfig, *, recovery_point: Offset, log_start_offset: Offset
+    ) -> Log:
+        log, recovery = Log.open(
+            self.directory_of(topic_partition),
+            topic_partition,
+            config,
+            self.disk,
+            clean=self.was_clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            now_us=self._now_us,
+            producer_id_expiration_ms=self._producer_id_expiration_ms,
+        )
+        self.logs[topic_partition] = log
+        self.recoveries[topic_partition] = recovery
+        return log
+
+    def directory_of(self, topic_partition: TopicPartition) -> Path:
+        return self.root / str(topic_partition)
+
+    # -------------------------------------------------------------------------------------------------- partitions
+
+    def create(self, topic_partition: TopicPartition, config: TopicConfig, topic_id: UUID) -> Log:
+        """The partition's log: a new one, or the one that was loaded, with `config` from now on."""
+        log = self.logs.get(topic_partition)
+        if log is None:
+            log = self._open_log(topic_partition, config, recovery_point=0, log_start_offset=0)
+        log.config = config
+        if self.topic_ids.get(topic_partition) != topic_id:
+            self.topic_ids[topic_partition] = topic_id
+            path = log.directory / PARTITION_METADATA
+            write_partition_metadata(path, topic_id, sync=self.disk.sync)
+        return log
+
+    def set_config(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
+        self.logs[topic_partition].config = config
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Remove the partition and its directory.
+
+        Simplified: at once; Kafka renames the directory to `-delete` and removes it after file.delete.delay.ms.
+        """
+        log = self.logs.pop(topic_partition)
+        log.delete()
+        self._deleted.append(log)  # Responses may still be reading from its files: they are closed with the manager.
+        self.topic_ids.pop(topic_partition, None)
+        self.recoveries.pop(topic_partition, None)
+        self._high_watermarks.pop(topic_partition, None)
+        shutil.rmtree(log.directory)
+
+    def truncate_to(self, topic_partition: TopicPartition, offset: Offset) -> Offset:
+        """Truncate a log and write the lowered recovery point at once (LogManager.truncateTo). Returns its new end."""
+        log_end_offset = self.logs[topic_partition].truncate_to(offset)
+        self.checkpoint_recovery_points()
+        return log_end_offset
+
+    def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """Empty a log and write the new recovery point and start at once."""
+        self.logs[topic_partition].truncate_fully_and_start_at(offset)
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+
+    # ------------------------------------------------------------------------------------------------- checkpoints
+
+    def high_watermark_checkpoint(self, topic_partition: TopicPartition) -> Offset:
+        """The last checkpointed high watermark (0 when there is none), clamped to [log start, log end]."""
+        log = self.logs[topic_partition]
+        checkpointed = self._high_watermarks.get(topic_partition, 0)
+        return max(log.log_start_offset, min(checkpointed, log.log_end_offset))
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """Kafka does this every replica.high.watermark.checkpoint.interval.ms, for all partitions in one file."""
+        self._high_watermarks = dict(high_watermarks)
+        write_offsets(self.root / HIGH_WATERMARKS, self._high_watermarks, sync=self.disk.sync)
+
+    def checkpoint_recovery_points(self) -> None:
+        offsets = {topic_partition: log.recovery_point for topic_partition, log in self.logs.items()}
+        write_offsets(self.root / RECOVERY_POINTS, offsets, sync=self.disk.sync)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Only of logs that do not start at their first segment anyway, as Kafka does."""
+        offsets = {
+            topic_partition: log.log_start_offset
+            for topic_partition, log in self.logs.items()
+            if log.log_start_offset > log.first_segment_base
+        }
+        write_offsets(self.root / LOG_START_OFFSETS, offsets, sync=self.disk.sync)
+
+    # --------------------------------------------------------------------------------------------- flush and close
+
+    def flush_all(self) -> None:
+        """Bring every log to the disk."""
+        for log in self.logs.values():
+            log.flush()
+
+    def flush_due(self, now_us: int) -> list[TopicPartition]:
+        """flush.ms: flush the logs whose last flush is that long ago; returns them."""
+        return [topic_partition for topic_partition, log in self.logs.items() if log.flush_if_due(now_us)]
+
+    def close_clean(self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """The orderly stop: high watermarks, flush, close, checkpoints, and the marker last of all."""
+        self.checkpoint_high_watermarks(high_watermarks)
+        for log in self.logs.values():
+            log.flush()
+            log.close()
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        write_clean_shutdown(self.root / CLEAN_SHUTDOWN, broker_epoch, sync=self.disk.sync)
+        self._close_deleted()
+
+    def abandon(self) -> None:
+        """The process dies: files are closed, nothing is written."""
+        for log in self.logs.values():
+            log.abandon()
+        self._close_deleted()
+
+    def _close_deleted(self) -> None:
+        for log in self._deleted:
+            log.abandon()
+        self._deleted.clear()

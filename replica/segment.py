@@ -1,0 +1,384 @@
+"""One segment of a log: a file of batches back to back, and its two sparse indexes.
+
+The segment knows file positions; which offsets may be read or cut is the log's business.
+Source: Kafka LogSegment, FileRecords.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from replica.config import TopicConfig
+from replica.disk import LOG_SUFFIX, Disk
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import Offset
+from replica.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from replica.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, Bytes, check_crc, read_header
+
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+
+INT32_MAX = 2**31 - 1
+SCAN_BYTES = 16 << 10
+"""Read-ahead of a header scan; the sparse index leaves about 4 KiB to scan."""
+RECOVERY_BYTES = 1 << 20
+TAIL_BATCHES_MAX = 1024
+"""Exact positions are remembered for this many of the latest batches, which is where followers and consumers read."""
+
+
+class Segment:
+    """A file `%020d.log` named after its base offset.
+
+    next_offset: one above the last offset in it     size: bytes     max_timestamp_ms: -1 when there is none
+    """
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_disk",
+        "_fd",
+        "_first_timestamp_ms",
+        "_tail_lasts",
+        "_tail_positions",
+        "_tail_start",
+        "_written_entries",
+        "base_offset",
+        "created_us",
+        "index",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "next_offset",
+        "path",
+        "size",
+        "time_index",
+    )
+
+    def __init__(self, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> None:
+        self.path = f"{directory}/{base_offset:020d}{LOG_SUFFIX}"
+        self.base_offset = base_offset
+        self.created_us = now_us
+        self._disk = disk
+        self._fd = -1
+        self._clear()
+
+    def _clear(self) -> None:
+        self.size = 0
+        self.next_offset = self.base_offset
+        self.index = OffsetIndex(self.base_offset)
+        self.time_index = TimeIndex(self.base_offset)
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = self.base_offset
+        self._first_timestamp_ms: int | None = None
+        self._bytes_since_entry = 0
+        # Last offset and position of the latest batches: complete from offset _tail_start on.
+        self._tail_lasts: list[Offset] = []
+        self._tail_positions: list[int] = []
+        self._tail_start = self.base_offset
+        self._written_entries: tuple[int, int] | None = None
+
+    @classmethod
+    def create(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> Segment:
+        """A new, empty file."""
+        segment = cls(directory, base_offset, disk, now_us)
+        segment._fd = os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        disk.forget(segment.path)
+        disk.opened(segment.path, 0)
+        return segment
+
+    @classmethod
+    def load(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> tuple[Segment, bool]:
+        """An existing file with its indexes; False: they are missing or implausible, the segment needs `recover`."""
+        segment = cls(directory, base_offset, disk, now_us)
+        file_size = os.stat(segment.path).st_size  # noqa: PTH116
+        disk.opened(segment.path, file_size)
+        segment.size = file_size
+        return segment, segment._load_indexes()
+
+    @property
+    def fd(self) -> int:
+        """The open file; inactive segments of a loaded log are opened when first read."""
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDWR)
+        return self._fd
+
+    # ------------------------------------------------------------------------------------------------------ append
+
+    def append(self, data: Bytes, headers: Sequence[BatchHeader], index_interval_bytes: int) -> None:
+        """Write whole batches at the end, into the page cache; `headers` describe `data`, in order.
+
+        raises: KafkaError KAFKA_STORAGE_ERROR; the segment is then as before
+        """
+        position = self.size
+        self._write(data, position)
+        for header in headers:
+            self._account(header, position, index_interval_bytes)
+            position += header.size_bytes
+        self.size = position
+        self._disk.wrote(self.path, position)
+
+    def _account(self, header: BatchHeader, position: int, index_interval_bytes: int) -> None:
+        """A batch lies at `position`, after all others: take note of what it ends, and index it when it is time."""
+        last_offset = header.last_offset
+        self.next_offset = last_offset + 1
+        if header.max_timestamp > self.max_timestamp_ms:
+            self.max_timestamp_ms = header.max_timestamp
+            self.max_timestamp_offset = last_offset
+        if position == 0:
+            self._first_timestamp_ms = header.max_timestamp
+        # Per batch as in Kafka 4.x; up to 3.9 at most once per append. Readers cannot tell the difference.
+        if self._bytes_since_entry > index_interval_bytes:
+            self.index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += header.size_bytes
+        self._tail_lasts.append(last_offset)
+        self._tail_positions.append(position)
+        if len(self._tail_lasts) > TAIL_BATCHES_MAX:
+            half = TAIL_BATCHES_MAX // 2
+            self._tail_start = self._tail_lasts[half - 1] + 1
+            del self._tail_lasts[:half], self._tail_positions[:half]
+
+    def _write(self, data: Bytes, position: int) -> None:
+        fd = self.fd
+        try:
+            if os.pwrite(fd, data, position) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            os.ftruncate(fd, position)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {self.path}: {error.strerror}") from error
+
+    def should_roll(
+        self, first: BatchHeader, last_offset: Offset, size_bytes: int, config: TopicConfig, now_us: int
+    ) -> str | None:
+        """Why the batches `first` .. `last_offset` belong into a new segment; None when they do not.
+
+        source: LogSegment.shouldRoll
+        """
+        if last_offset - self.base_offset > INT32_MAX:
+            return "offsets no longer fit the index"
+        if self.size == 0:
+            return None
+        if self.size + size_bytes > min(config.segment_bytes, INT32_MAX):
+            return "segment.bytes"
+        if self._waited_ms(first.max_timestamp, now_us) > config.segment_ms:
+            return "segment.ms"
+        if len(self.index) >= config.segment_index_bytes // OFFSET_ENTRY_BYTES:
+            return "offset index is full"
+        if len(self.time_index) >= config.segment_index_bytes // TIME_ENTRY_BYTES - 1:
+            return "time index is full"
+        return None
+
+    def _waited_ms(self, timestamp_ms: int, now_us: int) -> int:
+        """Age of the segment in record time, or in wall time when the records carry none."""
+        if self._first_timestamp_ms is None:
+            self._first_timestamp_ms = read_header(os.pread(self.fd, BATCH_HEADER_BYTES, 0)).max_timestamp
+        if self._first_timestamp_ms >= 0:
+            return timestamp_ms - self._first_timestamp_ms
+        return (now_us - self.created_us) // 1000
+
+    # ------------------------------------------------------------------------------------------------------ locate
+
+    def locate(self, offset: Offset) -> int:
+        """Position of the first batch that ends at or after `offset`; the segment's size when there is none."""
+        if offset >= self.next_offset:
+            return self.size
+        if offset >= self._tail_start:
+            index = bisect_left(self._tail_lasts, offset)
+            return self._tail_positions[index] if index < len(self._tail_positions) else self.size
+        for position, header in self.scan(self.index.position_before(offset)):
+            if header.last_offset >= offset:
+                return position
+        return self.size
+
+    def boundary_before(self, limit: int, start: int) -> int:
+        """The last batch boundary in [start, limit]; `start` is one."""
+        if limit >= self.size:
+            return self.size
+        if self._tail_positions and limit >= self._tail_positions[0]:
+            return max(start, self._tail_positions[bisect_right(self._tail_positions, limit) - 1])
+        boundary = max(start, self.index.boundary_before(limit))
+        for position, _ in self.scan(boundary):
+            if position > limit:
+                break
+            boundary = position
+        return boundary
+
+    def end_of(self, position: int) -> int:
+        """Where the batch that starts at `position` ends."""
+        return position + read_header(os.pread(self.fd, BATCH_HEADER_BYTES, position)).size_bytes
+
+    def scan(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each whole batch from a batch boundary on."""
+        chunk, chunk_start = b"", position
+        while position + BATCH_HEADER_BYTES <= self.size:
+            within = position - chunk_start
+            if within + BATCH_HEADER_BYTES > len(chunk):
+                chunk = os.pread(self.fd, min(SCAN_BYTES, self.size - position), position)
+                chunk_start, within = position, 0
+            header = read_header(chunk, within)
+            if position + header.size_bytes > self.size:
+                return
+            yield position, header
+            position += header.size_bytes
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        return os.pread(self.fd, header.size_bytes, position)
+
+    # ------------------------------------------------------------------------------------------- truncate, recover
+
+    def truncate(self, offset: Offset, now_us: int) -> int:
+        """Cut the batch that holds `offset` and all after it; the next offset is `offset` itself. Returns bytes cut."""
+        position = self.locate(offset)
+        cut = self.size - position
+        os.ftruncate(self.fd, position)
+        self._disk.truncated(self.path, position)
+        self.size = position
+        self.index.truncate(offset)
+        self.time_index.truncate(offset)
+        self._written_entries = None
+        self._rescan_tail()
+        self.next_offset = offset
+        if position == 0:
+            self.created_us = now_us
+        self.write_indexes()
+        return cut
+
+    def recover(self, on_batch: Callable[[BatchHeader], None], index_interval_bytes: int) -> str | None:
+        """Walk all batches, check every CRC, rebuild the indexes, cut at the first batch that is not whole.
+
+        on_batch: told of each valid batch, in order
+        returns:  why the rest was cut, None when the segment was sound          source: LogSegment.recover
+        """
+        file_size = os.fstat(self.fd).st_size
+        self._clear()
+        position, problem = 0, None
+        chunk, chunk_start = b"", 0
+        while position < file_size:
+            within = position - chunk_start
+            while within + (needed := _bytes_needed(chunk, within, file_size - position)) > len(chunk):
+                chunk = os.pread(self.fd, max(RECOVERY_BYTES, needed), position)
+                chunk_start, within = position, 0
+            header, problem = self._examine(chunk, within)
+            if header is None:
+                break
+            self._account(header, position, index_interval_bytes)
+            on_batch(header)
+            position += header.size_bytes
+        self.size = position
+        if position < file_size:
+            os.ftruncate(self.fd, position)
+            self._disk.truncated(self.path, position)
+        self.write_indexes()
+        return problem
+
+    def _examine(self, chunk: bytes, within: int) -> tuple[BatchHeader | None, str | None]:
+        """The valid batch at `within`, or what is wrong with it."""
+        try:
+            header = read_header(chunk, within)
+        except KafkaError as error:
+            return None, error.message
+        if within + header.size_bytes > len(chunk):
+            missing = within + header.size_bytes - len(chunk)
+            return None, f"the batch at offset {header.base_offset} lacks its last {missing} bytes"
+        if header.magic != MAGIC:
+            return None, f"the batch at offset {header.base_offset} has magic {header.magic}"
+        if not check_crc(chunk, within, header):
+            return None, f"the batch at offset {header.base_offset} fails its CRC"
+        if header.base_offset < self.next_offset or header.last_offset - self.base_offset > INT32_MAX:
+            return None, f"the batch at offset {header.base_offset} is out of order"
+        return header, None
+
+    # ----------------------------------------------------------------------------------------------------- indexes
+
+    def _load_indexes(self) -> bool:
+        try:
+            offsets = Path(self._sibling(INDEX_SUFFIX)).read_bytes()
+            times = Path(self._sibling(TIME_INDEX_SUFFIX)).read_bytes()
+        except FileNotFoundError:
+            return False
+        if not (self.index.decode(offsets, self.size) and self.time_index.decode(times)):
+            return False
+        self._written_entries = (len(self.index), len(self.time_index))
+        try:
+            return self._rescan_tail() == self.size
+        except KafkaError:
+            return False
+
+    def _rescan_tail(self) -> int:
+        """Read the headers after the last index entry again; returns where the last whole batch ends."""
+        self._bytes_since_entry = 0
+        self._tail_lasts.clear()
+        self._tail_positions.clear()
+        self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
+        end = self.index.positions[-1] if self.index.positions else 0
+        self.next_offset = self.base_offset
+        self._first_timestamp_ms = None
+        for position, header in self.scan(end):
+            if not self._tail_lasts:
+                self._tail_start = header.base_offset
+            self._account(header, position, self.size)  # an interval this long adds no entries
+            end = position + header.size_bytes
+        if not self._tail_lasts:
+            self._tail_start = self.base_offset
+        return end
+
+    def write_indexes(self) -> None:
+        """Bring both index files up to date: only what was added since the last time, all of it after a truncation."""
+        if self._written_entries == (len(self.index), len(self.time_index)):
+            return
+        offsets, times = self._written_entries or (0, 0)
+        _extend(self._sibling(INDEX_SUFFIX), offsets * OFFSET_ENTRY_BYTES, self.index.encode(offsets))
+        _extend(self._sibling(TIME_INDEX_SUFFIX), times * TIME_ENTRY_BYTES, self.time_index.encode(times))
+        self._written_entries = (len(self.index), len(self.time_index))
+
+    def _sibling(self, suffix: str) -> str:
+        return self.path.removesuffix(LOG_SUFFIX) + suffix
+
+    # ---------------------------------------------------------------------------------------------- flush and close
+
+    def flush(self) -> None:
+        """Bring the batches to the disk, and the indexes to their files."""
+        self.write_indexes()
+        self._disk.flush(self.path, self.fd)
+
+    def become_inactive(self) -> None:
+        """Nothing more will be appended: the time index learns the largest timestamp (onBecomeInactiveSegment)."""
+        self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+        self.write_indexes()
+
+    def delete(self) -> None:
+        """Remove the files. The descriptor stays open until `close`: a response may still be reading from it.
+
+        Kafka renames to .deleted and removes the file after file.delete.delay.ms, for the same reason.
+        """
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            Path(self._sibling(suffix)).unlink(missing_ok=True)
+        self._disk.forget(self.path)
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _bytes_needed(chunk: bytes, within: int, left: int) -> int:
+    """How many bytes to have at hand to examine a batch: its header, then all of it, as far as the file goes."""
+    needed = BATCH_HEADER_BYTES
+    if len(chunk) - within >= BATCH_HEADER_BYTES:
+        length = int.from_bytes(chunk[within + 8 : within + LOG_OVERHEAD_BYTES], signed=True)
+        needed = max(needed, length + LOG_OVERHEAD_BYTES)
+    return min(needed, left)
+
+
+def _extend(path: str, position: int, content: bytes) -> None:
+    """Let the file end with `content` from `position` on."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        os.pwrite(fd, content, position)
+        os.ftruncate(fd, position + len(content))
+    finally:
+        os.close(fd)
