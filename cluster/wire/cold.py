@@ -33,7 +33,7 @@ import dataclasses
 import functools
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -50,6 +50,8 @@ from cluster.wire.entities import (
 from cluster.wire.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.wire.primitives import Frame, check_consumed, decodes, error_of
 from cluster.wire.versions import VERSIONS, api_name
+
+Converter = Callable[[Any], Any]
 
 
 def request_class(api_key: int, version: int) -> type:
@@ -88,14 +90,14 @@ def response(api_key: int, version: int, /, **fields: object) -> Entity:
 
 def make(entity_type: type, /, **fields: object) -> Entity:
     """An entity of one of kio's classes, of plain values; see the module's docstring."""
-    known = shapes(entity_type)
-    values = {name: _value(known[name], value) for name, value in fields.items() if name in known}
-    if len(values) < len(fields):
-        for name in fields:
-            if name not in known and not _exists_in_another_version(entity_type, name):
-                raise TypeError(f"{entity_type.__name__} has no field {name}, only {', '.join(known)}")
-    for name, default in _defaults(entity_type).items():
-        values.setdefault(name, default)
+    converters = _converters(entity_type)
+    values = dict(_defaults(entity_type))
+    for name, value in fields.items():
+        if name in converters:
+            convert = converters[name]
+            values[name] = value if convert is None else convert(value)
+        elif not _exists_in_another_version(entity_type, name):
+            raise TypeError(f"{entity_type.__name__} has no field {name}, only {', '.join(converters)}")
     return entity_type(**values)
 
 
@@ -108,25 +110,37 @@ def _defaults(entity_type: type) -> dict[str, Any]:
     }
 
 
-def _value(shape: Shape, value: Any) -> Any:
-    if value is None:
-        return None if shape.is_nullable or shape.kafka_type == "uuid" else implicit_default(shape)
-    if shape.is_array:
-        return tuple(_item(shape, item) for item in value)
-    return _item(shape, value)
+@functools.cache
+def _converters(entity_type: type) -> dict[str, Converter | None]:
+    """How each field's plain value becomes kio's; None where it is the same. Metadata is made often."""
+    return {name: _converter(shape) for name, shape in shapes(entity_type).items()}
 
 
-def _item(shape: Shape, value: Any) -> Any:
+def _converter(shape: Shape) -> Converter | None:
+    item = _item_converter(shape)
+    if not shape.is_array:
+        return item
+
+    def convert(values: Any) -> Any:
+        if values is None:
+            return None
+        return tuple(values) if item is None else tuple(map(item, values))
+
+    return convert
+
+
+def _item_converter(shape: Shape) -> Converter | None:
     if shape.entity is not None:
-        return make(shape.entity, **value) if isinstance(value, Mapping) else value
+        entity_type = shape.entity
+        return lambda value: make(entity_type, **value) if isinstance(value, dict) else value
     match shape.kafka_type:
-        case "timedelta_i32" | "timedelta_i64" if not isinstance(value, timedelta):
-            return timedelta(milliseconds=value)
-        case "uuid" if isinstance(value, str):
-            return UUID(value)
+        case "timedelta_i32" | "timedelta_i64":
+            return lambda value: value if isinstance(value, timedelta) else timedelta(milliseconds=value)
+        case "uuid":
+            return lambda value: UUID(value) if isinstance(value, str) else value
         case "error_code":
-            return error_of(value)
-    return value
+            return error_of
+    return None
 
 
 @functools.cache
