@@ -36,7 +36,7 @@ def partition_of(directory: Path) -> TopicPartition | None:
 class Disk:
     """The page cache of one broker's log directory.
 
-    root: the broker's log directory
+    root: the broker's log directory, the same path its LogManager is given
     sync: flush with a real fsync. False in the simulated world, where only the bookkeeping counts.
     """
 

@@ -41,7 +41,10 @@ __all__ = ["AppendInfo", "Log", "Recovery"]
 
 
 class AppendInfo(NamedTuple):
-    """What an append did; of a duplicate, where the original lies. Offsets are inclusive, headers as stamped."""
+    """What an append did; of a duplicate, where the original lies. Offsets are inclusive, headers as stamped.
+
+    roll_reason: why a new segment was begun (and all before it flushed); None when none was
+    """
 
     first_offset: Offset
     last_offset: Offset
@@ -49,6 +52,7 @@ class AppendInfo(NamedTuple):
     batches: tuple[BatchHeader, ...]
     size_bytes: int
     log_end_offset: Offset
+    roll_reason: str | None = None
 
 
 class Log:
@@ -78,8 +82,6 @@ class Log:
         self.recovery_point: Offset = 0
         self.leader_epochs = LeaderEpochCache(directory / LEADER_EPOCHS, sync=disk.sync)
         self.producers = ProducerStateManager(directory, sync=disk.sync, expiration_ms=producer_id_expiration_ms)
-        self.rolls = 0
-        self.last_roll_reason: str | None = None
         self._segments: list[Segment] = []
         self._bases: list[Offset] = []
         self._deleted: list[Segment] = []
@@ -162,14 +164,9 @@ class Log:
                 return AppendInfo(original.first_offset, original.last_offset, True, (), 0, self.log_end_offset)
             self.producers.validate(header)
         latest = self.leader_epochs.latest_epoch
-        if latest != leader_epoch:
-            assert latest is None or latest < leader_epoch, "a leader never appends in an older epoch"
-            self.leader_epochs.assign(leader_epoch, header.base_offset)
+        assert latest is None or latest <= leader_epoch, "a leader never appends in an older epoch"
         stamp(batch, 0, header.base_offset, leader_epoch)
-        self._append(batch, (header,), header.size_bytes, now_us)
-        return AppendInfo(
-            header.base_offset, header.last_offset, False, (header,), header.size_bytes, self.log_end_offset
-        )
+        return self._append(batch, (header,), header.size_bytes, now_us)
 
     def append_as_follower(
         self, data: Bytes, now_us: int, max_leader_epoch: LeaderEpoch | None = None
@@ -195,14 +192,8 @@ class Log:
         if not headers:
             return None
         self._check_order(headers)
-        for header in headers:
-            if header.leader_epoch != self.leader_epochs.latest_epoch:
-                self.leader_epochs.assign(header.leader_epoch, header.base_offset)
         whole = data if size_bytes == len(data) else memoryview(data)[:size_bytes]
-        self._append(whole, headers, size_bytes, now_us)
-        return AppendInfo(
-            headers[0].base_offset, headers[-1].last_offset, False, tuple(headers), size_bytes, self.log_end_offset
-        )
+        return self._append(whole, tuple(headers), size_bytes, now_us)
 
     def _check_order(self, headers: Sequence[BatchHeader]) -> None:
         first = headers[0]
@@ -224,23 +215,32 @@ class Log:
                 )
             expected = header.last_offset + 1
 
-    def _append(self, data: Bytes, headers: Sequence[BatchHeader], size_bytes: int, now_us: int) -> None:
+    def _append(self, data: Bytes, headers: tuple[BatchHeader, ...], size_bytes: int, now_us: int) -> AppendInfo:
         self._now_us = now_us
+        first, last = headers[0], headers[-1]
         segment = self._segments[-1]
-        reason = segment.should_roll(headers[0], headers[-1].last_offset, size_bytes, self.config, now_us)
-        if reason is not None:
-            segment = self._roll(headers[0].base_offset, reason)
-        segment.append(data, headers, self.config.index_interval_bytes)
-        self.log_end_offset = segment.next_offset
-        producers = self.producers
-        for header in headers:
-            if header.producer_id != NO_PRODUCER_ID:
-                producers.update(header)
-        producers.map_end_offset = self.log_end_offset
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush()
+        try:
+            for header in headers:
+                if header.leader_epoch != self.leader_epochs.latest_epoch:
+                    self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+            reason = segment.should_roll(first, last.last_offset, size_bytes, self.config, now_us)
+            if reason is not None:
+                segment = self._roll(first.base_offset)
+            segment.append(data, headers, self.config.index_interval_bytes)
+            self.log_end_offset = segment.next_offset
+            producers = self.producers
+            for header in headers:
+                if header.producer_id != NO_PRODUCER_ID:
+                    producers.update(header)
+            producers.map_end_offset = self.log_end_offset
+            if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+                self.flush()
+        except OSError as error:
+            # Kafka takes the whole log directory offline then; what a broker does is not the log's to decide.
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
+        return AppendInfo(first.base_offset, last.last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 
-    def _roll(self, base_offset: Offset, reason: str) -> Segment:
+    def _roll(self, base_offset: Offset) -> Segment:
         """Begin a new segment; what came before is flushed, so the recovery point moves up to here."""
         self._segments[-1].become_inactive()
         self.producers.take_snapshot()
@@ -248,8 +248,6 @@ class Log:
         self.flush()
         segment = Segment.create(self.directory, base_offset, self.disk, self._now_us)
         self._add(segment)
-        self.rolls += 1
-        self.last_roll_reason = reason
         return segment
 
     def _add(self, segment: Segment) -> None:

@@ -52,11 +52,15 @@ class LogLoader:
         self._bad: tuple[Offset, str] | None = None
 
     def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> tuple[list[Segment], Recovery]:
-        suspects = self._open_segments()
-        if not clean:
-            # The segment that holds the recovery point is always checked, even if it ends there (LogSegments.values).
-            first = max((s.base_offset for s in self._segments if s.base_offset <= recovery_point), default=0)
-            suspects = [s for s in self._segments if s.base_offset >= first or s in suspects]
+        unsound = self._open_segments()
+        # The segment that holds the recovery point is always checked, even if it ends there (LogSegments.values).
+        bases = [segment.base_offset for segment in self._segments if segment.base_offset <= recovery_point]
+        unflushed_from = bases[-1] if bases else 0
+        suspects = [
+            segment
+            for segment in self._segments
+            if segment.base_offset in unsound or (not clean and segment.base_offset >= unflushed_from)
+        ]
         for segment in suspects:
             if not self._recover(segment):
                 self._delete_after(segment)
@@ -76,8 +80,8 @@ class LogLoader:
             reason=reason,
         )
 
-    def _open_segments(self) -> list[Segment]:
-        """Open all segments; returns those whose indexes are missing or implausible."""
+    def _open_segments(self) -> list[Offset]:
+        """Open all segments; returns the base offsets of those whose indexes are missing or implausible."""
         names = sorted(entry.name for entry in os.scandir(self._directory))
         bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX)]
         for name in names:
@@ -85,13 +89,13 @@ class LogLoader:
             orphaned = dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and f"{stem}{LOG_SUFFIX}" not in names
             if orphaned or suffix == "tmp":
                 (self._directory / name).unlink()
-        suspects = []
+        unsound = []
         for base_offset in bases:
             segment, sound = Segment.load(self._directory, base_offset, self._disk, self._now_us)
             self._segments.append(segment)
             if not sound:
-                suspects.append(segment)
-        return suspects
+                unsound.append(base_offset)
+        return unsound
 
     def _recover(self, segment: Segment) -> bool:
         """Check every batch; False when the segment had to be cut."""

@@ -77,6 +77,7 @@ class LogManager:
         default_config: for logs whose topic is not known yet; `set_config` follows when it is
         raises: WrongLogDirectory
         """
+        assert root == disk.root, f"{disk.root} is tracked, not {root}"
         manager = cls(root, disk, default_config, producer_id_expiration_ms)
         manager._now_us = now_us
         root.mkdir(parents=True, exist_ok=True)
@@ -215,6 +216,11 @@ class LogManager:
     def flush_due(self, now_us: int) -> list[TopicPartition]:
         """flush.ms: flush the logs whose last flush is that long ago; returns them."""
         return [topic_partition for topic_partition, log in self.logs.items() if log.flush_if_due(now_us)]
+
+    def remove_expired_producers(self, now_us: int) -> None:
+        """Forget idempotent producers that were silent for producer.id.expiration.ms; Kafka looks every 10 minutes."""
+        for log in self.logs.values():
+            log.producers.remove_expired(now_us // 1000)
 
     def close_clean(self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """The orderly stop: high watermarks, flush, close, checkpoints, and the marker last of all."""

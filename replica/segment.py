@@ -14,7 +14,7 @@ from pathlib import Path
 
 from replica.config import TopicConfig
 from replica.disk import LOG_SUFFIX, Disk
-from replica.errors import ErrorCode, KafkaError
+from replica.errors import KafkaError
 from replica.ids import Offset
 from replica.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from replica.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, Bytes, check_crc, read_header
@@ -23,6 +23,7 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
 INT32_MAX = 2**31 - 1
+_NOT_OPEN, _CLOSED = -1, -2
 SCAN_BYTES = 16 << 10
 """Read-ahead of a header scan; the sparse index leaves about 4 KiB to scan."""
 RECOVERY_BYTES = 1 << 20
@@ -61,7 +62,7 @@ class Segment:
         self.base_offset = base_offset
         self.created_us = now_us
         self._disk = disk
-        self._fd = -1
+        self._fd = _NOT_OPEN
         self._clear()
 
     def _clear(self) -> None:
@@ -101,6 +102,7 @@ class Segment:
     def fd(self) -> int:
         """The open file; inactive segments of a loaded log are opened when first read."""
         if self._fd < 0:
+            assert self._fd == _NOT_OPEN, f"{self.path} is closed"
             self._fd = os.open(self.path, os.O_RDWR)
         return self._fd
 
@@ -109,7 +111,7 @@ class Segment:
     def append(self, data: Bytes, headers: Sequence[BatchHeader], index_interval_bytes: int) -> None:
         """Write whole batches at the end, into the page cache; `headers` describe `data`, in order.
 
-        raises: KafkaError KAFKA_STORAGE_ERROR; the segment is then as before
+        raises: OSError; the segment is then as before
         """
         position = self.size
         self._write(data, position)
@@ -146,9 +148,9 @@ class Segment:
         try:
             if os.pwrite(fd, data, position) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            os.ftruncate(fd, position)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {self.path}: {error.strerror}") from error
+        except OSError:
+            os.ftruncate(fd, position)  # Half a batch must not stay behind.
+            raise
 
     def should_roll(
         self, first: BatchHeader, last_offset: Offset, size_bytes: int, config: TopicConfig, now_us: int
@@ -359,10 +361,10 @@ class Segment:
         self._disk.forget(self.path)
 
     def close(self) -> None:
-        """Close the file; idempotent."""
+        """Close the file for good; idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
+        self._fd = _CLOSED
 
 
 def _bytes_needed(chunk: bytes, within: int, left: int) -> int:
