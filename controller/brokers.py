@@ -93,12 +93,11 @@ class Brokers:
     # -------------------------------------------------------------------------------------------------- heartbeats
 
     def heartbeat(self, event: Heartbeat) -> None:
-        broker = self._image.brokers.get(event.broker_id)
-        if broker is None or broker.broker_epoch != event.broker_epoch:
-            known = "is not registered" if broker is None else f"is registered with epoch {broker.broker_epoch}"
-            message = f"{self._names(event.broker_id)} {known}, not with epoch {event.broker_epoch}"
-            self._journal.reply(HeartbeatReply(error=ErrorCode.STALE_BROKER_EPOCH, message=message))
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+        if stale is not None:
+            self._journal.reply(HeartbeatReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
+        broker = self._image.brokers[event.broker_id]
         session = self.sessions[event.broker_id]
         is_caught_up = event.metadata_offset >= broker.registration_offset
         before = session.state
@@ -146,7 +145,7 @@ class Brokers:
             cause = self._journal.tell(
                 trace.BrokerFenced(node=self._journal.node, broker=self._names(broker.broker_id), reason=what_happened)
             )
-        self._partitions.remove_broker(broker.broker_id, what_happened, cause)
+        self._partitions.remove_broker(broker.broker_id, f" after {what_happened}", cause)
         self._journal.append(BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=True))
 
     def _unfence(self, broker: BrokerRegistration, metadata_offset: int) -> None:
@@ -158,7 +157,7 @@ class Brokers:
             f"which includes its own registration at {broker.registration_offset}"
         )
         cause = self._journal.tell(trace.BrokerUnfenced(node=self._journal.node, broker=who, reason=reason))
-        self._partitions.elect_leaderless(f"{who} was unfenced", cause)
+        self._partitions.elect_leaderless(f" after {who} was unfenced", cause)
 
     def _begin_shutdown(self, broker: BrokerRegistration) -> None:
         """Source: handleBrokerInControlledShutdown"""
@@ -166,8 +165,8 @@ class Brokers:
             self._journal.append(
                 BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=True)
             )
-        what_happened = f"{self._names(broker.broker_id)} began a controlled shutdown"
-        self._partitions.remove_broker(broker.broker_id, what_happened, None)
+        occasion = f" after {self._names(broker.broker_id)} began a controlled shutdown"
+        self._partitions.remove_broker(broker.broker_id, occasion, None)
 
     # ---------------------------------------------------------------------------------------------------- sessions
 

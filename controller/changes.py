@@ -79,14 +79,14 @@ class Teller:
         before: PartitionRegistration,
         after: PartitionRegistration,
         choice: Choice,
-        what_happened: str,
+        occasion: str,
     ) -> Iterator[trace.TraceEvent]:
-        """The election first, then the ISR. `what_happened` completes "after ..."."""
+        """The election first, then the ISR. `occasion` ends their reasons: " after ...", "; an operator asked ..."."""
         if after.leader_epoch != before.leader_epoch:
-            yield self._election(topic_partition, before, after, choice, f"{choice.why} after {what_happened}")
+            yield self._election(topic_partition, before, after, choice, choice.why + occasion)
         if after.in_sync_replicas != before.in_sync_replicas:
             if choice.clean:
-                reason = f"{self.membership(before, after)} after {what_happened}"
+                reason = self.membership(before, after) + occasion
             else:
                 lost = self.names.set_of(before.in_sync_replicas)
                 reason = (
@@ -151,7 +151,7 @@ class Teller:
         left = [self.names(broker_id) for broker_id in old if broker_id not in new]
         joined = [self.names(broker_id) for broker_id in new if broker_id not in old]
         parts = [f"{' and '.join(who)} {verb} the ISR" for who, verb in ((left, "left"), (joined, "joined")) if who]
-        return " and ".join(parts) or "the ISR stays as it is"
+        return " and ".join(parts)
 
     def named(self, broker_ids: tuple[BrokerId, ...]) -> tuple[str, ...]:
         return tuple(self.names(broker_id) for broker_id in broker_ids)

@@ -25,7 +25,7 @@ class Election(Enum):
 
 
 class Choice(NamedTuple):
-    """Outcome of an election. `clean`: the leader comes from the ISR. `why` goes before "after <what happened>"."""
+    """Outcome of an election. `clean`: the leader comes from the ISR. `why` is a clause that the occasion completes."""
 
     leader: BrokerId
     clean: bool
@@ -66,7 +66,7 @@ def elect_preferred(candidates: Candidates) -> Choice:
     names, preferred = candidates.names, candidates.replicas[0]
     if candidates.is_valid(preferred):
         why = f"{names(preferred)} is the preferred leader (first of {names.set_of(candidates.replicas)})"
-        return Choice(preferred, True, f"{why}, live and in {candidates.isr},")
+        return Choice(preferred, True, f"{why}, live and in {candidates.isr}")
     return _elect_valid(candidates) or Choice(NO_BROKER, True, _nobody(candidates))
 
 

@@ -9,7 +9,7 @@ from controller.changes import Change, Teller
 from controller.events import Action, AppendRecord, Fact, Reply
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import MetadataRecord
-from replica.ids import BrokerId, Names, Offset, TopicPartition
+from replica.ids import BrokerEpoch, BrokerId, Names, Offset, TopicPartition
 from replica.trace import TraceEvent
 
 
@@ -42,15 +42,24 @@ class Journal:
         self._actions.append(Fact(event=event, number=number, cause=cause))
         return number
 
+    def stale_epoch(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> str | None:
+        """Why a request with this broker epoch is stale; None: it is not. Source: checkBrokerEpoch"""
+        broker, who = self.image.brokers.get(broker_id), self.names(broker_id)
+        if broker is None:
+            return f"{who} is not registered"
+        if broker.broker_epoch != broker_epoch:
+            return f"{who} is registered with epoch {broker.broker_epoch}, not with epoch {broker_epoch}"
+        return None
+
     def reply(self, reply: Reply) -> None:
         self._actions.append(reply)
 
     def change_partition(
-        self, topic_partition: TopicPartition, change: Change, what_happened: str, cause: int | None = None
+        self, topic_partition: TopicPartition, change: Change, occasion: str, cause: int | None = None
     ) -> None:
-        """Append the change, then tell of the election and the ISR in it; `what_happened` completes "after ..."."""
+        """Append the change, then tell of the election and the ISR in it; `occasion` ends their reasons."""
         before, after = self.append_change(topic_partition, change)
-        for fact in self.teller.facts(topic_partition, before, after, change.choice, what_happened):
+        for fact in self.teller.facts(topic_partition, before, after, change.choice, occasion):
             self.tell(fact, cause)
 
     def append_change(

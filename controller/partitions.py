@@ -33,22 +33,22 @@ class Partitions:
     def has_leaderships(self, broker_id: BrokerId) -> bool:
         return any(partition.leader == broker_id for _, partition in self._image.partitions())
 
-    def remove_broker(self, broker_id: BrokerId, what_happened: str, cause: int | None) -> None:
+    def remove_broker(self, broker_id: BrokerId, occasion: str, cause: int | None) -> None:
         """Take a broker that is about to be inactive out of every ISR, except as its last member, and re-elect."""
         for topic_partition, partition in list(self._image.partitions()):
             if broker_id in partition.in_sync_replicas:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
                 change = self._build(topic_partition, partition, target_isr=target, without=broker_id)
                 if change is not None:
-                    self._journal.change_partition(topic_partition, change, what_happened, cause)
+                    self._journal.change_partition(topic_partition, change, occasion, cause)
 
-    def elect_leaderless(self, what_happened: str, cause: int | None) -> None:
+    def elect_leaderless(self, occasion: str, cause: int | None) -> None:
         """A broker has become active: it may lead what nobody could."""
         for topic_partition, partition in list(self._image.partitions()):
             if not partition.has_leader:
                 change = self._build(topic_partition, partition)
                 if change is not None:
-                    self._journal.change_partition(topic_partition, change, what_happened, cause)
+                    self._journal.change_partition(topic_partition, change, occasion, cause)
 
     def _build(
         self,
@@ -80,11 +80,9 @@ class Partitions:
 
     def alter(self, event: AlterPartition) -> None:
         """Leaders propose new ISRs. A stale broker epoch fails the whole request."""
-        broker = self._image.brokers.get(event.broker_id)
-        if broker is None or broker.broker_epoch != event.broker_epoch:
-            who = self._names(event.broker_id)
-            registered = "is not registered" if broker is None else f"is registered with epoch {broker.broker_epoch}"
-            refusal = Refusal(ErrorCode.STALE_BROKER_EPOCH, f"{who} {registered}, not with epoch {event.broker_epoch}")
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+        if stale is not None:
+            refusal = Refusal(ErrorCode.STALE_BROKER_EPOCH, stale)
             for proposal in event.partitions:
                 self._tell_rejected(event.broker_id, proposal, refusal)
             self._journal.reply(AlterPartitionReply(error=refusal.error, message=refusal.reason))
@@ -127,9 +125,10 @@ class Partitions:
         after: PartitionRegistration,
     ) -> None:
         teller = self._journal.teller
-        reason = f"{teller.membership(before, after)}: {self._names(sender)} proposed it as leader"
+        reasons = [teller.membership(before, after)] if before.in_sync_replicas != after.in_sync_replicas else []
         if before.recovering and not after.recovering:
-            reason += ", and has recovered from its unclean election"
+            reasons.append("the leader has recovered from its unclean election")
+        reason = f"{' and '.join(reasons)}: {self._names(sender)} proposed it as leader"
         self._journal.tell(teller.isr_committed(topic_partition, before, after, reason))
 
     def _tell_rejected(self, sender: BrokerId, proposal: IsrProposal, refusal: Refusal) -> None:
@@ -177,7 +176,7 @@ class Partitions:
         change = self._build(topic_partition, partition, election=election, target_replicas=replicas)
         if change is None:
             return self._unsuccessful(partition, event)
-        self._journal.change_partition(topic_partition, change, f"an operator asked for {wanted}")
+        self._journal.change_partition(topic_partition, change, f"; an operator asked for {wanted}")
         return None
 
     def _not_needed(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal | None:
@@ -255,7 +254,9 @@ class Partitions:
             if not partition.has_preferred_leader and elections < MAX_ELECTIONS_PER_SWEEP:
                 change = self._build(topic_partition, partition, election=Election.PREFERRED)
                 if change is not None:
-                    self._journal.change_partition(topic_partition, change, "the periodic preferred-leader check")
+                    self._journal.change_partition(
+                        topic_partition, change, "; the periodic preferred-leader check found it"
+                    )
                     elections += 1
         return elections >= MAX_ELECTIONS_PER_SWEEP
 
@@ -269,6 +270,8 @@ class Partitions:
                 if change is None:
                     self._tell_refused(topic_partition, self._nobody_lives(partition))
                 else:
-                    self._journal.change_partition(topic_partition, change, "the periodic unclean-election check")
+                    self._journal.change_partition(
+                        topic_partition, change, "; the periodic unclean-election check found it"
+                    )
                     elections += 1
         return elections >= MAX_ELECTIONS_PER_SWEEP
