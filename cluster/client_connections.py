@@ -23,7 +23,7 @@ from cluster.wire.cold import decode_response, encode_request, request
 from cluster.wire.headers import response_correlation_id
 from cluster.wire.versions import METADATA
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import Names
+from replica.ids import NO_BROKER, Names
 
 METADATA_VERSION = 9
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
@@ -129,10 +129,8 @@ class ClientConnections:
 
     def name(self, node_id: int) -> str:
         """A broker's name in traces; a bootstrap address goes by its host."""
-        if node_id >= 0:
-            return self._names(node_id)
-        known = self._nodes.get(node_id)
-        return known.node.host if known is not None else self._names(-1)
+        state = self._nodes.get(node_id)
+        return state.node.host if state is not None and node_id < NO_BROKER else self._names(node_id)
 
     # ---------------------------------------------------------------------------------------------------- requests
 
@@ -223,19 +221,22 @@ class ClientConnections:
 
     # ---------------------------------------------------------------------------------------------------- metadata
 
-    def poll(self, now_us: int) -> None:
-        """Refresh the metadata if that is due and somebody can be asked."""
+    def poll(self, now_us: int) -> bool:
+        """Refresh the metadata if that is due and somebody can be asked. returns: whether anything was begun"""
         if not self._metadata_due(now_us):
-            return
+            return False
         node_id = self.least_loaded(now_us)
         if node_id is None:
-            return
+            return False
         state = self._nodes[node_id]
         if self._can_send(state):
             self._metadata_in_progress = True
             self.send(node_id, METADATA, self._metadata_request, self._metadata_answered, now_us)
         elif state.connection is None:
             self._connect(state, now_us)
+        else:
+            return False
+        return True
 
     def next_poll_us(self, now_us: int) -> int | None:
         """When `poll` may have something to do by the passing of time alone."""

@@ -35,7 +35,7 @@ INVALID_METADATA = frozenset(
 
 
 class Node(NamedTuple):
-    """A broker's address; bootstrap addresses have ids from -1 down until the cluster has told the real ones."""
+    """A broker's address; bootstrap addresses have ids below NO_BROKER until the cluster has told the real ones."""
 
     node_id: int
     host: str
@@ -65,7 +65,10 @@ class MetadataCache:
         rng: random.Random,
     ) -> None:
         self.nodes: dict[int, Node] = {
-            -1 - index: Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
+            node_id: Node(node_id, host, port)
+            for node_id, (host, port) in zip(
+                range(NO_BROKER - 1, NO_BROKER - 1 - len(bootstrap), -1), bootstrap, strict=True
+            )
         }
         self.topics: list[str] = []
         self.version = 0

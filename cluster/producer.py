@@ -171,11 +171,11 @@ class ProducerCore:
         """What Java's application and sender threads would do until both have to wait."""
         if not self._started or (self._closed_at_us is not None and self._finish_close()):
             return self._connections.take_actions()
-        while True:
-            self._connections.poll(now_us)
-            served = self._serve_waiting(now_us)
-            if not self._sender.run_once(now_us) and not served:
-                break
+        busy = True
+        while busy:
+            busy = self._serve_waiting(now_us)
+            busy |= self._sender.run_once(now_us)
+            busy |= self._connections.poll(now_us)  # last: the sender may have found that the metadata is stale
         if not self._accumulator.has_undrained:
             self._accumulator.flushing = False
         if self._closed_at_us is not None and self._finish_close():

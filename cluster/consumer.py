@@ -1,0 +1,186 @@
+"""The consumer: a pure core that reads all partitions of its topic, with the behaviour of the Java client 3.9.
+
+It has no group: it assigns itself every partition (assign + seek), starts where auto.offset.reset says, and polls all
+the time. What it may read is the broker's decision: up to the high watermark.
+
+Source: KafkaConsumer.java, SubscriptionState.java, OffsetFetcher.java, FetchCollector.java; KIP-320 for truncation.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from cluster.backoff import ExponentialBackoff
+from cluster.client_connections import ClientConnections
+from cluster.config import ConsumerConfig
+from cluster.consumer_facts import ConsumerFacts
+from cluster.consumer_fetcher import ConsumerFetcher
+from cluster.consumer_offsets import OffsetLookups
+from cluster.consumer_positions import PartitionPosition
+from cluster.metadata_cache import MetadataCache
+from cluster.node import Action, ConnectionId, Exit
+from cluster.producer_facts import CausalRecorder
+from cluster.timers import Timer, Timers
+from replica.config import NEVER
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, Names, TopicPartition
+
+MAX_IN_FLIGHT = 100
+"""CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
+
+NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
+"""Java's NoOffsetForPartitionException: no position, and auto.offset.reset=none. No number on the wire."""
+
+
+class ConsumerCore:
+    """One consumer. Implements cluster.node.NodeCore; `seek`, `ask_end_offset` and `close` are for the application."""
+
+    def __init__(
+        self,
+        name: str,
+        config: ConsumerConfig,
+        bootstrap: Sequence[tuple[str, int]],
+        topic: str,
+        recorder: CausalRecorder,
+        rng: random.Random,
+        *,
+        names: Names | None = None,
+    ) -> None:
+        """name: client id, and the name in the trace     rng: this client's own"""
+        self._config = config
+        self._topic = topic
+        self._timers: Timers[Action] = Timers()
+        self._wake: Timer | None = None
+        self._metadata = MetadataCache(
+            bootstrap,
+            max_age_ms=config.metadata_max_age_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            rng=rng,
+        )
+        self._metadata.add_topic(topic)
+        self._metadata_version_used = -1
+        self._connections = ClientConnections(
+            name, config, self._metadata, self._timers, rng, names=names or Names(), max_in_flight=MAX_IN_FLIGHT
+        )
+        self._facts = ConsumerFacts(name, recorder)
+        self._positions: dict[TopicPartition, PartitionPosition] = {}
+        backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._lookups = OffsetLookups(
+            self._positions, self._connections, self._facts, backoff, config.auto_offset_reset
+        )
+        self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._facts, backoff)
+        self._is_running = False
+
+    # ------------------------------------------------------------------------------------------------- application
+
+    def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
+        """Read on from an offset, or from the beginning or end (looked up at the leader)."""
+        self._facts.begin_step()
+        position = self._positions.setdefault(tp, PartitionPosition(tp))
+        if isinstance(target, int):
+            previous = position.offset
+            leader = self._metadata.leader(tp)
+            position.move_to(target, UNDEFINED_EPOCH, leader)
+            peer = self._connections.name(leader.leader)
+            self._facts.position_reset(tp, peer, target, previous, None, "the application asked for this offset")
+        else:
+            to = "earliest" if target == "beginning" else "latest"
+            position.await_reset(to, None, f"the application asked for the {target}")
+        return self._run(now_us)
+
+    def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
+        """Ask the leader where the partition ends; the answer is a fact (EndOffsetSeen)."""
+        self._facts.begin_step()
+        self._lookups.ask_end_offset(tp)
+        return self._run(now_us)
+
+    def close(self, now_us: int) -> list[Action]:
+        """Stop reading and exit."""
+        self._is_running = False
+        self._connections.close()
+        return [*self._connections.take_actions(), Exit()]
+
+    def position(self, tp: TopicPartition) -> int | None:
+        """The next offset to read; None before the first reset."""
+        known = self._positions.get(tp)
+        return None if known is None or known.offset < 0 else known.offset
+
+    # ------------------------------------------------------------------------------------------------------- node
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        return self._timers.next_deadline_us
+
+    def start(self, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._is_running = True
+        return self._run(now_us)
+
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        raise AssertionError("nobody connects to a consumer")
+
+    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._connections.connected(connection, now_us)
+        return self._run(now_us)
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._connections.received(connection, frame, now_us)
+        return self._run(now_us)
+
+    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._connections.disconnected(connection, reason, now_us)
+        return self._run(now_us)
+
+    def tick(self, now_us: int) -> list[Action]:
+        self._facts.begin_step()
+        self._timers.run_due(now_us)
+        return self._run(now_us)
+
+    # --------------------------------------------------------------------------------------------------- the loop
+
+    def _run(self, now_us: int) -> list[Action]:
+        if not self._is_running:
+            return self._connections.take_actions()
+        busy = True
+        while busy:
+            self._learn_leaders()
+            busy = self._lookups.run_once(now_us)
+            busy |= self._fetcher.run_once(now_us)
+            busy |= self._connections.poll(now_us)  # last: the others may have found that the metadata is stale
+        self._arm(now_us)
+        return self._connections.take_actions()
+
+    def _learn_leaders(self) -> None:
+        """Assign new partitions, and check known positions against new leaders (validatePositionsOnMetadataChange)."""
+        if self._metadata_version_used == self._metadata.version:
+            return
+        self._metadata_version_used = self._metadata.version
+        for tp in self._metadata.partitions(self._topic):
+            if tp not in self._positions:
+                self._assign(tp)
+        for tp, position in self._positions.items():
+            position.leader_is(self._metadata.leader(tp))
+
+    def _assign(self, tp: TopicPartition) -> None:
+        position = self._positions[tp] = PartitionPosition(tp)
+        policy = self._config.auto_offset_reset
+        if policy == "none":
+            self._facts.fetch_failed(tp, self._connections.name(NO_BROKER), position.offset, NO_OFFSET_FOR_PARTITION)
+            position.stop()
+        else:
+            position.await_reset(policy, None, f"the consumer has no position yet; auto.offset.reset={policy}")
+
+    def _arm(self, now_us: int) -> None:
+        wanted = [self._lookups.next_deadline_us, self._fetcher.next_deadline_us]
+        metadata_us = self._connections.next_poll_us(now_us)
+        if metadata_us is not None:
+            wanted.append(metadata_us)
+        if self._wake is not None:
+            self._wake.cancel()
+        at_us = min(wanted)
+        self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)

@@ -1,0 +1,91 @@
+"""What a consumer tells the trace: one method per fact. Facts of one step share the cause the shell named for it."""
+
+from __future__ import annotations
+
+from cluster.producer_facts import CausalRecorder
+from replica import trace
+from replica.ids import TopicPartition
+from replica.records import Record
+
+
+def record_name(record: Record) -> str:
+    """The first word of the value; a tombstone goes by its key."""
+    text = record.value if record.value is not None else record.key or b"?"
+    return text.split(b" ", 1)[0].decode("utf-8", "replace")
+
+
+class ConsumerFacts:
+    """Facts of one consumer; `begin_step` notes what the shell says led here."""
+
+    def __init__(self, client: str, recorder: CausalRecorder) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._step_cause: int | None = None
+
+    def begin_step(self) -> None:
+        self._step_cause = self._recorder.cause
+
+    def _emit(self, event: trace.TraceEvent, cause: int | None = None) -> int:
+        causes = sorted({seq: True for seq in (cause, self._step_cause) if seq is not None})
+        return self._recorder.emit(event, *causes)
+
+    def record_read(self, tp: TopicPartition, peer: str, record: Record, leader_epoch: int) -> None:
+        self._emit(
+            trace.RecordRead(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=record.offset,
+                record=record_name(record),
+                leader_epoch=leader_epoch,
+            )
+        )
+
+    def position_reset(
+        self,
+        tp: TopicPartition,
+        peer: str,
+        offset: int,
+        previous_offset: int,
+        error: str | None,
+        reason: str,
+        cause: int | None = None,
+    ) -> None:
+        self._emit(
+            trace.PositionReset(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                previous_offset=previous_offset,
+                error=error,
+                reason=reason,
+            ),
+            cause,
+        )
+
+    def end_offset_seen(self, tp: TopicPartition, peer: str, offset: int, error: str | None) -> None:
+        self._emit(
+            trace.EndOffsetSeen(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                error=error,
+            )
+        )
+
+    def fetch_failed(self, tp: TopicPartition, peer: str, offset: int, error: str) -> int:
+        return self._emit(
+            trace.FetchFailed(
+                client=self._client,
+                peer=peer,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                error=error,
+            )
+        )

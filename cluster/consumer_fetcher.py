@@ -1,0 +1,179 @@
+"""The consumer's fetches: one long poll per leader, and what its answer means for each partition.
+
+Source: AbstractFetch.java, FetchCollector.java, CompletedFetch.java.
+Simplified: no fetch sessions (KIP-227), every request names all its partitions, as librdkafka's do.
+Simplified: the application polls all the time and takes every record at once, so max.poll.records never holds it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cluster.backoff import ExponentialBackoff
+from cluster.client_connections import Answer, ClientConnections
+from cluster.config import ConsumerConfig
+from cluster.consumer_facts import ConsumerFacts
+from cluster.consumer_positions import FetchState, PartitionPosition
+from cluster.wire.api_01_fetch import (
+    READ_UNCOMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    decode_fetch_response,
+    encode_fetch_request,
+)
+from cluster.wire.versions import FETCH
+from replica.config import NEVER
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import NO_BROKER, TopicPartition
+from replica.records import batches, check_crc, read_records
+
+FETCH_VERSION = 12
+
+
+class ConsumerFetcher:
+    """Fetches for every partition that has a valid position."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        positions: Mapping[TopicPartition, PartitionPosition],
+        connections: ClientConnections,
+        facts: ConsumerFacts,
+        backoff: ExponentialBackoff,
+    ) -> None:
+        self._config = config
+        self._positions = positions
+        self._connections = connections
+        self._metadata = connections.metadata
+        self._facts = facts
+        self._backoff = backoff
+        self._pending_nodes: dict[int, bool] = {}
+        self.next_deadline_us = NEVER
+        """When `run_once` has something to do by the passing of time alone."""
+
+    def run_once(self, now_us: int) -> bool:
+        """Send a fetch to every leader that has none in flight. returns: whether any was sent"""
+        self.next_deadline_us = NEVER
+        wanted: dict[int, list[PartitionPosition]] = {}
+        for position in self._positions.values():
+            if position.state is not FetchState.FETCHING:
+                continue
+            if now_us < position.retry_at_us:
+                self._wake_at(position.retry_at_us)
+                continue
+            # The leader the position was checked against, as in Kafka: while nobody is known to lead, the last one is
+            # still asked, and a deposed leader that has not heard of it still answers.
+            leader = position.leader.leader
+            if leader not in self._metadata.nodes:
+                self._metadata.request_update()
+            elif leader not in self._pending_nodes:
+                wanted.setdefault(leader, []).append(position)
+        sent = False
+        for node_id, positions in wanted.items():
+            if self._connections.ready(node_id, now_us):
+                self._fetch(node_id, positions, now_us)
+                sent = True
+            else:
+                self._wake_at(self._connections.retry_at_us(node_id, now_us))
+        return sent
+
+    def _wake_at(self, at_us: int | None) -> None:
+        if at_us is not None:
+            self.next_deadline_us = min(self.next_deadline_us, at_us)
+
+    def _fetch(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
+        topics: dict[str, list[FetchPartition]] = {}
+        asked: dict[TopicPartition, int] = {}
+        for position in positions:
+            tp = position.topic_partition
+            asked[tp] = position.offset
+            # The last fetched epoch stays -1: consumers find truncation by validating, not from diverging_epoch.
+            topics.setdefault(tp.topic, []).append(
+                FetchPartition(
+                    tp.partition,
+                    current_leader_epoch=position.leader.epoch,
+                    fetch_offset=position.offset,
+                    max_bytes=self._config.max_partition_fetch_bytes,
+                )
+            )
+        request = FetchRequest(
+            replica_id=NO_BROKER,
+            max_wait_ms=self._config.fetch_max_wait_ms,
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=self._config.fetch_max_bytes,
+            isolation=READ_UNCOMMITTED,
+            topics=list(topics.items()),
+        )
+        client_id = self._connections.client_id
+        self._pending_nodes[node_id] = True
+        self._connections.send(
+            node_id,
+            FETCH,
+            lambda correlation_id: encode_fetch_request(FETCH_VERSION, correlation_id, client_id, request),
+            lambda answer, answered_us: self._answered(node_id, asked, answer, answered_us),
+            now_us,
+        )
+
+    # ------------------------------------------------------------------------------------------------------ answers
+
+    def _answered(self, node_id: int, asked: Mapping[TopicPartition, int], answer: Answer, now_us: int) -> None:
+        if answer.frame is None:  # the lost connection has asked for metadata already
+            del self._pending_nodes[node_id]
+            return
+        response = decode_fetch_response(FETCH_VERSION, answer.frame)
+        del self._pending_nodes[node_id]
+        peer = self._connections.name(node_id)
+        for topic, parts in response.topics:
+            for part in parts:
+                tp = TopicPartition(str(topic), part.partition)
+                position = self._positions.get(tp)
+                # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
+                if position is not None and position.state is FetchState.FETCHING and position.offset == asked.get(tp):
+                    self._take(position, part, peer, now_us)
+                if part.current_leader is not None:
+                    self._metadata.update_leader(tp, part.current_leader, response.node_endpoints)
+
+    def _take(self, position: PartitionPosition, part: FetchedPartition, peer: str, now_us: int) -> None:
+        if part.error is not ErrorCode.NONE:
+            self._failed(position, part.error, peer, now_us)
+            return
+        try:
+            self._read(position, part.records, peer)
+            position.failures = 0
+        except KafkaError as error:
+            self._failed(position, error.code, peer, now_us)
+
+    def _read(self, position: PartitionPosition, data: memoryview, peer: str) -> None:
+        """Read every whole batch; the first may begin below the position. raises: KafkaError CORRUPT_MESSAGE"""
+        tp = position.topic_partition
+        for start, header in batches(data):
+            if header.last_offset < position.offset:
+                continue
+            if not check_crc(data, start, header):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header.base_offset} fails its CRC")
+            if not header.is_control:
+                for record in read_records(data[start : start + header.size_bytes]):
+                    if record.offset >= position.offset:
+                        self._facts.record_read(tp, peer, record, header.leader_epoch)
+            position.offset = header.last_offset + 1
+            position.offset_epoch = header.leader_epoch
+
+    def _failed(self, position: PartitionPosition, error: ErrorCode, peer: str, now_us: int) -> None:
+        """Source: FetchCollector.handleInitializeErrors"""
+        tp = position.topic_partition
+        cause = self._facts.fetch_failed(tp, peer, position.offset, error.name)
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            policy = self._config.auto_offset_reset
+            if policy == "none":
+                position.stop()
+                return
+            reason = f"{peer} has no offset {position.offset}; auto.offset.reset={policy}"
+            position.await_reset(policy, error.name, reason, cause)
+            return
+        # Differs from Kafka: the Java consumer asks again at once, this one after retry.backoff.ms; a corrupt batch is
+        # an exception to its application there, which would poll again. Nothing is ever skipped.
+        position.retry_at_us = now_us + self._backoff.after_us(position.failures)
+        position.failures += 1
+        if error not in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR):
+            self._metadata.request_update()

@@ -1,0 +1,308 @@
+"""The consumer's questions about offsets: where to start, whether a position still exists, where a partition ends.
+
+Source: OffsetFetcher.java, OffsetsForLeaderEpochClient.java, ListOffsets (KIP-79, KIP-207), KIP-320.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cluster.backoff import ExponentialBackoff
+from cluster.client_connections import Answer, ClientConnections
+from cluster.consumer_facts import ConsumerFacts
+from cluster.consumer_positions import FetchState, PartitionPosition
+from cluster.metadata_cache import LeaderAndEpoch
+from cluster.wire.cold import decode_response, encode_request, request
+from cluster.wire.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from replica.config import NEVER
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, TopicPartition
+
+LIST_OFFSETS_VERSION = 7
+OFFSET_FOR_LEADER_EPOCH_VERSION = 4
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+_TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+
+LOG_TRUNCATION = "LOG_TRUNCATION"
+"""What Java's consumer throws as LogTruncationException: the log was cut below the position. No number on the wire."""
+
+
+class OffsetLookups:
+    """Resets, validations and end offsets of one consumer."""
+
+    def __init__(
+        self,
+        positions: dict[TopicPartition, PartitionPosition],
+        connections: ClientConnections,
+        facts: ConsumerFacts,
+        backoff: ExponentialBackoff,
+        reset_policy: str,
+    ) -> None:
+        self._positions = positions
+        self._connections = connections
+        self._metadata = connections.metadata
+        self._facts = facts
+        self._backoff = backoff
+        self._reset_policy = reset_policy
+        self._end_offsets_wanted: list[TopicPartition] = []
+        self.next_deadline_us = NEVER
+        """When `run_once` has something to do by the passing of time alone."""
+
+    def ask_end_offset(self, tp: TopicPartition) -> None:
+        """Differs from Kafka: `endOffsets` asks again until its timeout; this reports the first refusal."""
+        self._end_offsets_wanted.append(tp)
+
+    def run_once(self, now_us: int) -> bool:
+        """Send what is due. returns: whether anything was sent"""
+        self.next_deadline_us = NEVER
+        sent = False
+        for state, ask in ((FetchState.AWAIT_RESET, self._ask_reset), (FetchState.AWAIT_VALIDATION, self._ask_epochs)):
+            due = []
+            for position in self._positions.values():
+                if position.may_ask(state, now_us):
+                    due.append(position)
+                elif position.state is state and not position.awaits_answer:
+                    self._wake_at(position.retry_at_us)
+            for node_id, positions in self._by_ready_leader(due, now_us).items():
+                ask(node_id, positions, now_us)
+                sent = True
+        return self._ask_end_offsets(now_us) or sent
+
+    def _by_ready_leader(
+        self, positions: Sequence[PartitionPosition], now_us: int
+    ) -> dict[int, list[PartitionPosition]]:
+        ready: dict[int, list[PartitionPosition]] = {}
+        for position in positions:
+            node_id = self._leader_if_ready(position.topic_partition, now_us)
+            if node_id is not None:
+                ready.setdefault(node_id, []).append(position)
+        return ready
+
+    def _leader_if_ready(self, tp: TopicPartition, now_us: int) -> int | None:
+        node_id = self._metadata.leader(tp).leader
+        if node_id == NO_BROKER:
+            self._metadata.request_update()
+            return None
+        if self._connections.ready(node_id, now_us):
+            return node_id
+        self._wake_at(self._connections.retry_at_us(node_id, now_us))
+        return None
+
+    def _wake_at(self, at_us: int | None) -> None:
+        if at_us is not None:
+            self.next_deadline_us = min(self.next_deadline_us, at_us)
+
+    # ------------------------------------------------------------------------------------------------------- resets
+
+    def _ask_reset(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
+        asked = []
+        for position in positions:
+            position.awaits_answer = True
+            asked.append((position.topic_partition, _TIMESTAMPS[position.reset_to]))
+        waiting = [(position, position.reset_to) for position in positions]
+        self._list_offsets(
+            node_id, asked, lambda results, _, at_us: self._resets_answered(node_id, waiting, results, at_us), now_us
+        )
+
+    def _resets_answered(
+        self,
+        node_id: int,
+        waiting: Sequence[tuple[PartitionPosition, str]],
+        results: Mapping[TopicPartition, Any],
+        now_us: int,
+    ) -> None:
+        for position, reset_to in waiting:
+            if position.state is not FetchState.AWAIT_RESET or position.reset_to != reset_to:
+                continue  # the application has moved it meanwhile
+            result = results.get(position.topic_partition)
+            if result is None or result.error_code is not ErrorCode.NONE:
+                self._try_again(position, now_us)
+            else:
+                self._reset(position, node_id, int(result.offset), int(result.leader_epoch))
+
+    def _reset(self, position: PartitionPosition, node_id: int, offset: int, epoch: int) -> None:
+        tp = position.topic_partition
+        previous = position.offset
+        # Without an epoch: where the reset leads is by definition valid at this leader (resetPositionIfNeeded).
+        position.move_to(offset, UNDEFINED_EPOCH, self._metadata.leader(tp))
+        if epoch != UNDEFINED_EPOCH:
+            self._metadata.epoch_seen(tp, epoch)
+        peer = self._connections.name(node_id)
+        self._facts.position_reset(
+            tp, peer, offset, previous, position.reset_error, position.reset_reason, position.cause
+        )
+
+    def _try_again(self, position: PartitionPosition, now_us: int) -> None:
+        position.awaits_answer = False
+        position.retry_at_us = now_us + self._backoff.after_us(position.failures)
+        position.failures += 1
+        self._metadata.request_update()
+
+    # -------------------------------------------------------------------------------------------------- validation
+
+    def _ask_epochs(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
+        """OffsetsForLeaderEpoch: where does the epoch of my last record end in your log?"""
+        topics: dict[str, list[dict[str, int]]] = {}
+        for position in positions:
+            position.awaits_answer = True
+            topics.setdefault(position.topic_partition.topic, []).append(
+                {
+                    "partition": position.topic_partition.partition,
+                    "current_leader_epoch": position.leader.epoch,
+                    "leader_epoch": position.offset_epoch,
+                }
+            )
+        entity = request(
+            OFFSET_FOR_LEADER_EPOCH,
+            OFFSET_FOR_LEADER_EPOCH_VERSION,
+            replica_id=NO_BROKER,
+            topics=[{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        )
+        asked = [(position, position.offset, position.leader) for position in positions]
+        self._send(
+            node_id,
+            OFFSET_FOR_LEADER_EPOCH,
+            OFFSET_FOR_LEADER_EPOCH_VERSION,
+            entity,
+            lambda answer, at_us: self._epochs_answered(node_id, asked, answer, at_us),
+            now_us,
+        )
+
+    def _epochs_answered(
+        self,
+        node_id: int,
+        asked: Sequence[tuple[PartitionPosition, Offset, LeaderAndEpoch]],
+        answer: Answer,
+        now_us: int,
+    ) -> None:
+        results: dict[TopicPartition, Any] = {}
+        if answer.frame is not None:
+            response: Any = decode_response(OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, answer.frame)
+            for topic in response.topics:
+                results.update(
+                    {TopicPartition(str(topic.topic), int(part.partition)): part for part in topic.partitions}
+                )
+        for position, offset, leader in asked:
+            if position.state is not FetchState.AWAIT_VALIDATION or position.offset != offset:
+                continue  # the application has moved it meanwhile
+            if position.leader != leader:
+                continue  # there is a newer leader by now, and it is asked too
+            result = results.get(position.topic_partition)
+            if result is None or result.error_code is not ErrorCode.NONE:
+                self._try_again(position, now_us)
+            else:
+                self._validated(position, node_id, int(result.leader_epoch), int(result.end_offset))
+
+    def _validated(self, position: PartitionPosition, node_id: int, epoch: int, end_offset: int) -> None:
+        """Source: SubscriptionState.maybeCompleteValidation"""
+        tp = position.topic_partition
+        peer = self._connections.name(node_id)
+        undefined = epoch == UNDEFINED_EPOCH or end_offset == UNKNOWN_OFFSET
+        if not undefined and end_offset >= position.offset:
+            position.move_to(position.offset, position.offset_epoch, position.leader)
+            return
+        if undefined:
+            lost = f"the log was truncated: {peer} knows no leader epoch up to {position.offset_epoch}"
+        else:
+            lost = f"the log was truncated: on {peer} epoch {epoch} ends at {end_offset}, before {position.offset}"
+        if self._reset_policy == "none":
+            self._facts.fetch_failed(tp, peer, position.offset, LOG_TRUNCATION)
+            position.stop()
+        elif undefined:
+            reason = f"{lost}; auto.offset.reset={self._reset_policy}"
+            position.await_reset(self._reset_policy, LOG_TRUNCATION, reason)
+        else:
+            previous = position.offset
+            position.move_to(end_offset, epoch, position.leader)
+            self._facts.position_reset(tp, peer, end_offset, previous, LOG_TRUNCATION, lost)
+
+    # -------------------------------------------------------------------------------------------------- end offsets
+
+    def _ask_end_offsets(self, now_us: int) -> bool:
+        still_wanted: list[TopicPartition] = []
+        for tp in self._end_offsets_wanted:
+            node_id = self._leader_if_ready(tp, now_us)
+            if node_id is None:
+                still_wanted.append(tp)
+            else:
+                self._ask_end_offset(node_id, tp, now_us)
+        asked_any = len(still_wanted) < len(self._end_offsets_wanted)
+        self._end_offsets_wanted = still_wanted
+        return asked_any
+
+    def _ask_end_offset(self, node_id: int, tp: TopicPartition, now_us: int) -> None:
+        peer = self._connections.name(node_id)
+        asked = [(tp, LATEST_TIMESTAMP)]
+        self._list_offsets(
+            node_id,
+            asked,
+            lambda results, answer, _: self._end_offset_answered(tp, peer, results.get(tp), answer),
+            now_us,
+        )
+
+    def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, answer: Answer) -> None:
+        error = answer.error if result is None else result.error_code
+        if error is ErrorCode.NONE:
+            self._facts.end_offset_seen(tp, peer, int(result.offset), None)
+        else:
+            self._facts.end_offset_seen(tp, peer, UNKNOWN_OFFSET, error.name)
+            self._metadata.request_update()
+
+    # ------------------------------------------------------------------------------------------------------ requests
+
+    def _list_offsets(
+        self,
+        node_id: int,
+        asked: Sequence[tuple[TopicPartition, int]],
+        answered: Callable[[dict[TopicPartition, Any], Answer, int], None],
+        now_us: int,
+    ) -> None:
+        """One ListOffsets request; `answered` gets a result per partition, or none at all and the reason."""
+        topics: dict[str, list[dict[str, int]]] = {}
+        for tp, timestamp in asked:
+            epoch = self._metadata.leader(tp).epoch
+            topics.setdefault(tp.topic, []).append(
+                {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": timestamp}
+            )
+        entity = request(
+            LIST_OFFSETS,
+            LIST_OFFSETS_VERSION,
+            replica_id=NO_BROKER,
+            isolation_level=0,
+            topics=[{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        )
+
+        def on_answer(answer: Answer, answered_us: int) -> None:
+            results: dict[TopicPartition, Any] = {}
+            if answer.frame is not None:
+                response: Any = decode_response(LIST_OFFSETS, LIST_OFFSETS_VERSION, answer.frame)
+                results = {
+                    TopicPartition(str(topic.name), int(part.partition_index)): part
+                    for topic in response.topics
+                    for part in topic.partitions
+                }
+                if any(tp not in results for tp, _ in asked):
+                    raise PeerViolation("a ListOffsets response leaves out a partition of its request")
+            answered(results, answer, answered_us)
+
+        self._send(node_id, LIST_OFFSETS, LIST_OFFSETS_VERSION, entity, on_answer, now_us)
+
+    def _send(
+        self,
+        node_id: int,
+        api_key: int,
+        version: int,
+        entity: Any,
+        on_answer: Callable[[Answer, int], None],
+        now_us: int,
+    ) -> None:
+        client_id = self._connections.client_id
+        self._connections.send(
+            node_id,
+            api_key,
+            lambda correlation_id: encode_request(api_key, version, correlation_id, client_id, entity),
+            on_answer,
+            now_us,
+        )

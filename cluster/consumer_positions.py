@@ -1,0 +1,72 @@
+"""Where a consumer stands in each partition, and whether it may read on from there. Source: SubscriptionState.java.
+
+A position is an offset, the epoch of the last record read, and the leader it was checked against (KIP-320): a new
+leader epoch means the log may have been cut, so the position must be validated before the next fetch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from cluster.metadata_cache import NO_LEADER, LeaderAndEpoch
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
+
+
+class FetchState(Enum):
+    """What a partition needs next."""
+
+    AWAIT_RESET = "await reset"
+    AWAIT_VALIDATION = "await validation"
+    FETCHING = "fetching"
+    STOPPED = "stopped"
+    """The application was handed an exception it has to answer with a seek."""
+
+
+@dataclass(slots=True)
+class PartitionPosition:
+    """One partition of one consumer. `offset` is the next record to read, -1 before the first reset."""
+
+    topic_partition: TopicPartition
+    state: FetchState = FetchState.AWAIT_RESET
+    offset: Offset = UNKNOWN_OFFSET
+    offset_epoch: LeaderEpoch = UNDEFINED_EPOCH
+    leader: LeaderAndEpoch = NO_LEADER
+    reset_to: str = "latest"
+    reset_error: str | None = None
+    reset_reason: str = ""
+    retry_at_us: int = 0
+    failures: int = 0
+    awaits_answer: bool = False
+    cause: int | None = None
+    """The trace fact that made a reset necessary."""
+
+    def await_reset(self, to: str, error: str | None, reason: str, cause: int | None = None) -> None:
+        """Ask the leader for the earliest or latest offset before reading on."""
+        self.state = FetchState.AWAIT_RESET
+        self.reset_to, self.reset_error, self.reset_reason, self.cause = to, error, reason, cause
+        self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
+
+    def move_to(self, offset: Offset, epoch: LeaderEpoch, leader: LeaderAndEpoch) -> None:
+        """Read on from `offset`. epoch: of the record before it, -1 if unknown: then there is nothing to validate"""
+        self.state = FetchState.FETCHING
+        self.offset, self.offset_epoch, self.leader = offset, epoch, leader
+        self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
+
+    def leader_is(self, leader: LeaderAndEpoch) -> None:
+        """The metadata names this leader; if that is news, the position is validated against it first."""
+        if leader.leader == NO_BROKER or leader == self.leader:
+            return
+        if self.state not in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION):
+            return
+        self.leader = leader
+        self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
+        known = self.offset_epoch != UNDEFINED_EPOCH and leader.epoch != UNDEFINED_EPOCH
+        self.state = FetchState.AWAIT_VALIDATION if known else FetchState.FETCHING
+
+    def stop(self) -> None:
+        self.state = FetchState.STOPPED
+
+    def may_ask(self, state: FetchState, now_us: int) -> bool:
+        """Whether the request that `state` needs may be sent now."""
+        return self.state is state and not self.awaits_answer and now_us >= self.retry_at_us
