@@ -13,6 +13,7 @@ from typing import Literal
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.ids import Names, TopicPartition
+from scenarios.diagnostics import Diagnostic
 from scenarios.expect import Expect
 from scenarios.selectors import Selector
 from scenarios.steps import Delay, Step
@@ -225,12 +226,13 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFile:
-    """Everything one file holds: the scenario itself and its variants, all resolved."""
+    """Everything one file holds: the scenario itself and its variants, all resolved; `warnings` of the linter."""
 
     path: str
     text: str
     scenario: Scenario
     variants: Mapping[str, Scenario] = field(default_factory=dict)
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     @property
     def all(self) -> tuple[Scenario, ...]:

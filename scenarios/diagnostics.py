@@ -1,0 +1,242 @@
+"""What is wrong with a scenario: code, place, offending line, caret, suggestion; all of it at once, sorted by line.
+
+`E...` is an error (nothing is run), `W...` a warning. scenarios/codes.py explains each code.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+SHOWN_AT_MOST = 100
+_LINE_WIDTH = 110
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """Text with a name to print: a file's path as the user gave it, or `--set path`."""
+
+    name: str
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> SourceText:
+        return cls(name, tuple(_LINE_BREAK.split(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in its source: line and column from 0; `length` characters from there, at least 1."""
+
+    source: SourceText
+    line: int
+    column: int
+    length: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One error or warning. `label` is printed at the caret, `notes` below, each with its own heading."""
+
+    code: str
+    title: str
+    place: Place | None
+    label: str = ""
+    suggestion: str | None = None
+    path: str | None = None
+    notes: tuple[str, ...] = ()
+    file: str = ""
+
+    @property
+    def severity(self) -> Literal["error", "warning"]:
+        return "error" if self.code.startswith("E") else "warning"
+
+    @property
+    def where(self) -> str:
+        if self.place is None:
+            return self.file
+        return f"{self.place.source.name}:{self.place.line + 1}:{self.place.column + 1}"
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects diagnostics; the same complaint about the same place is kept once (variants repeat the base)."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[object, ...]] = field(default_factory=set)
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        place = diagnostic.place
+        spot = (diagnostic.file,) if place is None else (place.source.name, place.line, place.column)
+        key = (diagnostic.code, *spot, diagnostic.title if diagnostic.severity == "error" else "")
+        if key not in self._seen:
+            self._seen.add(key)
+            self.found.append(diagnostic)
+
+    @property
+    def any_error(self) -> bool:
+        return any(diagnostic.severity == "error" for diagnostic in self.found)
+
+    def sorted(self) -> tuple[Diagnostic, ...]:
+        """By place; what has none comes first."""
+
+        def key(diagnostic: Diagnostic) -> tuple[str, int, int]:
+            place = diagnostic.place
+            return (diagnostic.file, -1, -1) if place is None else (place.source.name, place.line, place.column)
+
+        return tuple(sorted(self.found, key=key))
+
+
+class ScenarioInvalid(Exception):
+    """The scenario cannot be run; nothing was. Carries every diagnostic, warnings too."""
+
+    def __init__(self, file: str, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__(count_line(file, diagnostics, "Nothing was run."))
+        self.file = file
+        self.diagnostics = tuple(diagnostics)
+
+
+# ------------------------------------------------------------------------------------------------------ suggestions
+
+
+def did_you_mean(word: str, candidates: Iterable[str], synonyms: dict[str, str] | None = None) -> str | None:
+    """The likely intent: curated synonyms first, then spelling; plain edit distance alone misleads."""
+    known = list(candidates)
+    meant = (synonyms or {}).get(word.lower().replace("_", ".").replace("-", "."))
+    if meant is not None and meant in known:
+        return meant
+    folded = {_fold(candidate): candidate for candidate in reversed(known)}
+    if _fold(word) in folded:
+        return folded[_fold(word)]
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def _fold(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "").replace(".", "").replace(" ", "")
+
+
+# -------------------------------------------------------------------------------------------------------- rendering
+
+
+def printable(text: str) -> str:
+    """Text of a file made safe for a terminal: control characters become visible marks, tabs one space."""
+    return "".join(character if character.isprintable() else (" " if character == "\t" else "�") for character in text)
+
+
+def render(diagnostic: Diagnostic) -> str:
+    """The screen form of one diagnostic, without trailing newline."""
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {printable(diagnostic.title)}"]
+    place = diagnostic.place
+    width = len(str(place.line + 1)) if place is not None else 0
+    lines.append(f"{' ' * width}--> {printable(diagnostic.where)}")
+    if place is not None and diagnostic.severity == "error":
+        lines.extend(_snippet(place, width, printable(diagnostic.label)))
+    for note in diagnostic.notes:
+        lines.append(f"{' ' * width} = {printable(note)}")
+    if diagnostic.path:
+        lines.append(f"{' ' * width} = path: {printable(diagnostic.path)}")
+    if diagnostic.severity == "error":
+        lines.append(f"{' ' * width} = more: highwater explain {diagnostic.code}")
+    return "\n".join(lines)
+
+
+def _snippet(place: Place, width: int, label: str) -> list[str]:
+    text = place.source.lines
+    if place.line >= len(text):
+        return []
+    # A line of a hostile file can be a megabyte long: show the part round the caret.
+    shift = max(0, place.column - _LINE_WIDTH // 2)
+    window = slice(shift, shift + _LINE_WIDTH)
+    out = [f"{' ' * width} |"]
+    if place.line > 0 and text[place.line - 1].strip():
+        out.append(f"{place.line:>{width}} | {printable(text[place.line - 1][window])}")
+    line = text[place.line]
+    out.append(f"{place.line + 1:>{width}} | {printable(line[window])}")
+    length = max(1, min(place.length, len(line) - place.column, _LINE_WIDTH // 2))
+    out.append(f"{' ' * width} | {' ' * (place.column - shift)}{'^' * length} {label}".rstrip())
+    out.append(f"{' ' * width} |")
+    return out
+
+
+def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -> str:
+    """`Found 3 errors and 1 warning in x.yaml. Nothing was run.`"""
+    errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+    warnings = len(diagnostics) - errors
+    parts = [
+        f"{number} {word}{'' if number == 1 else 's'}"
+        for number, word in ((errors, "error"), (warnings, "warning"))
+        if number
+    ]
+    return f"Found {' and '.join(parts) if parts else 'no problem'} in {printable(file)}. {ending}".rstrip()
+
+
+def format_text(file: str, diagnostics: Sequence[Diagnostic], ending: str = "Nothing was run.") -> str:
+    """All of them as a screen, the count last."""
+    shown = [render(diagnostic) for diagnostic in diagnostics[:SHOWN_AT_MOST]]
+    if len(diagnostics) > SHOWN_AT_MOST:
+        shown.append(f"... and {len(diagnostics) - SHOWN_AT_MOST} more")
+    return "\n\n".join([*shown, count_line(file, diagnostics, ending)])
+
+
+def as_dict(diagnostic: Diagnostic) -> dict[str, object]:
+    """For JSON; line and column count from 1."""
+    place = diagnostic.place
+    return {
+        "severity": diagnostic.severity,
+        "code": diagnostic.code,
+        "message": diagnostic.title,
+        "label": diagnostic.label,
+        "file": diagnostic.file if place is None else place.source.name,
+        "line": None if place is None else place.line + 1,
+        "column": None if place is None else place.column + 1,
+        "length": None if place is None else place.length,
+        "path": diagnostic.path,
+        "suggestion": diagnostic.suggestion,
+        "notes": list(diagnostic.notes),
+    }
+
+
+def format_json(files: Sequence[tuple[str, Sequence[Diagnostic]]]) -> str:
+    """One document for all files checked."""
+    every = [diagnostic for _, diagnostics in files for diagnostic in diagnostics]
+    errors = sum(diagnostic.severity == "error" for diagnostic in every)
+    document = {
+        "files": [
+            {
+                "file": file,
+                "valid": all(d.severity != "error" for d in diagnostics),
+                "diagnostics": [as_dict(d) for d in diagnostics],
+            }
+            for file, diagnostics in files
+        ],
+        "errors": errors,
+        "warnings": len(every) - errors,
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def format_github(diagnostics: Sequence[Diagnostic]) -> str:
+    """Workflow commands that GitHub turns into annotations."""
+    return "\n".join(_github_line(diagnostic) for diagnostic in diagnostics)
+
+
+def _github_line(diagnostic: Diagnostic) -> str:
+    def escaped(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def in_property(text: str) -> str:
+        return escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+    place = diagnostic.place
+    fields = [f"file={in_property(diagnostic.file if place is None else place.source.name)}"]
+    if place is not None:
+        fields += [f"line={place.line + 1}", f"col={place.column + 1}"]
+    fields.append(f"title={diagnostic.code}")
+    message = diagnostic.title + (f" ({diagnostic.label})" if diagnostic.label else "")
+    return f"::{diagnostic.severity} {','.join(fields)}::{escaped(message)}"

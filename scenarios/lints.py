@@ -1,0 +1,178 @@
+"""Checks on a whole scenario: what cannot happen (errors), and what is probably not meant (warnings)."""
+
+from __future__ import annotations
+
+from scenarios.diagnostics import Diagnostic, Place
+from scenarios.reading import Reader
+from scenarios.record_sets import RECORDS_MAX
+from scenarios.spec import Scenario, Workload
+from scenarios.steps import (
+    AddLatency,
+    At,
+    Cut,
+    Kill,
+    Loss,
+    Partition,
+    Payload,
+    PowerOff,
+    Produce,
+    Restart,
+    Start,
+    Step,
+    Stop,
+    Tear,
+    Wipe,
+)
+
+FIRINGS_MAX = 10_000
+
+
+def lint(scenario: Scenario, reader: Reader) -> None:
+    """Notes what it finds among the reader's problems."""
+    _limits(scenario, reader)
+    _impossible_steps(scenario, reader)
+    _durability(scenario, reader)
+    _timing(scenario, reader)
+    if scenario.expect.verdict is None:
+        warn(reader, "W204", "no `expect`: this run can neither pass nor fail", "title")
+
+
+def warn(reader: Reader, code: str, title: str, *paths: str) -> None:
+    """At the first of `paths` that exists in the file."""
+    place: Place | None = next((reader.places[path] for path in paths if path in reader.places), None)
+    if place is not None:
+        reader.problems.add(Diagnostic(code=code, title=title, place=place, path=paths[0]))
+
+
+def _path(step: Step) -> str:
+    return f"timeline.{step.index + 1}"
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+def _limits(scenario: Scenario, reader: Reader) -> None:
+    """A scenario is data from a stranger: what it asks for is counted before anything is built."""
+    firings = sum(step.times for step in scenario.timeline)
+    records = sum(step.payload.count * step.times for step in scenario.timeline if isinstance(step.payload, Produce))
+    for workload in scenario.producers:
+        if workload.arrival is not None:
+            stop_us = min(scenario.duration_us, workload.stop_us or scenario.duration_us)
+            span_us = max(0, stop_us - workload.start_us)
+            records += span_us * workload.arrival.count // workload.arrival.period_us
+    place = reader.places.get("timeline") or reader.places.get("workloads")
+    if place is None:
+        return
+    if firings > FIRINGS_MAX:
+        reader.error(
+            "E140", f"the timeline fires {firings:,} steps; allowed are {FIRINGS_MAX:,}", place, path="timeline"
+        )
+    if records > RECORDS_MAX:
+        reader.error("E140", f"about {records:,} records; allowed are {RECORDS_MAX:,}", place, path="timeline")
+
+
+def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
+    """E130 for starting what is not down, or wiping and tearing what is up; silent where the run decides."""
+    steps = [step for step in scenario.timeline if not isinstance(step.payload, Restart)]
+    processes = [step for step in steps if isinstance(step.payload, (Stop, Kill, PowerOff, Start, Wipe, Tear))]
+    if any(not _is_static(step) for step in processes):
+        return
+    down: dict[str, Step] = {}
+    order = sorted(processes, key=lambda step: (step.trigger.at_us if isinstance(step.trigger, At) else 0, step.index))
+    for step in order:
+        for node in _names(step.payload):
+            if isinstance(step.payload, (Stop, Kill, PowerOff)):
+                down[node] = step
+            elif node not in down:
+                verb = "is not down" if isinstance(step.payload, Start) else "is running"
+                place = reader.places.get(f"{_path(step)}.{step.verb}")
+                if place is not None:
+                    reader.error(
+                        "E130",
+                        f"step {step.index + 1} would {step.verb} {node}, which {verb} then",
+                        place,
+                        path=f"{_path(step)}.{step.verb}",
+                        label="steps are ordered by time, not by position",
+                        notes=_later(steps, node),
+                    )
+            elif isinstance(step.payload, Start):
+                del down[node]
+
+
+def _later(steps: list[Step], node: str) -> list[str]:
+    """Where the node does go down, to help whoever mixed up the order."""
+    return [
+        f"help: {node} goes down in step {step.index + 1}, at {step.trigger.at_us / 1e6:g} s"
+        for step in steps
+        if isinstance(step.payload, (Stop, Kill, PowerOff))
+        and isinstance(step.trigger, At)
+        and node in _names(step.payload)
+    ][:1]
+
+
+def _is_static(step: Step) -> bool:
+    nodes = step.payload.broker if isinstance(step.payload, Tear) else getattr(step.payload, "nodes", None)
+    named = nodes is not None and nodes.plain_names is not None
+    return named and isinstance(step.trigger, At) and step.for_us is None and step.times == 1
+
+
+def _names(payload: Payload) -> tuple[str, ...]:
+    nodes = payload.broker if isinstance(payload, Tear) else getattr(payload, "nodes", None)
+    return () if nodes is None else nodes.plain_names or ()
+
+
+# ----------------------------------------------------------------------------------------------------------- warnings
+
+
+def _durability(scenario: Scenario, reader: Reader) -> None:
+    """W201, W202: what acks=all is worth."""
+    if reader.problems.any_error:
+        return
+    for producer in scenario.producers:
+        if producer.producer_config().required_acks == -1 and producer.topic in scenario.topics:
+            _min_isr(scenario, reader, producer)
+
+
+def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
+    topic = scenario.topics[producer.topic]
+    minimum = scenario.topic_config(topic.name).min_insync_replicas
+    paths = (f"topics.{topic.name}.config.min.insync.replicas", f"topics.{topic.name}")
+    if topic.replication_factor > 1 and minimum == 1:
+        warn(reader, "W201", "acks=all with min.insync.replicas=1: the leader alone may be `all`", *paths)
+    elif topic.replication_factor > 1 and minimum >= topic.replication_factor:
+        title = f"min.insync.replicas ({minimum}) equals the replication factor: one slow broker stops acks=all"
+        warn(reader, "W202", title, *paths)
+
+
+def _timing(scenario: Scenario, reader: Reader) -> None:
+    """W203, W205, W206."""
+    for step in scenario.timeline:
+        if isinstance(step.trigger, At) and step.trigger.at_us > scenario.duration_us:
+            warn(
+                reader,
+                "W203",
+                f"step {step.index + 1} comes after the end of the run",
+                f"{_path(step)}.at",
+                _path(step),
+            )
+        payload = step.payload
+        nothing = (isinstance(payload, AddLatency) and payload.add.least_us + payload.add.spread_us == 0) or (
+            isinstance(payload, Loss) and payload.rate_ppm == 0
+        )
+        if nothing:
+            warn(reader, "W205", f"step {step.index + 1} changes nothing", f"{_path(step)}.{step.verb}", _path(step))
+    for workload in scenario.workloads.values():
+        if workload.start_us > scenario.duration_us:
+            path = f"workloads.{workload.name}"
+            warn(reader, "W203", f"`{workload.name}` starts after the end of the run", f"{path}.start", path)
+    if reader.problems.any_error:
+        return
+    lag_us = scenario.cluster.controller_config().replica_lag_time_max_ms * 1000
+    if (
+        any(isinstance(step.payload, (Partition, Cut, Loss)) for step in scenario.timeline)
+        and scenario.duration_us < lag_us * 3 // 2
+    ):
+        title = (
+            f"the run ends before 1.5 x replica.lag.time.max.ms ({lag_us * 3 // 2 / 1e6:g} s): the ISR may never shrink"
+        )
+        warn(reader, "W206", title, "duration")

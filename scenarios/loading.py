@@ -1,0 +1,203 @@
+"""From a file to a `ScenarioFile`, or to every error it has. Nothing is run and nothing written here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scenarios.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText
+from scenarios.expect import Expect
+from scenarios.lints import lint
+from scenarios.parse_cluster import read_cluster, read_network, read_profile, read_protocol, read_topics
+from scenarios.parse_expect import read_expect
+from scenarios.parse_steps import read_labels, read_timeline
+from scenarios.parse_workloads import read_workloads
+from scenarios.reading import Fields, Reader
+from scenarios.scope import Scope
+from scenarios.spec import PROFILE, SCHEMA, Network, Scenario, ScenarioFile, Source
+from scenarios.variants import apply_override, apply_variant
+from scenarios.yaml_source import Mapping, Node, Scalar, parse, read_text
+
+VARIANTS_MAX = 50
+SEED_MAX = 2**63 - 1
+_REQUIRED = ("schema", "id", "title", "duration", "cluster", "topics", "workloads", "timeline")
+FIELDS = (
+    "schema",
+    "id",
+    "variant",
+    "title",
+    "question",
+    "sources",
+    "lesson",
+    "tags",
+    "seed",
+    "duration",
+    "profile",
+    "protocol",
+    "cluster",
+    "topics",
+    "network",
+    "workloads",
+    "timeline",
+    "expect",
+)
+VARIANT_FIELDS = ("id", "title", "patch", "add_timeline", "expect")
+
+
+def load_file(path: str | Path, overrides: Sequence[str] = ()) -> ScenarioFile:
+    """The scenario and its variants, with every `path=value` of `overrides` applied to each. raises: ScenarioInvalid"""
+    problems = Problems()
+    text = read_text(Path(path), str(path), problems)
+    if text is None:
+        raise ScenarioInvalid(str(path), problems.sorted())
+    return load_text(text, str(path), overrides)
+
+
+def load_text(text: str, name: str, overrides: Sequence[str] = ()) -> ScenarioFile:
+    """As `load_file`, with the text at hand; `name` is what diagnostics call it. raises: ScenarioInvalid"""
+    problems = Problems()
+    loaded = _load(text, name, overrides, problems)
+    if loaded is None or problems.any_error:
+        raise ScenarioInvalid(name, problems.sorted())
+    return ScenarioFile(path=name, text=text, scenario=loaded[0], variants=loaded[1], warnings=problems.sorted())
+
+
+def check_file(path: str | Path) -> tuple[Diagnostic, ...]:
+    """Errors and warnings of a file, sorted by place."""
+    try:
+        return load_file(path).warnings
+    except ScenarioInvalid as invalid:
+        return invalid.diagnostics
+
+
+def _load(
+    text: str, name: str, overrides: Sequence[str], problems: Problems
+) -> tuple[Scenario, dict[str, Scenario]] | None:
+    root = parse(text, name, problems)
+    if not isinstance(root, Mapping):
+        if not problems.found:
+            place = Place(SourceText.of(name, text), 0, 0)
+            problems.add(
+                Diagnostic(code="E111", title="a scenario is a mapping that begins with `schema: 1`", place=place)
+            )
+        return None
+    base = Mapping(root.place, {key: entry for key, entry in root.entries.items() if key != "variants"})
+    scenario = _read(_overridden(base, overrides, problems), None, problems)
+    variants: dict[str, Scenario] = {}
+    for variant, tree in _variants(root, problems):
+        resolved = _read(_overridden(tree, overrides, problems), variant, problems)
+        if resolved is not None:
+            variants[variant] = resolved
+    return None if scenario is None else (scenario, variants)
+
+
+def _overridden(tree: Mapping, overrides: Sequence[str], problems: Problems) -> Mapping:
+    for override in overrides:
+        tree = apply_override(tree, override, problems)
+    return tree
+
+
+def _variants(root: Mapping, problems: Problems) -> list[tuple[str, Mapping]]:
+    """(id, tree) of each variant, its own shape judged first."""
+    reader = Reader(problems)
+    node = root.get("variants")
+    items = [] if node is None else reader.items(node, "variants", "`variants`")
+    if node is not None and len(items) > VARIANTS_MAX:
+        reader.error("E140", f"{len(items)} variants; allowed are {VARIANTS_MAX}", node.place, path="variants")
+        return []
+    trees: dict[str, Mapping] = {}
+    for number, (item, path) in enumerate(items, 1):
+        fields = reader.fields(item, path, f"variant {number}", VARIANT_FIELDS, ("id", "expect"))
+        variant = fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), "")
+        if variant in trees:
+            reader.error("E134", f"two variants are called `{variant}`", fields.key_place("id"), path=f"{path}.id")
+        if _patch_is_usable(reader, fields) and isinstance(item, Mapping) and variant:
+            trees.setdefault(variant, apply_variant(root, item))
+    return list(trees.items())
+
+
+def _patch_is_usable(reader: Reader, fields: Fields) -> bool:
+    found = fields.get("patch")
+    if found is None:
+        return True
+    patch, path = found
+    if not isinstance(patch, Mapping):
+        reader.error("E136", "`patch` must be a mapping, shaped like the file", patch.place, path=path)
+        return False
+    usable = True
+    for key, own in (
+        ("expect", "a variant has its own `expect`, beside `patch`"),
+        ("variants", "variants do not nest"),
+        ("id", "the id stays the file's"),
+        ("schema", "the schema stays the file's"),
+    ):
+        if key in patch.entries:
+            reader.error(
+                "E136", f"`{key}` cannot be patched", patch.entries[key][0].place, path=f"{path}.{key}", label=own
+            )
+            usable = False
+    return usable
+
+
+# ---------------------------------------------------------------------------------------------------- one resolved tree
+
+
+def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | None:
+    """None when the tree has not even the parts that the rest refers to."""
+    reader = Reader(problems)
+    scope = Scope(reader)
+    fields = reader.fields(tree, "", "the scenario", FIELDS, _REQUIRED)
+    _read_schema(reader, fields)
+    fields.read("profile", lambda n, p: read_profile(reader, n, p), PROFILE)
+    fields.read("protocol", lambda n, p: read_protocol(reader, n, p), None)
+    cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p), None)
+    if cluster is None:
+        return None
+    topics = fields.read("topics", lambda n, p: read_topics(scope, n, p, cluster), {})
+    workloads = fields.read("workloads", lambda n, p: read_workloads(scope, n, p), {})
+    network = fields.read("network", lambda n, p: read_network(scope, n, p), Network())
+    timeline_node = fields.get("timeline")
+    if timeline_node is not None:
+        read_labels(scope, *timeline_node)
+    scenario = Scenario(
+        id=fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), ""),
+        title=fields.text("title", ""),
+        variant=variant or fields.read("variant", lambda n, p: reader.slug(n, p, "`variant`"), None),
+        question=fields.text("question", None),
+        sources=fields.read("sources", lambda n, p: _read_sources(reader, n, p), ()),
+        lesson=fields.integer("lesson", None, 1, 4),
+        tags=fields.read("tags", lambda n, p: _read_tags(reader, n, p), ()),
+        seed=fields.integer("seed", 1, 0, SEED_MAX),
+        duration_us=fields.time("duration", 1, low=1),
+        cluster=cluster,
+        topics=topics,
+        network=network,
+        workloads=workloads,
+        timeline=() if timeline_node is None else read_timeline(scope, *timeline_node, workloads),
+        expect=fields.read("expect", lambda n, p: read_expect(scope, n, p), Expect()),
+    )
+    lint(scenario, reader)
+    return scenario
+
+
+def _read_schema(reader: Reader, fields: Fields) -> None:
+    found = fields.get("schema")
+    if found is not None and isinstance(found[0], Scalar) and found[0].text != str(SCHEMA):
+        reader.error(
+            "E110", f"schema `{found[0].text[:20]}` is unknown", found[0].place, path="schema", label=f"write {SCHEMA}"
+        )
+    elif found is not None and not isinstance(found[0], Scalar):
+        reader.error("E111", "`schema` must be a number", found[0].place, path="schema")
+
+
+def _read_sources(reader: Reader, node: Node, path: str) -> tuple[Source, ...]:
+    sources: list[Source] = []
+    for item, item_path in reader.items(node, path, "`sources`"):
+        fields = reader.fields(item, item_path, "a source", ("ref", "url", "recalled"), ("ref",))
+        source = Source(fields.text("ref", ""), fields.text("url", None), fields.boolean("recalled", False))
+        sources.append(source)
+    return tuple(sources)
+
+
+def _read_tags(reader: Reader, node: Node, path: str) -> tuple[str, ...]:
+    return tuple(reader.slug(item, item_path, "a tag") for item, item_path in reader.items(node, path, "`tags`"))

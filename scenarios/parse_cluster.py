@@ -1,0 +1,321 @@
+"""The static half of a scenario: era, cluster, topics, network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as MappingType
+
+from cluster.config import BrokerConfig
+from replica.config import Config, ConfigError, TopicConfig
+from scenarios.reading import Reader
+from scenarios.scope import Scope
+from scenarios.selectors import NOBODY, Selector
+from scenarios.spec import (
+    DEFAULT_LATENCY,
+    PROFILE,
+    PROTOCOL_3_9,
+    BrokerSpec,
+    Cluster,
+    Link,
+    Network,
+    TopicSpec,
+)
+from scenarios.steps import Delay
+from scenarios.yaml_source import Mapping, Node, Scalar
+
+BROKERS_MAX = 31
+PARTITIONS_MAX = 200
+
+PROTOCOL_CHOICES: MappingType[str, tuple[str, ...]] = {
+    "truncation": ("high-watermark", "leader-epoch", "leader-epoch-exact", "on-fetch"),
+    "fetch-fencing": ("none", "leader-epoch"),
+    "membership": ("zk-session", "registration"),
+    "control-fencing": ("none", "controller-epoch", "broker-epoch"),
+    "isr-update": ("leader-writes", "alter-partition"),
+    "isr-eligibility": ("any", "unfenced", "broker-epoch"),
+    "isr-join": ("high-watermark", "epoch-start"),
+    "isr-lag": ("messages", "time"),
+    "hw-advance": ("isr", "min-isr"),
+    "hw-push": ("next-fetch", "immediate"),
+    "list-offsets-guard": (),
+    "consumer-limit": ("high-watermark", "log-end"),
+    "consumer-truncation-check": (),
+    "elr": (),
+}
+"""Every switch of schema 1 with its words; none for true/false."""
+
+RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def read_profile(reader: Reader, node: Node, path: str) -> str:
+    text = reader.text(node, path, "`profile`")
+    if isinstance(node, Scalar) and text != PROFILE:
+        known = re.fullmatch(r"kafka-\d+\.\d+", text) is not None
+        title = f"profile `{text}` is not yet supported" if known else f"`{text}` is not a profile"
+        reader.error("E120" if known else "E110", title, node.place, path=path, label=f"use {PROFILE}")
+    return PROFILE
+
+
+def read_protocol(reader: Reader, node: Node, path: str) -> None:
+    """Only the values of the one era there is pass."""
+    fields = reader.fields(node, path, "`protocol`", tuple(PROTOCOL_CHOICES))
+    for switch, choices in PROTOCOL_CHOICES.items():
+        found = fields.get(switch)
+        if found is None:
+            continue
+        value = reader.choice(*found, f"`{switch}`", choices) if choices else reader.boolean(*found, f"`{switch}`")
+        node, value_path = found
+        if not isinstance(node, Scalar) or node.text not in (choices or ("true", "false")):
+            continue
+        if value != PROTOCOL_3_9[switch]:
+            era = str(PROTOCOL_3_9[switch]).lower()
+            title = f"`{switch}: {node.text}` is not yet supported"
+            reader.error("E120", title, node.place, path=value_path, label=f"{PROFILE} has `{era}`")
+
+
+# ------------------------------------------------------------------------------------------------------------- nodes
+
+
+def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> bool:
+    """Checks the name of a broker, controller or client and that nobody else has it."""
+    if not scope.reader.check_slug(name, node.place, path, f"the name of a {kind}"):
+        return False
+    if name in RESERVED_NAMES:
+        scope.reader.error("E113", f"`{name}` is a word of the language, not a name", node.place, path=path)
+        return False
+    if name in scope.nodes:
+        scope.reader.error(
+            "E134", f"the name `{name}` is taken: nodes and clients share one space", node.place, path=path
+        )
+        return False
+    return True
+
+
+def read_cluster(scope: Scope, node: Node, path: str) -> Cluster:
+    reader = scope.reader
+    fields = reader.fields(node, path, "`cluster`", ("controllers", "brokers", "config"), ("brokers",))
+    found = fields.get("brokers")
+    brokers = {} if found is None else _read_brokers(scope, *found)
+    controllers: list[str] = []
+    found = fields.get("controllers")
+    if found is not None:
+        controllers = _read_controllers(scope, *found)
+    elif "c1" not in scope.nodes:
+        controllers = ["c1"]
+    scope.controllers = controllers
+    config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
+    for name, broker in brokers.items():
+        check_whole(
+            reader, f"{path}.brokers.{name}.config", BrokerConfig, {**config, **broker.config}, f"{path}.config"
+        )
+    return Cluster(controllers=tuple(controllers) or ("c1",), brokers=brokers, config=config)
+
+
+def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
+    reader = scope.reader
+    brokers: dict[str, BrokerSpec] = {}
+    for name, key_node, value, value_path in reader.entries(node, path, "`brokers`"):
+        if not new_node(scope, name, key_node, value_path, "broker"):
+            continue
+        scope.brokers.append(name)
+        fields = reader.fields(value, value_path, f"broker `{name}`", ("rack", "disk", "cpu", "config"))
+        for later in ("disk", "cpu"):
+            if later in fields:
+                reader.error(
+                    "E120",
+                    f"`{later}` of a broker is not yet supported",
+                    fields.key_place(later),
+                    path=f"{value_path}.{later}",
+                )
+        rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), None)
+        config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
+        brokers[name] = BrokerSpec(name=name, rack=rack, config=config)
+    if isinstance(node, Mapping) and not 1 <= len(node.entries) <= BROKERS_MAX:
+        reader.error("E140", f"{len(node.entries)} brokers; allowed are 1 to {BROKERS_MAX}", node.place, path=path)
+    return brokers
+
+
+def _read_rack(scope: Scope, node: Node, path: str) -> str:
+    rack = scope.reader.text(node, path, "`rack`")
+    if isinstance(node, Scalar) and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", rack):
+        scope.reader.error("E113", f"a rack cannot be called `{rack[:80]}`", node.place, path=path)
+    elif rack not in scope.racks:
+        scope.racks.append(rack)
+    return rack
+
+
+def _read_controllers(scope: Scope, node: Node, path: str) -> list[str]:
+    names: list[str] = []
+    for item, item_path in scope.reader.items(node, path, "`controllers`"):
+        name = scope.reader.text(item, item_path, "a controller")
+        if isinstance(item, Scalar) and new_node(scope, name, item, item_path, "controller"):
+            names.append(name)
+            if len(names) == 2:
+                scope.reader.error("E120", "more than one controller is not yet supported", item.place, path=item_path)
+    if not names:
+        scope.reader.error("E111", "`controllers` must name one controller", node.place, path=path)
+    return names[:1]
+
+
+def check_whole(
+    reader: Reader, path: str, schema: type[Config], values: MappingType[str, str], other_path: str = ""
+) -> None:
+    """Rules that tie several keys of one block together."""
+    try:
+        schema.from_mapping(values)
+    except ConfigError as error:
+        place = reader.places.get(f"{path}.{error.key}") or reader.places.get(f"{other_path}.{error.key}")
+        place = place or reader.places.get(path) or reader.places.get(other_path)
+        if place is None:
+            place = next(iter(reader.places.values()))
+        reader.error("E126", f"`{error.key}`: {error.message}", place, path=f"{path}.{error.key}")
+
+
+# ------------------------------------------------------------------------------------------------------------ topics
+
+
+def read_topics(scope: Scope, node: Node, path: str, cluster: Cluster) -> dict[str, TopicSpec]:
+    reader = scope.reader
+    topics: dict[str, TopicSpec] = {}
+    for name, key_node, value, value_path in reader.entries(node, path, "`topics`"):
+        # Topic.validate (Kafka): the name becomes a directory, so this rule also keeps runs inside their folder.
+        if not _TOPIC.fullmatch(name) or name in (".", "..") or name.startswith("__"):
+            why = (
+                "names with __ are Kafka's own"
+                if name.startswith("__")
+                else "letters, digits, `.`, `_`, `-`; not `.` or `..`"
+            )
+            reader.error("E113", f"a topic cannot be called `{name[:80]}`", key_node.place, path=path, label=why)
+            continue
+        topics[name] = _read_topic(scope, name, value, value_path, cluster)
+        scope.topics[name] = topics[name].partitions
+    total = sum(topic.partitions for topic in topics.values())
+    if total > PARTITIONS_MAX:
+        reader.error("E140", f"{total} partitions; allowed are {PARTITIONS_MAX}", node.place, path=path)
+    return topics
+
+
+def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster) -> TopicSpec:
+    reader = scope.reader
+    fields = reader.fields(
+        node, path, f"topic `{name}`", ("partitions", "replication_factor", "config"), ("partitions",)
+    )
+    config = fields.read("config", lambda n, p: reader.config(n, p, TopicConfig), {})
+    found = fields.get("partitions")
+    if found is not None and isinstance(found[0], Mapping):
+        assignment = _read_assignment(scope, found[0], found[1])
+        if "replication_factor" in fields:
+            reader.error(
+                "E111",
+                "`replication_factor` beside an explicit assignment",
+                fields.key_place("replication_factor"),
+                label="the assignment says it already",
+                path=f"{path}.replication_factor",
+            )
+        factor = len(assignment[0]) if assignment else 1
+        return TopicSpec(
+            name=name, partitions=len(assignment), assignment=assignment, replication_factor=factor, config=config
+        )
+    partitions = 1 if found is None else reader.integer(*found, "`partitions`", 1, PARTITIONS_MAX)
+    default = min(int(cluster.config.get("default.replication.factor", "1")), max(1, len(cluster.brokers)))
+    factor = fields.read(
+        "replication_factor",
+        lambda n, p: reader.integer(n, p, "`replication_factor`", 1, max(1, len(cluster.brokers))),
+        default,
+    )
+    return TopicSpec(name=name, partitions=partitions, assignment=None, replication_factor=factor, config=config)
+
+
+def _read_assignment(scope: Scope, node: Mapping, path: str) -> tuple[tuple[str, ...], ...]:
+    reader = scope.reader
+    replicas: dict[int, tuple[str, ...]] = {}
+    for key, key_node, value, value_path in reader.entries(node, path, "`partitions`"):
+        number = reader.integer(key_node, value_path, "a partition's number", 0, PARTITIONS_MAX - 1)
+        names = [
+            scope.broker(item, item_path, "a replica")
+            for item, item_path in reader.items(value, value_path, "replicas")
+        ]
+        if len(set(names)) < len(names):
+            reader.error("E134", f"partition {key} has a broker twice", value.place, path=value_path)
+        if not names:
+            reader.error("E111", f"partition {key} has no replica", key_node.place, path=value_path)
+        replicas[number] = tuple(names)
+    if sorted(replicas) != list(range(len(replicas))) or not replicas:
+        reader.error("E112", "partitions must be numbered 0, 1, 2, ... without a gap", node.place, path=path)
+    return tuple(replicas[number] for number in sorted(replicas))
+
+
+# ----------------------------------------------------------------------------------------------------------- network
+
+
+def read_delay(reader: Reader, node: Node, path: str, what: str) -> Delay:
+    """`5ms`, `{constant: 5ms}`, `{uniform: [1ms, 5ms]}`, `{exponential: 5ms, least: 1ms}`."""
+    if not isinstance(node, Mapping):
+        return Delay("constant", reader.time(node, path, what))
+    fields = reader.fields(node, path, what, ("constant", "uniform", "exponential", "least"))
+    kinds = [kind for kind in ("constant", "uniform", "exponential") if kind in fields]
+    if len(kinds) != 1:
+        reader.error("E105", f"{what} needs one of constant, uniform, exponential", node.place, path=path)
+        return DEFAULT_LATENCY
+    if "least" in fields and kinds[0] != "exponential":
+        reader.error(
+            "E104", f"`least` belongs to `exponential`, not to `{kinds[0]}`", fields.key_place("least"), path=path
+        )
+    found = fields.get(kinds[0])
+    assert found is not None
+    if kinds[0] == "uniform":
+        window = reader.window(*found, "`uniform`")
+        low, high = window.low_us or 0, window.high_us or 0
+        return Delay("uniform", low, max(0, high - low))
+    value = reader.time(*found, f"`{kinds[0]}`")
+    if kinds[0] == "constant":
+        return Delay("constant", value)
+    return Delay("exponential", fields.time("least", 0), value)
+
+
+def read_network(scope: Scope, node: Node, path: str) -> Network:
+    reader = scope.reader
+    fields = reader.fields(node, path, "`network`", ("latency", "jitter", "bandwidth", "links"))
+    latency = fields.read("latency", lambda n, p: read_delay(reader, n, p, "`latency`"), DEFAULT_LATENCY)
+    jitter = fields.time("jitter", 0)
+    if jitter:
+        if latency.kind != "constant":
+            reader.error("E111", "`jitter` beside a latency that already varies", fields.key_place("jitter"), path=path)
+        latency = Delay("uniform", latency.least_us, jitter)
+    bandwidth = fields.bandwidth("bandwidth", None)
+    found = fields.get("links")
+    links = () if found is None else tuple(_read_link(scope, *item) for item in reader.items(*found, "`links`"))
+    return Network(latency=latency, bytes_per_second=bandwidth, links=links)
+
+
+def _read_link(scope: Scope, node: Node, path: str) -> Link:
+    reader = scope.reader
+    fields = reader.fields(node, path, "a link", ("between", "latency", "bandwidth", "loss"), ("between",))
+    sides = fields.read("between", lambda n, p: read_sides(scope, n, p), None)
+    side_a, side_b = sides or (NOBODY, NOBODY)
+    return Link(
+        side_a=side_a,
+        side_b=side_b,
+        latency=fields.read("latency", lambda n, p: read_delay(reader, n, p, "`latency`"), None),
+        bytes_per_second=fields.bandwidth("bandwidth", None),
+        loss_ppm=fields.share_ppm("loss", None),
+    )
+
+
+def read_sides(scope: Scope, node: Node, path: str) -> tuple[Selector, Selector] | None:
+    """`[A, B]`, each side a node, a list or a selector."""
+    items = scope.reader.items(node, path, "`between`")
+    if len(items) != 2:
+        if not isinstance(node, Scalar):
+            scope.reader.error(
+                "E111",
+                f"`between` needs two sides, not {len(items)}",
+                node.place,
+                path=path,
+                label="such as [b1, [b2, b3]]",
+            )
+        return None
+    first, second = (scope.some_nodes(item, item_path, "a side") for item, item_path in items)
+    return first, second

@@ -1,0 +1,140 @@
+"""Producers and consumers of a scenario."""
+
+from __future__ import annotations
+
+import re
+
+from cluster.config import ConsumerConfig, ProducerConfig
+from replica.config import ConfigError
+from scenarios.parse_cluster import check_whole, new_node
+from scenarios.reading import Reader
+from scenarios.scope import Scope
+from scenarios.spec import DEFAULT_RECORD_BYTES, Arrival, Workload, may_be_idempotent
+from scenarios.yaml_source import Mapping, Node, Scalar
+
+WORKLOADS_MAX = 100
+BATCH_MAX = 100_000
+RECORD_BYTES_MAX = 1 << 20
+PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
+
+_RATE = re.compile(r"(\d{1,9})/(\S+)")
+
+
+def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
+    workloads: dict[str, Workload] = {}
+    for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`"):
+        if new_node(scope, name, key_node, value_path, "client"):
+            workloads[name] = _read_workload(scope, name, value, value_path)
+    if len(workloads) > WORKLOADS_MAX:
+        scope.reader.error("E140", f"{len(workloads)} workloads; allowed are {WORKLOADS_MAX}", node.place, path=path)
+    return workloads
+
+
+_COMMON_FIELDS = ("kind", "topic", "config", "start", "stop")
+_PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix")
+
+
+def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
+    reader = scope.reader
+    kind_node = node.get("kind") if isinstance(node, Mapping) else None
+    consumer = isinstance(kind_node, Scalar) and kind_node.text == "consumer"
+    known = _COMMON_FIELDS if consumer else _PRODUCER_FIELDS
+    what = f"{'consumer' if consumer else 'producer'} `{name}`"
+    fields = reader.fields(node, path, what, known, ("kind", "topic"))
+    fields.choice("kind", "producer", ("producer", "consumer"))
+    topic = fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), "")
+    start_us = fields.time("start", 0)
+    stop_us = fields.time("stop", None)
+    if stop_us is not None and stop_us <= start_us:
+        reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
+    schema = ConsumerConfig if consumer else ProducerConfig
+    config = fields.read("config", lambda n, p: reader.config(n, p, schema), {})
+    check_whole(reader, f"{path}.config", schema, config, path)
+    if consumer:
+        scope.consumers[name] = topic
+        return Workload(name=name, kind="consumer", topic=topic, config=config, start_us=start_us, stop_us=stop_us)
+    workload = Workload(
+        name=name,
+        kind="producer",
+        topic=topic,
+        config=config,
+        prefix=fields.read("prefix", lambda n, p: _read_prefix(scope, n, p), None) or _next_prefix(scope),
+        arrival=_read_arrival(reader, fields.get("rate"), fields.get("poisson")),
+        size_bytes=fields.size("size", DEFAULT_RECORD_BYTES, 1, RECORD_BYTES_MAX),
+        batch=fields.integer("batch", 1, 1, BATCH_MAX),
+        start_us=start_us,
+        stop_us=stop_us,
+    )
+    scope.producers[name] = topic
+    scope.prefixes[workload.prefix] = name
+    _check_producer_config(reader, workload, f"{path}.config", path)
+    return workload
+
+
+def _read_topic_name(scope: Scope, node: Node, path: str) -> str:
+    return scope.client(node, path, "`topic`", list(scope.topics), "topic")
+
+
+def _read_prefix(scope: Scope, node: Node, path: str) -> str:
+    prefix = scope.reader.text(node, path, "`prefix`")
+    if not re.fullmatch(r"[a-z]{1,8}", prefix):
+        scope.reader.error(
+            "E113", f"`prefix` cannot be `{prefix[:40]}`", node.place, path=path, label="1 to 8 lower-case letters"
+        )
+        return ""
+    if prefix in scope.prefixes:
+        scope.reader.error("E134", f"prefix `{prefix}` belongs to `{scope.prefixes[prefix]}`", node.place, path=path)
+    return prefix
+
+
+def _next_prefix(scope: Scope) -> str:
+    """By the producer's place in the file, skipping what another producer above has asked for."""
+    free = [prefix for prefix in PREFIXES[len(scope.producers) :] if prefix not in scope.prefixes]
+    return free[0] if free else f"p{len(scope.producers)}".translate(str.maketrans("0123456789", "abcdefghij"))
+
+
+def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[Node, str] | None) -> Arrival | None:
+    if rate is not None and poisson is not None:
+        reader.error("E111", "`rate` and `poisson` exclude each other", poisson[0].place, path=poisson[1])
+    found = rate or poisson
+    if found is None:
+        return None
+    node, path = found
+    text = reader.text(node, path, "`rate`")
+    match = _RATE.fullmatch(text)
+    if match is None or int(match[1]) < 1:
+        reader.error("E123", f"`{text}` is not a rate", node.place, path=path, label="write 10/s, 100/m or 1/500ms")
+        return None
+    unit = match[2]
+    period_us = reader.time(Scalar(node.place, f"1{unit}" if unit.isalpha() else unit), path, "the rate's period", 1)
+    if int(match[1]) > period_us:
+        reader.error("E112", f"`{text}` is more than one record per microsecond", node.place, path=path)
+    return Arrival(int(match[1]), period_us, poisson is not None and rate is None)
+
+
+def _check_producer_config(reader: Reader, workload: Workload, path: str, workload_path: str) -> None:
+    """What the Java producer refuses to start with."""
+    try:
+        config = ProducerConfig.from_mapping(workload.config)
+    except ConfigError:
+        return  # reported already
+    asked = workload.config.get("enable.idempotence", "").lower() == "true"
+    if asked and not may_be_idempotent(config):
+        place = reader.places.get(f"{path}.enable.idempotence", reader.places[workload_path])
+        reader.error(
+            "E126",
+            "`enable.idempotence: true` needs acks=all, retries above 0 and at most 5 requests in flight",
+            place,
+            path=f"{path}.enable.idempotence",
+            label="leave it out or set it to false",
+        )
+    least = config.linger_ms + config.request_timeout_ms
+    if "delivery.timeout.ms" in workload.config and config.delivery_timeout_ms < least:
+        place = reader.places.get(f"{path}.delivery.timeout.ms", reader.places[workload_path])
+        reader.error(
+            "E126",
+            "`delivery.timeout.ms` must be at least linger.ms + request.timeout.ms",
+            place,
+            path=f"{path}.delivery.timeout.ms",
+            label=f"at least {least}",
+        )

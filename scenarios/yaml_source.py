@@ -1,0 +1,226 @@
+"""YAML text to a tree of nodes that know where they stand. Safe and bounded; every scalar stays text.
+
+Built from the parser's events rather than from its loader: depth, node count, aliases, tags and duplicate keys are
+judged while reading, before anything is built, and no scalar is typed by YAML 1.1 (where `on` is a key named True and
+1:30 is ninety).
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scenarios.diagnostics import Diagnostic, Place, Problems, SourceText
+
+FILE_BYTES_MAX = 1 << 20
+DEPTH_MAX = 40
+NODES_MAX = 50_000
+SCALAR_CHARACTERS_MAX = 10_000
+
+_PARSER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+@dataclass(slots=True)
+class Scalar:
+    """Text as written, quotes removed."""
+
+    place: Place
+    text: str
+    quoted: bool = False
+
+    @property
+    def is_null(self) -> bool:
+        return not self.quoted and self.text in ("~", "null")
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.quoted and self.text == ""
+
+
+@dataclass(slots=True)
+class Sequence:
+    place: Place
+    items: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Mapping:
+    """Entries by key text, in file order; each keeps its key's node for its place."""
+
+    place: Place
+    entries: dict[str, tuple[Scalar, Node]] = field(default_factory=dict)
+
+    def get(self, key: str) -> Node | None:
+        entry = self.entries.get(key)
+        return None if entry is None else entry[1]
+
+
+Node = Scalar | Sequence | Mapping
+
+
+class _Stop(Exception):
+    """The text cannot be read any further; the reason is among the problems."""
+
+
+def read_text(path: Path, name: str, problems: Problems) -> str | None:
+    """The file's text, its size judged before a byte is read; None after noting why not."""
+
+    def refuse(code: str, title: str, *notes: str) -> None:
+        problems.add(Diagnostic(code=code, title=title, place=None, file=name, notes=notes))
+
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            refuse("E101", f"`{name}` is not a plain file")
+            return None
+        if status.st_size > FILE_BYTES_MAX:
+            refuse("E102", f"`{name}` has {status.st_size:,} bytes; a scenario may have {FILE_BYTES_MAX:,}")
+            return None
+        with path.open("rb") as stream:
+            data = stream.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        refuse("E101", f"cannot read `{name}`: {reason}")
+        return None
+    if len(data) > FILE_BYTES_MAX:
+        refuse("E102", f"`{name}` grew beyond {FILE_BYTES_MAX:,} bytes while it was read")
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        refuse("E101", f"`{name}` is not UTF-8 text (byte {error.start}, line {line})")
+        return None
+
+
+def parse(text: str, name: str, problems: Problems) -> Node | None:
+    """The one document of `text`; None after noting what stops it."""
+    source = SourceText.of(name, text)
+    builder = _Builder(source, problems)
+    try:
+        return builder.build(text)
+    except _Stop:
+        return None
+    except yaml.YAMLError as error:
+        problems.add(_syntax_error(error, source))
+        return None
+
+
+class _Builder:
+    """Turns parser events into nodes without recursion, so that depth costs nothing before it is refused."""
+
+    def __init__(self, source: SourceText, problems: Problems) -> None:
+        self._source = source
+        self._problems = problems
+        self._open: list[Sequence | Mapping] = []
+        self._keys: list[Scalar | None] = []
+        self._root: Node | None = None
+        self._nodes = 0
+
+    def build(self, text: str) -> Node | None:
+        documents = 0
+        for event in yaml.parse(text, Loader=_PARSER):
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._refuse(
+                        "E103", "a second document begins here; one file holds one scenario", event, "remove this"
+                    )
+            elif isinstance(event, yaml.NodeEvent):
+                self._node(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._close(event)
+        return self._root
+
+    def _refuse(self, code: str, title: str, event: Any, label: str = "") -> None:
+        self._problems.add(Diagnostic(code=code, title=title, place=self._place(event), label=label))
+        raise _Stop
+
+    def _place(self, event: Any) -> Place:
+        start, end = event.start_mark, event.end_mark
+        length = end.column - start.column if end.line == start.line else 1
+        return Place(self._source, start.line, start.column, max(1, length))
+
+    def _node(self, event: Any) -> None:
+        if isinstance(event, yaml.AliasEvent):
+            self._refuse("E108", f"alias `*{event.anchor}`: anchors and aliases are not allowed", event)
+        if event.anchor is not None:
+            self._refuse("E108", f"anchor `&{event.anchor}`: anchors and aliases are not allowed", event)
+        if event.tag is not None:
+            self._refuse("E109", f"tag `{event.tag[:60]}`: tags are not allowed", event)
+        self._nodes += 1
+        if self._nodes > NODES_MAX:
+            self._refuse("E102", f"more than {NODES_MAX:,} nodes", event)
+        place = self._place(event)
+        if isinstance(event, yaml.ScalarEvent):
+            if len(event.value) > SCALAR_CHARACTERS_MAX:
+                self._refuse("E102", f"a value of {len(event.value):,} characters", event)
+            self._attach(Scalar(place, event.value, quoted=event.style is not None))
+            return
+        if len(self._open) >= DEPTH_MAX:
+            self._refuse("E102", f"nested more than {DEPTH_MAX} levels deep", event)
+        if self._open and isinstance(self._open[-1], Mapping) and self._keys[-1] is None:
+            self._refuse("E111", "a key must be plain text", event)
+        node: Sequence | Mapping = Sequence(place) if isinstance(event, yaml.SequenceStartEvent) else Mapping(place)
+        self._open.append(node)
+        self._keys.append(None)
+
+    def _close(self, event: Any) -> None:
+        node = self._open.pop()
+        self._keys.pop()
+        if node.place.line == event.end_mark.line:
+            node.place = Place(
+                self._source, node.place.line, node.place.column, max(1, event.end_mark.column - node.place.column)
+            )
+        self._attach(node)
+
+    def _attach(self, node: Node) -> None:
+        if not self._open:
+            self._root = node
+            return
+        parent = self._open[-1]
+        if isinstance(parent, Sequence):
+            parent.items.append(node)
+            return
+        key = self._keys[-1]
+        if key is None:
+            assert isinstance(node, Scalar)
+            self._keys[-1] = node
+            return
+        self._keys[-1] = None
+        if key.text in parent.entries:
+            first = parent.entries[key.text][0].place.line + 1
+            self._problems.add(
+                Diagnostic(
+                    code="E107",
+                    title=f"key `{key.text}` is given twice",
+                    place=key.place,
+                    label=f"first given in line {first}",
+                )
+            )
+            return
+        parent.entries[key.text] = (key, node)
+
+
+def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read")
+    if mark is None:
+        return Diagnostic(code="E103", title=f"not YAML: {problem}", place=None, file=source.name)
+    line = min(mark.line, len(source.lines) - 1)
+    text = source.lines[line]
+    place = Place(source, line, min(mark.column, len(text)))
+    # libyaml reports a tab in several wordings; what counts is that one stands at the place.
+    before = text[: mark.column + 1]
+    if "\t" in before and not before.strip("\t -"):
+        column = before.index("\t")
+        return Diagnostic(
+            code="E106", title="a tab where spaces are needed", place=Place(source, line, column), label="use spaces"
+        )
+    context = getattr(error, "context", None)
+    title = f"not YAML: {problem}" + (f" ({context})" if context else "")
+    return Diagnostic(code="E103", title=title, place=place, label="here")
