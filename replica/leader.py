@@ -1,0 +1,398 @@
+"""The leader of one partition: what its followers hold, who is in sync, and how far records are committed.
+
+Events in, actions out; nothing here knows a clock, a log file or a socket. The controller owns the in-sync replicas:
+the leader only proposes, and until it hears back it honours the larger of the two sets (`maximal_isr`, KIP-497).
+source: Partition.scala
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from replica.divergence import check_leader_epoch, find_divergence
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import (
+    NO_BROKER_EPOCH,
+    UNDEFINED_EPOCH,
+    UNKNOWN_OFFSET,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Names,
+    Offset,
+    PartitionEpoch,
+    TopicPartition,
+)
+from replica.leader_events import (
+    AdvanceHighWatermark,
+    Appended,
+    ConfigChanged,
+    FollowerFetched,
+    IsrAccepted,
+    IsrRefused,
+    LagCheckDue,
+    LeaderAction,
+    LeaderAssigned,
+    LeaderEvent,
+    PartitionChanged,
+    ProposeIsr,
+)
+from replica.remote_replica import LONG_AGO_US, RemoteReplica
+from replica.wording import duration, listed
+
+__all__ = [
+    "AdvanceHighWatermark",
+    "Appended",
+    "ConfigChanged",
+    "FollowerFetched",
+    "IsrAccepted",
+    "IsrRefused",
+    "LagCheckDue",
+    "LeaderAction",
+    "LeaderAssigned",
+    "LeaderEvent",
+    "LeaderState",
+    "PartitionChanged",
+    "ProposeIsr",
+    "check_leader_epoch",
+    "find_divergence",
+]
+
+ACKS_ALL = -1
+
+NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+"""The controller vouches that the proposal took no effect and never will: back to the committed ISR."""
+
+AWAIT_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""What the controller knows is newer than what we know: stay pending until the metadata says what it is."""
+
+
+class LeaderState:
+    """in_sync_replicas: as committed by the controller     pending_isr: as proposed and not yet answered, or None
+
+    maximal_isr: all that must hold a record before it counts as committed     replicas: the other assigned replicas
+    is_eligible(broker_id, broker_epoch): not fenced, not shutting down, and alive in this very broker epoch
+    """
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        broker_id: BrokerId,
+        replica_lag_time_max_us: int,
+        min_insync_replicas: int,
+        names: Names,
+        is_eligible: Callable[[BrokerId, BrokerEpoch], bool],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.broker_id = broker_id
+        self.min_insync_replicas = min_insync_replicas
+        self.leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
+        self.partition_epoch: PartitionEpoch = UNDEFINED_EPOCH
+        self.leader_epoch_start_offset: Offset = UNKNOWN_OFFSET
+        self.log_end_offset: Offset = 0
+        self.high_watermark: Offset = 0
+        self.recovering = False
+        self.assigned_replicas: tuple[BrokerId, ...] = ()
+        self.replicas: dict[BrokerId, RemoteReplica] = {}
+        self.in_sync_replicas: tuple[BrokerId, ...] = ()
+        self.maximal_isr: tuple[BrokerId, ...] = ()
+        self._pending: ProposeIsr | None = None
+        self._holders = ""
+        self._replica_lag_time_max_us = replica_lag_time_max_us
+        self._names = names
+        self._is_eligible = is_eligible
+
+    @property
+    def pending_isr(self) -> tuple[BrokerId, ...] | None:
+        return self._pending.in_sync_replicas if self._pending is not None else None
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min.insync.replicas, but never more than there are replicas. source: Partition.effectiveMinIsr"""
+        return min(self.min_insync_replicas, len(self.replicas) + 1)
+
+    def step(self, event: LeaderEvent) -> list[LeaderAction]:
+        match event:
+            case FollowerFetched():
+                return self._follower_fetched(event)
+            case Appended():
+                assert event.log_end_offset >= self.log_end_offset, "a leader never truncates"
+                self.log_end_offset = event.log_end_offset
+                return self._maybe_advance_high_watermark(event.now_us)
+            case LagCheckDue():
+                return self._maybe_shrink_isr(event.now_us)
+            case IsrAccepted():
+                return self._isr_accepted(event)
+            case IsrRefused():
+                return self._isr_refused(event)
+            case PartitionChanged():
+                return self._partition_changed(event)
+            case LeaderAssigned():
+                return self._become_leader(event)
+            case ConfigChanged():
+                # As in Kafka the high watermark is not looked at until the next fetch, append or ISR change.
+                self.min_insync_replicas = event.min_insync_replicas
+                return []
+
+    # ------------------------------------------------------------------------------------------------ for requests
+
+    def may_produce(self, required_acks: int) -> None:
+        """Before anything is appended. source: Partition.appendRecordsToLeader
+
+        raises: KafkaError NOT_ENOUGH_REPLICAS for acks=all while the committed ISR is below the minimum
+        """
+        if required_acks == ACKS_ALL and len(self.in_sync_replicas) < self.effective_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"the ISR {self._names.set_of(self.in_sync_replicas)} is smaller than "
+                f"min.insync.replicas={self.effective_min_isr}",
+            )
+
+    def produce_status(self, required_offset: Offset) -> ErrorCode | None:
+        """For a waiting acks=all produce: None while records below required_offset are not all committed.
+
+        The maximal ISR is counted here, the committed one in `may_produce`: a member that is joining already holds the
+        high watermark back, so it counts. source: Partition.checkEnoughReplicasReachOffset
+        """
+        if self.high_watermark < required_offset:
+            return None
+        if len(self.maximal_isr) >= self.effective_min_isr:
+            return ErrorCode.NONE
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def check_follower(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, has_epoch: bool) -> None:
+        """Is this a fetch of one of our replicas, in its present life? has_epoch: it named a current leader epoch.
+
+        raises: KafkaError UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER; the follower tries again after both.
+        source: Partition.followerReplicaOrThrow, Replica.updateFetchStateOrThrow
+        """
+        replica = self.replicas.get(broker_id)
+        name = self._names(broker_id)
+        if replica is None:
+            # With the epoch given and equal to ours, the follower knows newer metadata than we do.
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(code, f"{name} is not a replica of {self.topic_partition} in epoch {self.leader_epoch}")
+        # Differs from Kafka: it compares with the broker epoch in its metadata, we with the follower's last fetch. A
+        # stale fetch between the two is answered here, but its broker epoch keeps it from any influence on the ISR.
+        known = replica.broker_epoch
+        if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the fetch comes from an earlier life of {name}: broker epoch {broker_epoch}, now {known}",
+            )
+
+    # -------------------------------------------------------------------------------------------------- leadership
+
+    def _become_leader(self, event: LeaderAssigned) -> list[LeaderAction]:
+        """source: Partition.makeLeader"""
+        if event.partition_epoch < self.partition_epoch:
+            return []
+        self._assign(event.in_sync_replicas, event.assigned_replicas, event.partition_epoch)
+        self.recovering = event.recovering
+        if event.leader_epoch > self.leader_epoch:
+            assert event.high_watermark <= event.log_end_offset, "a high watermark beyond the log"
+            self.leader_epoch = event.leader_epoch
+            self.leader_epoch_start_offset = self.log_end_offset = event.log_end_offset
+            # Ours may be older than the one our predecessor showed, and rises again as the ISR fetches.
+            self.high_watermark = event.high_watermark
+            for broker_id, replica in self.replicas.items():
+                replica.reset(
+                    event.now_us,
+                    event.log_end_offset,
+                    is_new_leader=not event.was_leader,
+                    is_in_sync=broker_id in event.in_sync_replicas,
+                )
+        return self._maybe_advance_high_watermark(event.now_us)
+
+    def _partition_changed(self, event: PartitionChanged) -> list[LeaderAction]:
+        """The metadata's word ends whatever was pending; what the replicas hold stays known."""
+        if event.partition_epoch < self.partition_epoch:
+            return []
+        self._assign(event.in_sync_replicas, event.assigned_replicas, event.partition_epoch)
+        return self._maybe_advance_high_watermark(event.now_us)
+
+    def _assign(
+        self, in_sync_replicas: tuple[BrokerId, ...], assigned: tuple[BrokerId, ...], partition_epoch: PartitionEpoch
+    ) -> None:
+        """source: Partition.updateAssignmentAndIsr"""
+        known = self.replicas
+        others = [broker_id for broker_id in assigned if broker_id != self.broker_id]
+        self.replicas = {broker_id: known.get(broker_id) or RemoteReplica() for broker_id in others}
+        self.assigned_replicas = assigned
+        self.partition_epoch = partition_epoch
+        self._commit(in_sync_replicas)
+
+    def _commit(self, in_sync_replicas: tuple[BrokerId, ...]) -> None:
+        self.in_sync_replicas = in_sync_replicas
+        self._pending = None
+        self._set_maximal(in_sync_replicas)
+
+    def _set_maximal(self, maximal_isr: tuple[BrokerId, ...]) -> None:
+        self.maximal_isr = maximal_isr
+        # Half of the sentence that explains a high watermark, made here because the high watermark moves so often.
+        if maximal_isr == (self.broker_id,):
+            self._holders = f"{self._names(self.broker_id)}, alone in the ISR, holds the"
+        else:
+            everyone = "both" if len(maximal_isr) == 2 else "all"
+            self._holders = f"{listed([self._names(broker_id) for broker_id in maximal_isr])} {everyone} hold the"
+
+    # -------------------------------------------------------------------------------------- progress and high watermark
+
+    def _follower_fetched(self, event: FollowerFetched) -> list[LeaderAction]:
+        """source: Partition.updateFollowerFetchState"""
+        broker_id = event.broker_id
+        replica = self.replicas[broker_id]
+        previous_end_offset = replica.log_end_offset
+        replica.fetched(
+            event.now_us, event.fetch_offset, event.leader_end_offset, event.log_start_offset, event.broker_epoch
+        )
+        actions = [] if broker_id in self.in_sync_replicas else self._maybe_expand_isr(broker_id, replica)
+        if previous_end_offset != event.fetch_offset:
+            actions += self._maybe_advance_high_watermark(event.now_us)
+        return actions
+
+    def _maybe_advance_high_watermark(self, now_us: int) -> list[LeaderAction]:
+        """source: Partition.maybeIncrementLeaderHW"""
+        # KIP-966 part 1 (3.7): under min ISR nothing new counts as committed, not even what acks=1 has answered. The
+        # committed ISR is counted, the maximal one is waited for.
+        if len(self.in_sync_replicas) < self.effective_min_isr:
+            return []
+        candidate = self.log_end_offset
+        joining: BrokerId | None = None
+        for broker_id, replica in self.replicas.items():
+            if replica.log_end_offset >= candidate:
+                continue
+            if broker_id in self.maximal_isr:
+                candidate, joining = replica.log_end_offset, None
+            elif self._may_join_soon(broker_id, replica, now_us):
+                candidate, joining = replica.log_end_offset, broker_id
+        previous = self.high_watermark
+        if candidate <= previous:
+            return []
+        self.high_watermark = candidate
+        reason = f"HW {previous} -> {candidate}: {self._holders} records below {candidate}"
+        if joining is not None:
+            reason += f"; HW waits there for {self._names(joining)}, which is not in the ISR but may join"
+        return [AdvanceHighWatermark(previous=previous, high_watermark=candidate, reason=reason)]
+
+    def _may_join_soon(self, broker_id: BrokerId, replica: RemoteReplica, now_us: int) -> bool:
+        """Wait for a caught-up replica outside the ISR, or the high watermark would run away from it for ever."""
+        return replica.is_caught_up(
+            self.log_end_offset, now_us, self._replica_lag_time_max_us
+        ) and self._is_replica_eligible(broker_id, replica)
+
+    def _is_replica_eligible(self, broker_id: BrokerId, replica: RemoteReplica) -> bool:
+        """KIP-841, KIP-903: it has fetched, and it is the incarnation that the metadata calls alive."""
+        return replica.broker_epoch is not None and self._is_eligible(broker_id, replica.broker_epoch)
+
+    # ----------------------------------------------------------------------------------------------- in-sync replicas
+
+    def _maybe_expand_isr(self, broker_id: BrokerId, replica: RemoteReplica) -> list[LeaderAction]:
+        """source: Partition.maybeExpandIsr; the caller knows that the replica is outside the ISR"""
+        if self._pending is not None or replica.log_end_offset < self.high_watermark:
+            return []
+        # KAFKA-7128: a fresh leader's high watermark can be stale, and below the start of its epoch everything may
+        # have been committed by its predecessor.
+        if replica.log_end_offset < self.leader_epoch_start_offset:
+            return []
+        if not self._is_replica_eligible(broker_id, replica):
+            return []
+        name = self._names(broker_id)
+        reason = (
+            f"{self._names(self.broker_id)} wants {name} in the ISR: {name} holds the records below "
+            f"{replica.log_end_offset}, which reaches HW {self.high_watermark} and the start of epoch "
+            f"{self.leader_epoch} at {self.leader_epoch_start_offset}"
+        )
+        proposed = (*self.in_sync_replicas, broker_id)
+        # If the proposal fails, having waited for one replica more has done no harm.
+        return self._propose(proposed, maximal_isr=proposed, reason=reason)
+
+    def _maybe_shrink_isr(self, now_us: int) -> list[LeaderAction]:
+        """source: Partition.maybeShrinkIsr"""
+        if self._pending is not None:
+            return []
+        out_of_sync = [member for member in self.in_sync_replicas if self._is_out_of_sync(member, now_us)]
+        if not out_of_sync:
+            return []
+        remaining = tuple(member for member in self.in_sync_replicas if member not in out_of_sync)
+        who = listed([self._names(member) for member in out_of_sync])
+        why = "; ".join(self._explain_lag(member, now_us) for member in out_of_sync)
+        reason = f"{self._names(self.broker_id)} wants {who} out of the ISR: {why}"
+        # If the proposal fails, the old members could still be elected: they gate the high watermark until it succeeds.
+        return self._propose(remaining, maximal_isr=self.in_sync_replicas, reason=reason)
+
+    def _is_out_of_sync(self, member: BrokerId, now_us: int) -> bool:
+        """source: Partition.isFollowerOutOfSync"""
+        if member == self.broker_id:
+            return False
+        replica = self.replicas.get(member)
+        return replica is None or not replica.is_caught_up(self.log_end_offset, now_us, self._replica_lag_time_max_us)
+
+    def _explain_lag(self, member: BrokerId, now_us: int) -> str:
+        name = self._names(member)
+        replica = self.replicas.get(member)
+        if replica is None:
+            return f"{name} is not a replica any more"
+        limit = f"(replica.lag.time.max.ms is {duration(self._replica_lag_time_max_us)})"
+        if replica.last_caught_up_us == LONG_AGO_US:
+            return f"{name} has not caught up since {self._names(self.broker_id)} leads {limit}"
+        return f"{name} has not caught up for {duration(now_us - replica.last_caught_up_us)} {limit}"
+
+    def _propose(
+        self, proposed: tuple[BrokerId, ...], *, maximal_isr: tuple[BrokerId, ...], reason: str
+    ) -> list[LeaderAction]:
+        self._pending = ProposeIsr(
+            in_sync_replicas=proposed,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            broker_epochs=tuple(self._known_broker_epoch(member) for member in proposed),
+            reason=reason,
+        )
+        self._set_maximal(maximal_isr)
+        return [self._pending]
+
+    def _known_broker_epoch(self, member: BrokerId) -> BrokerEpoch:
+        replica = self.replicas.get(member)
+        return NO_BROKER_EPOCH if replica is None or replica.broker_epoch is None else replica.broker_epoch
+
+    def _isr_accepted(self, event: IsrAccepted) -> list[LeaderAction]:
+        """source: Partition.handleAlterPartitionUpdate"""
+        if not self._is_in_flight(event.proposal) or event.partition_epoch < self.partition_epoch:
+            return []
+        self.partition_epoch = event.partition_epoch
+        self.recovering = event.recovering
+        self._commit(event.in_sync_replicas)
+        return self._maybe_advance_high_watermark(event.now_us)
+
+    def _isr_refused(self, event: IsrRefused) -> list[LeaderAction]:
+        """source: Partition.handleAlterPartitionError"""
+        if not self._is_in_flight(event.proposal):
+            return []
+        proposal = self._pending
+        assert proposal is not None
+        if event.error in NOT_APPLIED:
+            self._commit(self.in_sync_replicas)
+            return []
+        if event.error in AWAIT_METADATA:
+            return []
+        reason = (
+            f"{self._names(self.broker_id)} proposes the ISR {self._names.set_of(proposal.in_sync_replicas)} again: "
+            f"the controller answered {event.error.name}"
+        )
+        self._pending = dataclasses.replace(proposal, reason=reason)
+        return [self._pending]
+
+    def _is_in_flight(self, proposal: ProposeIsr | None) -> bool:
+        """An answer to anything else comes too late: metadata or an election has overtaken it."""
+        return self._pending is not None and (proposal is None or proposal == self._pending)
