@@ -258,6 +258,6 @@ def _read_partition_response(frame: Frame, version: int, position: int) -> tuple
             if version >= 10 and CURRENT_LEADER_TAG in tags:
                 leader = leader_of(tags[CURRENT_LEADER_TAG])
     response = ProducePartitionResponse(
-        partition, error_of(error), base_offset, time_ms, start, message, record_errors, leader
+        partition, error_of(error), base_offset, time_ms, start, message, tuple(record_errors), leader
     )
     return response, position
