@@ -1,0 +1,220 @@
+"""Checks the protocol's invariants (kafka-rules.md section 11) while a simulated run goes on.
+
+`InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
+small class in invariants_control.py, invariants_log.py or liveness.py; each looks at what a fact changed, never at
+everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
+(truth.py).
+
+| how | which |
+|---|---|
+| every controller decision | S1 S12 S13 S18 S19 |
+| every append, truncation and recovery | S9 S10 (the end) S16 S17 S26 S27 (the end) |
+| every move of a high watermark | S2 S3 S4 S6 S8 S14 S24 S25 |
+| every start of a leadership | S5 S6 S12 S13 |
+| every record sent, acked or read | S11 S25 S28 S29 |
+| through the probe | S7 S15 S22 S23 |
+| not applicable | S20 S21 (ELR, era 4.0 and later) |
+| at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from replica.ids import TopicPartition
+from replica.trace import EVENT_CLASSES, InvariantBroken, TraceRow
+from scenarios.mirror import LogMirror
+from scenarios.truth import Truth
+from scenarios.view import ClusterView
+
+EVENTS_KEPT = 20
+"""facts of a partition that a violation brings along"""
+
+Handler = Callable[[TraceRow, Any], None]
+
+
+class LeaderSnapshot(NamedTuple):
+    """A broker that believes it leads. isr: committed as it knows it; maximal_isr: joined with what it has proposed."""
+
+    node: str
+    topic_partition: TopicPartition
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[str, ...]
+    maximal_isr: tuple[str, ...]
+    pending: bool
+
+
+class FetcherSnapshot(NamedTuple):
+    """A running broker's fetcher for one partition, and the leader it asks."""
+
+    node: str
+    topic_partition: TopicPartition
+    leader: str
+
+
+class EpochCacheSnapshot(NamedTuple):
+    """The leader-epoch cache of one open log: (epoch, start offset), oldest first."""
+
+    node: str
+    topic_partition: TopicPartition
+    entries: tuple[tuple[int, int], ...]
+
+
+class Probe(Protocol):
+    """What the trace does not say, read from the brokers' cores between two steps. Brokers that are down have no say."""
+
+    def leader_states(self) -> Sequence[LeaderSnapshot]: ...
+
+    def fetchers(self) -> Sequence[FetcherSnapshot]: ...
+
+    def epoch_caches(self) -> Sequence[EpochCacheSnapshot]: ...
+
+    def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
+        """End of the controller's metadata log, and how far each running broker has applied it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule of the protocol that did not hold; `last_events` are the latest facts of its partition, oldest first."""
+
+    invariant: str
+    sentence: str
+    partition: TopicPartition | None
+    seq: int
+    at_us: int
+    last_events: tuple[TraceRow, ...] = ()
+
+    @property
+    def fact(self) -> InvariantBroken:
+        return InvariantBroken(invariant=self.invariant, reason=self.sentence)
+
+
+class Invariant:
+    """Base of all properties: facts it listens to, and where it reports.
+
+    `handlers` are called in trace order with view, mirror and truth already after the fact. `settled` is called once
+    time has moved on after `self.unsettled` was set: a controller's decision is several facts of one instant.
+    """
+
+    NAME = ""
+
+    def __init__(self, checker: InvariantChecker) -> None:
+        self.checker = checker
+        self.view = checker.view
+        self.mirror = checker.mirror
+        self.truth = checker.truth
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {}
+
+    def settled(self) -> None:
+        """Judge what the last instant left behind."""
+
+    def probed(self, probe: Probe) -> None:
+        """Judge what the brokers' cores show."""
+
+    def ended(self) -> None:
+        """Judge the run as a whole; the final logs are in the trace by now."""
+
+    def broken(self, sentence: str, topic: str | None = None, number: int = 0, name: str = "") -> None:
+        self.checker.report(name or self.NAME, sentence, None if topic is None else TopicPartition(topic, number))
+
+
+class InvariantChecker:
+    """All properties over one run. `violations` grows; the runner emits `take_new()` between two steps."""
+
+    def __init__(
+        self, view: ClusterView, mirror: LogMirror, invariants: Sequence[type[Invariant]] | None = None
+    ) -> None:
+        self.view = view
+        self.mirror = mirror
+        self.truth = Truth(view, mirror)
+        self.violations: list[Violation] = []
+        self._reported = 0
+        self._said: dict[tuple[str, TopicPartition | None], int] = {}
+        self._recent: dict[tuple[str, int], deque[TraceRow]] = {}
+        self._row: TraceRow | None = None
+        self._unsettled_at_us: int | None = None
+        self.invariants = [kind(self) for kind in (all_invariants() if invariants is None else invariants)]
+        self._handlers = self._table()
+
+    def _table(self) -> dict[type, tuple[bool, tuple[Handler, ...]]]:
+        """Per kind of fact: whether it belongs to a partition, and who wants it; the truth first."""
+        table = {}
+        for kind in EVENT_CLASSES:
+            wanted = [self.truth.handlers[kind]] if kind in self.truth.handlers else []
+            for invariant in self.invariants:
+                handler = invariant.handlers().get(kind)
+                if handler is not None:
+                    wanted.append(handler)
+            fields = kind.__dataclass_fields__
+            table[kind] = ("topic" in fields and "partition" in fields, tuple(wanted))
+        return table
+
+    def __call__(self, row: TraceRow) -> None:
+        event = row.event
+        if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
+            self._settle()
+        self._row = row
+        of_partition, handlers = self._handlers[type(event)]
+        if of_partition:
+            key = (event.topic, event.partition)  # type: ignore[attr-defined]
+            recent = self._recent.get(key)
+            if recent is None:
+                recent = self._recent[key] = deque(maxlen=EVENTS_KEPT)
+            recent.append(row)
+        for handler in handlers:
+            handler(row, event)
+
+    def unsettle(self, at_us: int) -> None:
+        """Ask for `settled` once time has moved past `at_us`."""
+        self._unsettled_at_us = at_us
+
+    def _settle(self) -> None:
+        self._unsettled_at_us = None
+        for invariant in self.invariants:
+            invariant.settled()
+
+    def probe(self, probe: Probe) -> None:
+        """Look into the brokers' cores; call it between two steps, as often as its cost allows."""
+        for invariant in self.invariants:
+            invariant.probed(probe)
+
+    def end(self) -> None:
+        """The run is over and the final logs have been found."""
+        self._settle()
+        for invariant in self.invariants:
+            invariant.ended()
+
+    def take_new(self) -> list[InvariantBroken]:
+        """Facts about violations not taken before, for the runner to emit; every partition and rule is told once."""
+        new = self.violations[self._reported :]
+        self._reported = len(self.violations)
+        return [violation.fact for violation in new]
+
+    def report(self, name: str, sentence: str, partition: TopicPartition | None) -> None:
+        if (name, partition) in self._said:
+            return
+        row = self._row
+        seq, at_us = (row.seq, row.at_us) if row is not None else (-1, 0)
+        self._said[name, partition] = seq
+        recent = self._recent.get(partition, ()) if partition is not None else ()
+        self.violations.append(Violation(name, sentence, partition, seq, at_us, tuple(recent)))
+
+
+def all_invariants() -> list[type[Invariant]]:
+    """Every property that era 3.9 promises, in the order of their names."""
+    from scenarios import invariants_control, invariants_log, invariants_records, liveness
+
+    found = [
+        *invariants_control.INVARIANTS,
+        *invariants_log.INVARIANTS,
+        *invariants_records.INVARIANTS,
+        *liveness.INVARIANTS,
+    ]
+    return sorted(found, key=lambda kind: (kind.NAME[0] != "S", int(kind.NAME[1:].split()[0])))

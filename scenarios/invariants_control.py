@@ -1,0 +1,294 @@
+"""Invariants of the controller's decisions and of what brokers know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.invariants import Handler, Invariant, Probe
+
+_DECISIONS = (trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted)
+
+
+class LeaderInIsr(Invariant):
+    """S1: the ISR is a part of the replicas, names nobody twice and is not empty; the leader, if any, is in it.
+
+    S19's "ISR is never empty without ELR" is checked here. Judged once the instant of the decision is over, because one
+    decision can be told in two facts. Source: KafkaReplication.LeaderInIsr.
+    """
+
+    NAME = "S1"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.touched: dict[TopicPartition, None] = {}
+        return dict.fromkeys(_DECISIONS, self._decided)
+
+    def _decided(self, row: TraceRow, event: Any) -> None:
+        self.touched[TopicPartition(event.topic, event.partition)] = None
+        self.checker.unsettle(row.at_us)
+
+    def settled(self) -> None:
+        for partition in self.touched:
+            state = self.view.partitions[partition]
+            isr = ", ".join(state.isr)
+            if not state.isr:
+                self.broken(f"the ISR of {partition} is empty", *partition, name="S19")
+            if len(set(state.isr)) < len(state.isr):
+                self.broken(f"the ISR of {partition} names a broker twice: {isr}", *partition)
+            strangers = [node for node in state.isr if node not in state.assigned]
+            if strangers:
+                self.broken(f"the ISR of {partition} holds {strangers[0]}, which is no replica of it", *partition)
+            if state.leader is not None and state.leader not in state.isr:
+                self.broken(f"{state.leader} leads {partition} but its ISR is {{{isr}}}", *partition)
+        self.touched.clear()
+
+
+class FencedOutOfIsr(Invariant):
+    """S19: a fenced broker is in no ISR, except as the sole member, and leads nothing.
+
+    Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
+    over: the controller fences and removes in one step. Source: V ValidControllerState.
+    """
+
+    NAME = "S19"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.due = False
+        return dict.fromkeys((trace.BrokerFenced, trace.BrokerRegistered, *_DECISIONS), self._changed)
+
+    def _changed(self, row: TraceRow, event: Any) -> None:
+        self.due = True
+        self.checker.unsettle(row.at_us)
+
+    def settled(self) -> None:
+        if not self.due:
+            return
+        self.due = False
+        for partition, state in self.view.partitions.items():
+            for node in state.isr:
+                if self._fenced(node) and len(state.isr) > 1:
+                    self.broken(f"{node} is fenced and still one of several in the ISR of {partition}", *partition)
+            if state.leader is not None and self._fenced(state.leader):
+                self.broken(f"{state.leader} is fenced and still leads {partition}", *partition)
+
+    def _fenced(self, node: str) -> bool:
+        known = self.view.nodes.get(node)
+        return known is None or known.fenced
+
+
+class OneLeaderPerEpoch(Invariant):
+    """S12: at most one broker ever leads a partition in one leader epoch, elected or believing so."""
+
+    NAME = "S12"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.leader_of: dict[tuple[str, int, int], str] = {}
+        return {
+            trace.PartitionCreated: self._named,
+            trace.LeaderElected: self._named,
+            trace.LeadershipBegan: self._began,
+        }
+
+    def _named(self, row: TraceRow, event: Any) -> None:
+        if event.broker is not None:
+            self._leads(event, event.broker)
+
+    def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        self._leads(event, event.node)
+
+    def _leads(self, event: Any, node: str) -> None:
+        known = self.leader_of.setdefault((event.topic, event.partition, event.leader_epoch), node)
+        if known != node:
+            where = f"{event.topic}-{event.partition} in epoch {event.leader_epoch}"
+            self.broken(f"{known} and {node} both led {where}", event.topic, event.partition)
+
+
+class EpochsNeverFall(Invariant):
+    """S13: leader and partition epochs never fall, at the controller or in a broker's life; every change raises the
+    partition epoch. A restarted broker learns everything anew. Source: Partition.makeLeader, PartitionChangeBuilder.
+    """
+
+    NAME = "S13"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.decided: dict[tuple[str, int], tuple[int, int, int]] = {}
+        self.known: dict[tuple[str, str, int], tuple[int, int]] = {}
+        return {
+            **dict.fromkeys(_DECISIONS, self._decided),
+            trace.LeadershipBegan: self._learned,
+            trace.FollowingBegan: self._learned,
+            trace.NodeStarted: self._started,
+        }
+
+    def _decided(self, row: TraceRow, event: Any) -> None:
+        key = (event.topic, event.partition)
+        leader_epoch, partition_epoch, at_us = self.decided.get(key, (-1, -1, -1))
+        if event.leader_epoch < leader_epoch or event.partition_epoch < partition_epoch:
+            self.broken(
+                f"the controller's epochs of {event.topic}-{event.partition} fell from {leader_epoch}/"
+                f"{partition_epoch} to {event.leader_epoch}/{event.partition_epoch}",
+                *key,
+            )
+        elif event.partition_epoch == partition_epoch and row.at_us > at_us:
+            self.broken(
+                f"the controller changed {event.topic}-{event.partition} without raising its partition epoch "
+                f"{partition_epoch}",
+                *key,
+            )
+        self.decided[key] = (event.leader_epoch, event.partition_epoch, row.at_us)
+
+    def _learned(self, row: TraceRow, event: Any) -> None:
+        key = (event.node, event.topic, event.partition)
+        leader_epoch, partition_epoch = self.known.get(key, (-1, -1))
+        if event.leader_epoch < leader_epoch or event.partition_epoch < partition_epoch:
+            self.broken(
+                f"{event.node} went back from epochs {leader_epoch}/{partition_epoch} of {event.topic}-"
+                f"{event.partition} to {event.leader_epoch}/{event.partition_epoch}",
+                event.topic,
+                event.partition,
+            )
+        self.known[key] = (event.leader_epoch, event.partition_epoch)
+
+    def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
+        for key in [key for key in self.known if key[0] == event.node]:
+            del self.known[key]
+
+
+class AcceptedProposalsAreCurrent(Invariant):
+    """S18: an ISR grows within a leader epoch only by a proposal of the leader, made in the controller's leader epoch
+    and on its latest partition epoch. Shrinking is also the controller's own right (fencing, shutdown); an ISR that an
+    election sets has a new leader epoch and is not a leader's proposal. Source: kafka-rules 6b.5.
+    """
+
+    NAME = "S18"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.current: dict[tuple[str, int], tuple[int, int, str | None]] = {}
+        self.proposed: dict[tuple[str, int], dict[tuple[str, tuple[str, ...], int, int], None]] = {}
+        return {
+            trace.IsrProposed: self._proposed,
+            trace.IsrCommitted: self._committed,
+            trace.PartitionCreated: self._decided,
+            trace.LeaderElected: self._decided,
+            trace.PartitionWentOffline: self._decided,
+        }
+
+    def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
+        proposals = self.proposed.setdefault((event.topic, event.partition), {})
+        proposals[event.node, tuple(sorted(event.isr)), event.leader_epoch, event.partition_epoch] = None
+
+    def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        key = (event.topic, event.partition)
+        leader_epoch, partition_epoch, leader = self.current.get(key, (-1, -1, None))
+        grown = [node for node in event.isr if node not in event.previous_isr]
+        part_of_election = event.partition_epoch == partition_epoch
+        if grown and leader is not None and not part_of_election and event.leader_epoch == leader_epoch:
+            wanted = (leader, tuple(sorted(event.isr)), leader_epoch, partition_epoch)
+            if wanted not in self.proposed.get(key, {}):
+                self.broken(
+                    f"{grown[0]} joined the ISR of {event.topic}-{event.partition} without a proposal of {leader} in "
+                    f"leader epoch {leader_epoch} on partition epoch {partition_epoch}",
+                    *key,
+                )
+        self._decided(row, event)
+
+    def _decided(self, row: TraceRow, event: Any) -> None:
+        key = (event.topic, event.partition)
+        state = self.view.partitions[TopicPartition(*key)]
+        self.current[key] = (event.leader_epoch, event.partition_epoch, state.leader)
+        if not isinstance(event, trace.IsrCommitted):
+            self.proposed.pop(key, None)  # proposals of an older epoch can no longer be accepted
+
+
+class MaximalIsrCoversIsr(Invariant):
+    """S7: a leader of the controller's epoch counts on every member of the controller's ISR before it moves the high
+    watermark; with nothing proposed it counts on its committed ISR alone. Source: V ReplicationQuorumSupersetProperty.
+    """
+
+    NAME = "S7"
+
+    def probed(self, probe: Probe) -> None:
+        for leader in probe.leader_states():
+            partition = leader.topic_partition
+            state = self.view.partitions.get(partition)
+            if state is None or leader.leader_epoch != state.leader_epoch:
+                continue
+            left_out = [node for node in state.isr if node not in leader.maximal_isr]
+            if left_out:
+                self.broken(f"{leader.node} leads {partition} without counting on ISR member {left_out[0]}", *partition)
+            if not leader.pending and sorted(leader.maximal_isr) != sorted(leader.isr):
+                self.broken(
+                    f"{leader.node} has nothing proposed for {partition}, yet counts on another ISR", *partition
+                )
+
+
+class MetadataIsPrefix(Invariant):
+    """S22: no broker has applied more of the metadata log than the controller has written, or less than before.
+
+    The log has one writer and brokers read it in order, so offsets suffice; a restarted broker begins anew.
+    """
+
+    NAME = "S22"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.applied: dict[str, int] = {}
+        return {trace.NodeStarted: self._started}
+
+    def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
+        self.applied.pop(event.node, None)
+
+    def probed(self, probe: Probe) -> None:
+        end, applied = probe.metadata_offsets()
+        for node, offset in applied.items():
+            before = self.applied.get(node, 0)
+            if not before <= offset <= end:
+                self.broken(f"{node} has applied metadata up to {offset}; it was at {before}, the log ends at {end}")
+            self.applied[node] = offset
+
+
+class OneFetcherAimedAtLeader(Invariant):
+    """S23: who leads a partition does not fetch it; nobody has two fetchers for it; each is aimed at the leader its
+    broker has been told of. A follower may be without one for a moment. Source: V ValidFetcherState.
+    """
+
+    NAME = "S23"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.told: dict[tuple[str, str, int], str | None] = {}
+        return {
+            trace.FollowingBegan: self._following,
+            trace.LeadershipBegan: self._leading,
+        }
+
+    def _following(self, row: TraceRow, event: trace.FollowingBegan) -> None:
+        self.told[event.node, event.topic, event.partition] = event.broker
+
+    def _leading(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        self.told[event.node, event.topic, event.partition] = event.node
+
+    def probed(self, probe: Probe) -> None:
+        seen: dict[tuple[str, TopicPartition], str] = {}
+        for node, partition, leader in probe.fetchers():
+            if (node, partition) in seen:
+                self.broken(f"{node} has two fetchers for {partition}", *partition)
+            seen[node, partition] = leader
+            told = self.told.get((node, *partition))
+            if told == node:
+                self.broken(f"{node} leads {partition} and fetches it from {leader}", *partition)
+            elif told != leader:
+                self.broken(f"{node} fetches {partition} from {leader}, but was told that {told} leads", *partition)
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    LeaderInIsr,
+    FencedOutOfIsr,
+    OneLeaderPerEpoch,
+    EpochsNeverFall,
+    AcceptedProposalsAreCurrent,
+    MaximalIsrCoversIsr,
+    MetadataIsPrefix,
+    OneFetcherAimedAtLeader,
+)

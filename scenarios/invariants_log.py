@@ -1,0 +1,374 @@
+"""Invariants of logs and high watermarks: what is committed stays, and every replica that counts holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.invariants import Handler, Invariant, Probe
+from scenarios.truth import CommittedLog
+from scenarios.view import PartitionView
+
+
+class CommittedOnIsr(Invariant):
+    """S2, S3, S6: below the high watermark of a leader, every ISR member holds the leader's records; S6 asks it of
+    whoever may become leader, also when it joins the ISR and when it comes back from a crash.
+
+    S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
+    own ISR, which the trace does not state: some ISR of its epoch must hold everything. Weakened: a replica whose disk
+    lost bytes is excused until it has caught up (truth.py). Source: H WeakIsr, StrongIsr; V
+    LeaderCandidateCompleteness.
+    """
+
+    NAME = "S3"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.isrs = IsrHistory()
+        return {
+            **self.isrs.handlers(),
+            trace.IsrCommitted: self._committed,
+            trace.HighWatermarkAdvanced: self._advanced,
+            trace.LogRecovered: self._recovered,
+        }
+
+    def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        if event.role != "leader":
+            return
+        committed = self.truth.of(event.topic, event.partition)
+        state = self.truth.partition(event.topic, event.partition)
+        if state is None or event.leader_epoch < committed.rebased_epoch:
+            return
+        hw = event.high_watermark
+        if event.leader_epoch == state.leader_epoch:
+            for node in state.isr:
+                if self._lacks(committed, node, hw):
+                    self._tell("S3", event, node, f"below the high watermark {hw} of {event.node}")
+        elif not any(
+            all(not self._lacks(committed, node, hw) for node in isr)
+            for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
+        ):
+            self._tell("S2", event, event.node, f"on any in-sync set of its epoch, below its high watermark {hw}")
+
+    def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        self.isrs.committed(row, event)
+        committed = self.truth.of(event.topic, event.partition)
+        if event.leader_epoch in committed.unclean_epochs:
+            return  # Unclean election: the committed log is re-based when the chosen leader begins.
+        for node in event.isr:
+            if node not in event.previous_isr and self._lacks(committed, node, committed.end):
+                self._tell("S6", event, node, f"below {committed.end} when it joined the ISR")
+
+    def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
+        committed = self.truth.of(event.topic, event.partition)
+        state = self.truth.partition(event.topic, event.partition)
+        if state is not None and event.node in state.isr and self._lacks(committed, event.node, committed.end):
+            self._tell("S6", event, event.node, f"below {committed.end} after its restart, and is in the ISR")
+
+    @staticmethod
+    def _lacks(committed: CommittedLog, node: str, hw: int) -> bool:
+        return committed.matched.get(node, 0) < min(hw, committed.end) and node not in committed.excused
+
+    def _tell(
+        self,
+        name: str,
+        event: trace.HighWatermarkAdvanced | trace.IsrCommitted | trace.LogRecovered,
+        node: str,
+        what: str,
+    ) -> None:
+        where = f"{event.topic}-{event.partition}"
+        self.broken(f"{node} lacks committed records of {where} {what}", event.topic, event.partition, name)
+
+
+class IsrHistory:
+    """Every ISR the controller has committed in each leader epoch of each partition, shared shape for S2 and S25."""
+
+    def __init__(self) -> None:
+        self._isrs: dict[tuple[str, int, int], dict[tuple[str, ...], None]] = {}
+
+    def handlers(self) -> dict[type, Handler]:
+        return {
+            trace.PartitionCreated: self.committed,
+            trace.LeaderElected: self.committed,
+            trace.IsrCommitted: self.committed,
+        }
+
+    def committed(
+        self, row: TraceRow, event: trace.PartitionCreated | trace.LeaderElected | trace.IsrCommitted
+    ) -> None:
+        self._isrs.setdefault((event.topic, event.partition, event.leader_epoch), {})[event.isr] = None
+
+    def of(self, topic: str, number: int, leader_epoch: int) -> list[tuple[str, ...]]:
+        """Latest first."""
+        return list(reversed(self._isrs.get((topic, number, leader_epoch), {})))
+
+
+class AcknowledgedByIsr(Invariant):
+    """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has told it, by a fetch in
+    its own epoch, that it holds everything below; and some ISR of its epoch with at least min.insync.replicas members
+    has.
+
+    The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
+    epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch.
+    Source: H AsyncIsr.ValidHighWatermark; KAFKA-15583.
+    """
+
+    NAME = "S4"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.told: dict[tuple[str, int, str], dict[str, int]] = {}
+        self.isrs = IsrHistory()
+        return {
+            **self.isrs.handlers(),
+            trace.LeadershipBegan: self._began,
+            trace.FollowerFetched: self._fetched,
+            trace.HighWatermarkAdvanced: self._advanced,
+        }
+
+    def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        self.told[event.topic, event.partition, event.node] = {}
+
+    def _fetched(self, row: TraceRow, event: trace.FollowerFetched) -> None:
+        told = self.told.get((event.topic, event.partition, event.node))
+        if told is not None and event.fetch_offset > told.get(event.peer, -1):
+            told[event.peer] = event.fetch_offset
+
+    def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        state = self.truth.partition(event.topic, event.partition)
+        if event.role != "leader" or state is None:
+            return
+        told = self.told.get((event.topic, event.partition, event.node), {})
+        hw = event.high_watermark
+        if event.leader_epoch == state.leader_epoch:
+            for node in state.isr:
+                if node != event.node and told.get(node, -1) < hw:
+                    self._tell("S4", event, f"although {node} has only fetched up to {max(told.get(node, 0), 0)}")
+        if not self._enough(state, event, told):
+            self._tell("S25", event, f"with no in-sync set of {state.min_isr} or more that has fetched so far")
+
+    def _enough(self, state: PartitionView, event: trace.HighWatermarkAdvanced, told: Mapping[str, int]) -> bool:
+        return any(
+            len(isr) >= state.min_isr
+            and all(node == event.node or told.get(node, -1) >= event.high_watermark for node in isr)
+            for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
+        )
+
+    def _tell(self, name: str, event: trace.HighWatermarkAdvanced, why: str) -> None:
+        where = f"{event.topic}-{event.partition}"
+        sentence = f"{event.node} moved the high watermark of {where} to {event.high_watermark} {why}"
+        self.broken(sentence, event.topic, event.partition, name)
+
+
+class LeaderIsComplete(Invariant):
+    """S5: a leader begins with every committed record, in the leader epoch the controller is in.
+
+    Weakened: after an unclean election, and for a replica whose disk lost bytes and that led before it had caught up,
+    the committed log is re-based to what the leader has (truth.py). Source: V LeaderCompletenessProperty.
+    """
+
+    NAME = "S5"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.LeadershipBegan: self._began}
+
+    def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        shortfall = self.truth.of(event.topic, event.partition).shortfall
+        if shortfall:
+            where = f"{event.topic}-{event.partition} in epoch {event.leader_epoch}"
+            sentence = f"{event.node} began to lead {where} without {shortfall} committed records"
+            self.broken(sentence, event.topic, event.partition)
+
+
+class LogsMatchBelowHighWatermark(Invariant):
+    """S8: a replica's log equals the committed one below its high watermark, so any two replicas agree there.
+
+    Judged at each move of a replica's high watermark. Weakened: a leader of an epoch before a re-basing keeps its old
+    high watermark until it follows. Source: V LogMatchingProperty.
+    """
+
+    NAME = "S8"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.HighWatermarkAdvanced: self._moved, trace.HighWatermarkLearned: self._moved}
+
+    def _moved(self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned) -> None:
+        committed = self.truth.of(event.topic, event.partition)
+        if event.leader_epoch < committed.rebased_epoch:
+            return
+        matched = committed.matched.get(event.node, 0)
+        if matched < min(event.high_watermark, committed.end):
+            sentence = (
+                f"{event.node} has the high watermark {event.high_watermark} for {event.topic}-{event.partition}, "
+                f"but its log departs from the committed one at {matched}"
+            )
+            self.broken(sentence, event.topic, event.partition)
+
+
+class EpochsMatch(Invariant):
+    """S9: the same offset and leader epoch on two replicas is the same batch. Source: KIP-101, KIP-279."""
+
+    NAME = "S9"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.BatchAppended: self._appended}
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        base = event.base_offset
+        for node, log in self.mirror.logs[event.topic, event.partition].items():  # type: ignore[index]
+            if node == event.node or log.end <= base:
+                continue
+            other = log.at(base)
+            if other is not None and other.leader_epoch == event.leader_epoch and other.crc != event.crc:
+                sentence = (
+                    f"{event.node} and {node} hold different batches of epoch {event.leader_epoch} at offset {base} of "
+                    f"{event.topic}-{event.partition}"
+                )
+                self.broken(sentence, event.topic, event.partition)
+
+
+class HighWatermarkBounds(Invariant):
+    """S14, S24: a leader's high watermark never falls within its epoch; no high watermark is above its log's end or
+    below its start; no follower's is above what any leader has ever committed (trueHW before any re-basing).
+    """
+
+    NAME = "S14"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.reached: dict[tuple[str, int, str], tuple[int, int]] = {}
+        return {
+            trace.LeadershipBegan: self._began,
+            trace.HighWatermarkAdvanced: self._advanced,
+            trace.HighWatermarkLearned: self._learned,
+            trace.LogRecovered: self._bounded,
+            trace.ReplicaFound: self._bounded,
+        }
+
+    def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        self.reached[event.topic, event.partition, event.node] = (event.leader_epoch, event.high_watermark)
+
+    def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        key = (event.topic, event.partition, event.node)
+        epoch, reached = self.reached.get(key, (-1, 0))
+        if event.role == "leader":
+            if epoch == event.leader_epoch and event.high_watermark < reached:
+                self._tell("S14", event, f"fell from {reached} to {event.high_watermark} in epoch {epoch}")
+            self.reached[key] = (event.leader_epoch, event.high_watermark)
+        if event.high_watermark > event.log_end_offset:
+            self._tell("S14", event, f"{event.high_watermark} is above its log's end {event.log_end_offset}")
+
+    def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
+        if event.high_watermark > event.log_end_offset:
+            self._tell("S24", event, f"{event.high_watermark} is above its log's end {event.log_end_offset}")
+        peak = self.truth.of(event.topic, event.partition).peak
+        if event.high_watermark > peak:
+            self._tell("S24", event, f"{event.high_watermark} is above {peak}, the most that any leader committed")
+
+    def _bounded(self, row: TraceRow, event: trace.LogRecovered | trace.ReplicaFound) -> None:
+        if not event.log_start_offset <= event.high_watermark <= event.log_end_offset:
+            bounds = f"{event.log_start_offset} to {event.log_end_offset}"
+            self._tell("S14", event, f"{event.high_watermark} is outside its log, {bounds}")
+
+    def _tell(self, name: str, event: trace.TraceEvent, what: str) -> None:
+        node, topic, number = event.node, event.topic, event.partition  # type: ignore[attr-defined]
+        self.broken(f"the high watermark of {topic}-{number} on {node} {what}", topic, number, name)
+
+
+class LogIsOrdered(Invariant):
+    """S16: offsets of a log follow each other without a gap, batch epochs never fall."""
+
+    NAME = "S16"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.BatchAppended: self._appended}
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        batches = self.mirror.logs[event.topic, event.partition][event.node].batches  # type: ignore[index]
+        if event.last_offset < event.base_offset or event.log_end_offset != event.last_offset + 1:
+            self._tell(event, f"ends at {event.log_end_offset} after offsets {event.base_offset}..{event.last_offset}")
+        if len(batches) < 2:
+            return
+        before = batches[-2]
+        if event.base_offset != before.last_offset + 1:
+            self._tell(event, f"goes on at {event.base_offset} after {before.last_offset}")
+        if event.leader_epoch < before.leader_epoch:
+            self._tell(event, f"goes from epoch {before.leader_epoch} back to {event.leader_epoch}")
+
+    def _tell(self, event: trace.BatchAppended, what: str) -> None:
+        sentence = f"the log of {event.topic}-{event.partition} on {event.node} {what}"
+        self.broken(sentence, event.topic, event.partition)
+
+
+class TruncationSparesCommitted(Invariant):
+    """S17: nobody truncates a record that is committed at its offset, an ISR member never below trueHW, a leader never.
+
+    Weakened: what a re-basing took out of the committed log may go (truth.py); a log that is emptied to start anew
+    beyond its end (kafka-rules 5.5) fetches again what it drops; an excused replica may be short of trueHW.
+    """
+
+    NAME = "S17"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.LogTruncated: self._truncated}
+
+    def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
+        if event.log_end_offset > event.previous_log_end_offset:
+            return
+        committed = self.truth.of(event.topic, event.partition)
+        state = self.truth.partition(event.topic, event.partition)
+        where = f"{event.topic}-{event.partition}"
+        for batch in self.mirror.dropped:
+            known = committed.at(batch.base_offset)
+            if known is not None and known.crc == batch.crc:
+                sentence = f"{event.node} truncated {where} at {event.log_end_offset}, below the committed record at "
+                self.broken(f"{sentence}{batch.base_offset}", event.topic, event.partition)
+                break
+        if state is None:
+            return
+        replica = state.replicas.get(event.node)
+        if replica is not None and replica.role == "leader":
+            self.broken(f"{event.node} leads {where} and truncated it", event.topic, event.partition)
+        short = event.log_end_offset < committed.end and event.node not in committed.excused
+        if short and event.node in state.isr:
+            sentence = (
+                f"{event.node}, in the ISR of {where}, truncated it to {event.log_end_offset}, below {committed.end}"
+            )
+            self.broken(sentence, event.topic, event.partition)
+
+
+class EpochCacheMatchesLog(Invariant):
+    """S15: a leader-epoch cache rises in epoch and offset, and says what the batches of the log say; one epoch that has
+    begun and has no record yet may stand at the end. Source: LeaderEpochFileCache.
+    """
+
+    NAME = "S15"
+
+    def probed(self, probe: Probe) -> None:
+        for node, partition, entries in probe.epoch_caches():
+            derived = self._derived(partition, node)
+            end = self.mirror.log(partition, node).end
+            with_records = entries[:-1] if entries and entries[-1][1] >= end else entries
+            rising = all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
+            if not rising or list(with_records) != derived:
+                self.broken(f"{node}'s epoch cache of {partition} is {entries}, its log has {derived}", *partition)
+
+    def _derived(self, partition: TopicPartition, node: str) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for batch in self.mirror.log(partition, node).batches:
+            if not found or found[-1][0] != batch.leader_epoch:
+                found.append((batch.leader_epoch, batch.base_offset))
+        return found
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    CommittedOnIsr,
+    AcknowledgedByIsr,
+    LeaderIsComplete,
+    LogsMatchBelowHighWatermark,
+    EpochsMatch,
+    HighWatermarkBounds,
+    LogIsOrdered,
+    TruncationSparesCommitted,
+    EpochCacheMatchesLog,
+)

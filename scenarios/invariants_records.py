@@ -1,0 +1,260 @@
+"""Invariants of what clients are told and of the bytes on the disks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.invariants import Handler, Invariant
+
+
+class AckedIsCommitted(Invariant):
+    """S25 (first half) and S10: a record acked with acks=all was below the high watermark of the broker that acked it,
+    and some replica still has it when the run ends.
+
+    S10 is waived for a partition whose committed log was re-based, or of which a disk lost bytes: with as many losses
+    as min.insync.replicas nothing can be promised. Source: V NoCommittedRecordLostGlobally.
+    """
+
+    NAME = "S10"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.promised: dict[TopicPartition, dict[str, str]] = {}
+        self.found: dict[TopicPartition, dict[str, None]] = {}
+        self.disk_lost: dict[TopicPartition, None] = {}
+        self.logs_found = False
+        return {
+            trace.RecordAcked: self._acked,
+            trace.DataLost: self._lost,
+            trace.LogEntryFound: self._entry,
+            trace.ReplicaFound: self._replica,
+        }
+
+    def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
+        if event.acks != -1 or event.offset < 0:
+            return
+        partition = TopicPartition(event.topic, event.partition)
+        self.promised.setdefault(partition, {})[event.record] = event.peer
+        peak = self.truth.of(*partition).leader_peaks.get(event.peer, 0)
+        if event.offset >= peak:
+            sentence = (
+                f"{event.peer} acked {event.record} at offset {event.offset} of {partition} with acks=all, "
+                f"but its high watermark has never been above {peak}"
+            )
+            self.broken(sentence, *partition, name="S25")
+
+    def _lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        self.disk_lost[TopicPartition(event.topic, event.partition)] = None
+
+    def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
+        self.found.setdefault(TopicPartition(event.topic, event.partition), {})[event.record] = None
+
+    def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
+        self.logs_found = True
+
+    def ended(self) -> None:
+        if not self.logs_found:
+            return
+        for partition, records in self.promised.items():
+            if partition in self.disk_lost or self.truth.of(*partition).rebased_epoch >= 0:
+                continue
+            gone = [name for name in records if name not in self.found.get(partition, {})]
+            if gone:
+                self.broken(f"{gone[0]} was acked with acks=all and is in no log of {partition}", *partition)
+
+
+class ReadsAreCommitted(Invariant):
+    """S11, S28: a consumer reads only below the high watermark of the broker that serves it, and what it reads is the
+    committed record at that offset, for good.
+
+    The serving broker's highest high watermark so far stands for the one at read time, for the answer travels.
+    Weakened: records of a leader epoch before a re-basing may still arrive after it. Source: V ConsistentReadProperty.
+    """
+
+    NAME = "S11"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.RecordRead: self._read}
+
+    def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
+        committed = self.truth.of(event.topic, event.partition)
+        where = f"offset {event.offset} of {event.topic}-{event.partition}"
+        if event.offset >= committed.leader_peaks.get(event.peer, 0):
+            sentence = f"{event.client} read {event.record} at {where} from {event.peer}, above its high watermark"
+            self.broken(sentence, event.topic, event.partition, "S28")
+        if event.leader_epoch < committed.rebased_epoch:
+            return
+        batch = committed.at(event.offset)
+        if batch is None:
+            return
+        names = self.mirror.records_of_crc.get(batch.crc)
+        if names is not None and names[event.offset - batch.base_offset] != event.record:
+            known = names[event.offset - batch.base_offset]
+            self.broken(
+                f"{event.client} read {event.record} at {where}, where {known} is committed",
+                event.topic,
+                event.partition,
+            )
+
+
+class SequencesAreContiguous(Invariant):
+    """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
+    new epoch starts at 0. A log that has forgotten a producer (its batches were truncated) takes any first sequence,
+    as Kafka does. Source: ProducerAppendInfo.checkSequence.
+    """
+
+    NAME = "S26"
+    _WRAP = 1 << 31
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.last: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = {}
+        return {
+            trace.BatchAppended: self._appended,
+            trace.LogTruncated: self._cut,
+            trace.LogRecovered: self._cut,
+            trace.LeadershipBegan: self._cut,
+            trace.FollowingBegan: self._cut,
+        }
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        if event.producer_id < 0 or event.base_sequence < 0:
+            return
+        key = (event.topic, event.partition, event.node)
+        last = self.last.setdefault(key, {})
+        epoch, sequence = last.get(event.producer_id, (-1, -1))
+        first = event.base_sequence
+        if epoch == event.producer_epoch:
+            wanted = (sequence + 1) % self._WRAP
+            if first != wanted:
+                self._tell(event, f"has sequence {first} after {sequence}")
+        elif epoch >= 0 and (event.producer_epoch < epoch or first != 0):
+            self._tell(event, f"goes from epoch {epoch} to {event.producer_epoch} with sequence {first}")
+        count = event.last_offset - event.base_offset
+        last[event.producer_id] = (event.producer_epoch, (first + count) % self._WRAP)
+
+    def _cut(
+        self,
+        row: TraceRow,
+        event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan,
+    ) -> None:
+        if not self.mirror.dropped:
+            return
+        log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+        last: dict[int, tuple[int, int]] = {}
+        for batch in log.batches:
+            if batch.producer_id >= 0:
+                end = batch.base_sequence + batch.last_offset - batch.base_offset
+                last[batch.producer_id] = (batch.producer_epoch, end % self._WRAP)
+        self.last[event.topic, event.partition, event.node] = last
+
+    def _tell(self, event: trace.BatchAppended, what: str) -> None:
+        sentence = f"producer {event.producer_id} {what} in the log of {event.topic}-{event.partition} on {event.node}"
+        self.broken(sentence, event.topic, event.partition)
+
+
+class DisksHoldWhatWasAppended(Invariant):
+    """S27: when the run ends, every log holds the batches that the trace says, unchanged, and nothing else.
+
+    The run's last reading of the logs checks every CRC; here the batch found at an offset must be the one appended
+    there. A log whose disk lost bytes and that was not opened since may be shorter.
+    """
+
+    NAME = "S27"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.LogEntryFound: self._entry, trace.ReplicaFound: self._replica}
+
+    def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
+        batch = self.mirror.log((event.topic, event.partition), event.node).at(event.offset)  # type: ignore[arg-type]
+        if batch is None or batch.crc != event.crc or batch.leader_epoch != event.leader_epoch:
+            sentence = (
+                f"{event.node} holds {event.record} at offset {event.offset} of {event.topic}-{event.partition}, "
+                "in a batch that was never appended there"
+            )
+            self.broken(sentence, event.topic, event.partition)
+
+    def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
+        log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+        if not log.doubtful and log.end != event.log_end_offset:
+            sentence = (
+                f"the log of {event.topic}-{event.partition} on {event.node} ends at {event.log_end_offset}, "
+                f"after appends and truncations up to {log.end}"
+            )
+            self.broken(sentence, event.topic, event.partition)
+
+
+class ConnectionKeepsOrder(Invariant):
+    """S29: batches that a producer sent on one connection are appended in the order in which it sent them.
+
+    A connection lasts until either side notices its end (ConnectionLost, NodeStopped); what was sent before may be
+    appended after what the next connection brings. A batch that was resent counts as sent again. Source: kafka-rules
+    7.2.
+    """
+
+    NAME = "S29"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.lives: dict[tuple[str, str], int] = {}
+        self.sent: dict[tuple[str, str, int, str, int], dict[int, None]] = {}
+        self.senders: dict[int, dict[tuple[str, str, int, str, int], int]] = {}
+        return {
+            trace.BatchSent: self._sent,
+            trace.BatchAppended: self._appended,
+            trace.ConnectionLost: self._lost,
+            trace.NodeStopped: self._stopped,
+        }
+
+    def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
+        life = self.lives.setdefault((event.client, event.peer), 0)
+        key = (event.client, event.topic, event.partition, event.peer, life)
+        waiting = self.sent.setdefault(key, {})
+        waiting.pop(event.crc, None)
+        waiting[event.crc] = None
+        self.senders.setdefault(event.crc, {})[key] = 0
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        if event.role != "leader":
+            return
+        keys = [key for key in self.senders.get(event.crc, {}) if key[3] == event.node]
+        if not keys:
+            return  # not from a producer of this run
+        for key in keys:
+            waiting = self.sent[key]
+            if event.crc in waiting:
+                self._appended_from(event.crc, key, waiting)
+                return
+        client = keys[-1][0]
+        names = self.mirror.records_of_crc.get(event.crc, ())
+        sentence = f"{event.node} appended {', '.join(names)} behind what {client} sent later on the same connection"
+        self.broken(sentence, event.topic, event.partition)
+
+    def _appended_from(self, crc: int, key: tuple[str, str, int, str, int], waiting: dict[int, None]) -> None:
+        """Forget the batch, and those sent before it, which can no longer come on this connection."""
+        for earlier in list(waiting):
+            del waiting[earlier]
+            if earlier == crc:
+                break
+        keys = self.senders[crc]
+        if len(keys) == 1 and not waiting:
+            del self.senders[crc]
+
+    def _lost(self, row: TraceRow, event: trace.ConnectionLost) -> None:
+        for pair in ((event.node, event.peer), (event.peer, event.node)):
+            if pair in self.lives:
+                self.lives[pair] += 1
+
+    def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        for pair in self.lives:
+            if event.node in pair:
+                self.lives[pair] += 1
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    AckedIsCommitted,
+    ReadsAreCommitted,
+    SequencesAreContiguous,
+    DisksHoldWhatWasAppended,
+    ConnectionKeepsOrder,
+)

@@ -1,0 +1,140 @@
+"""What must have come true by the end of a run that ended quietly (kafka-rules.md section 11.2).
+
+A run ended quietly when every broker and controller ran, nothing was paused, no network fault was in force, and the
+last disturbance and the last produced record lie long enough back. Otherwise nothing here is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.invariants import Handler, Invariant, InvariantChecker, Probe
+
+SETTLE_US = 60_000_000
+"""Kafka's default session (9 s) and 1.5 x replica.lag.time.max.ms (45 s), and some: by then every node has reacted."""
+
+IDLE_US = 3_000_000
+"""After the last record: followers learn the last high watermark with a fetch of at most 500 ms."""
+
+_LASTING_VERBS = ("partition", "cut", "latency", "bandwidth", "loss", "hold")
+
+
+class Quiescence:
+    """Since when nothing has disturbed the cluster; fed by its owner's handlers."""
+
+    def __init__(self, checker: InvariantChecker) -> None:
+        self.view = checker.view
+        self.disturbed_us = 0
+        self.produced_us = 0
+        self.now_us = 0
+        self.in_force: dict[str, None] = {}
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {
+            **dict.fromkeys((trace.NodeStarted, trace.NodeStopped, trace.BrokerUnfenced), self._disturbed),
+            trace.FaultBegan: self._began,
+            trace.FaultEnded: self._ended,
+            trace.RecordSent: self._produced,
+            trace.RunFinished: self._finished,
+        }
+
+    def _disturbed(self, row: TraceRow, event: Any) -> None:
+        node = event.broker if isinstance(event, trace.BrokerUnfenced) else event.node
+        if node not in self.view.clients:
+            self.disturbed_us = row.at_us
+
+    def _began(self, row: TraceRow, event: trace.FaultBegan) -> None:
+        if event.verb in ("produce", "check", "seek", "flush"):
+            return
+        self.disturbed_us = row.at_us
+        if event.verb in _LASTING_VERBS:
+            self.in_force[event.fault] = None
+
+    def _ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
+        self.disturbed_us = row.at_us
+        self.in_force.pop(event.fault, None)
+
+    def _produced(self, row: TraceRow, event: trace.RecordSent) -> None:
+        self.produced_us = row.at_us
+
+    def _finished(self, row: TraceRow, event: trace.RunFinished) -> None:
+        self.now_us = row.at_us
+
+    def reached(self) -> bool:
+        servers = (*self.view.brokers, *self.view.controllers)
+        return (
+            not self.in_force
+            and all(self.view.running(name) and not self.view.nodes[name].paused for name in servers)
+            and self.now_us - self.disturbed_us >= SETTLE_US
+            and self.now_us - self.produced_us >= IDLE_US
+        )
+
+
+class Converges(Invariant):
+    """L1 every broker is unfenced; L2 every ISR is full and has a leader; L3 all replicas of a partition end at the
+    same offset with all of it committed; L4 every record has an answer; L5 (through the probe) brokers know all
+    metadata.
+
+    `RunFinished` sets the clock; the probe's last look before it counts for L5.
+    """
+
+    NAME = "L1"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.quiescence = Quiescence(self.checker)
+        self.unanswered: dict[str, str] = {}
+        self.metadata: tuple[int, dict[str, int]] = (0, {})
+        return {
+            **self.quiescence.handlers(),
+            trace.RecordSent: self._sent,
+            trace.RecordAcked: self._answered,
+            trace.RecordHandedOver: self._answered,
+            trace.RecordFailed: self._answered,
+        }
+
+    def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
+        self.quiescence.produced_us = row.at_us
+        self.unanswered[event.record] = event.client
+
+    def _answered(self, row: TraceRow, event: Any) -> None:
+        self.unanswered.pop(event.record, None)
+
+    def probed(self, probe: Probe) -> None:
+        end, applied = probe.metadata_offsets()
+        self.metadata = (end, dict(applied))
+
+    def ended(self) -> None:
+        if not self.quiescence.reached():
+            return
+        for name in self.view.brokers:
+            if self.view.nodes[name].fenced:
+                self.broken(f"{name} runs undisturbed and is still fenced", name="L1")
+        for partition in self.view.partitions:
+            self._judge(partition)
+        for record, client in list(self.unanswered.items())[:1]:
+            self.broken(f"{client} never learned what became of {record}", name="L4")
+        end, applied = self.metadata
+        for node, offset in applied.items():
+            if offset != end:
+                self.broken(f"{node} knows the metadata up to {offset} only, of {end}", name="L5")
+
+    def _judge(self, partition: TopicPartition) -> None:
+        state = self.view.partitions[partition]
+        if state.leader is None or sorted(state.isr) != sorted(state.assigned):
+            isr = ", ".join(state.isr)
+            self.broken(
+                f"{partition} is led by {state.leader or 'nobody'} with ISR {{{isr}}} at rest", *partition, name="L2"
+            )
+            return
+        replicas = [state.replicas[node] for node in state.assigned]
+        ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}
+        if len(ends) > 1 or any(leo != hw for leo, hw in ends):
+            shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
+            self.broken(f"the replicas of {partition} are at rest with HW/LEO {shown}", *partition, name="L3")
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (Converges,)

@@ -1,0 +1,182 @@
+"""The committed log of every partition, as an observer who sees everything knows it.
+
+A record is committed once some leader has legally moved its high watermark past it; `end` is what kafka-rules.md
+section 11 calls trueHW. For each replica `matched` says how far its log equals the committed one.
+
+The committed log is only ever shortened ("re-based") in two ways, both of which Kafka permits by configuration:
+
+* an unclean election: from then on the chosen broker's log is the truth, and what a leader of an older epoch still
+  commits does not count;
+* a broker whose disk lost bytes (DataLost: power_off, tear, wipe) leads before it has caught up with the committed log;
+  without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.mirror import LogMirror, MirroredBatch
+from scenarios.view import ClusterView, PartitionView
+
+
+class CommittedLog:
+    """One partition's committed log.
+
+    end: trueHW      peak: the highest `end` ever      leader_peaks: the highest HW each broker has had as a leader
+    rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs commit nothing any more
+    shortfall: how many records the latest leader lacked without an excuse (0: complete)
+    """
+
+    __slots__ = (
+        "_bases",
+        "_batches",
+        "end",
+        "excused",
+        "leader_peaks",
+        "matched",
+        "peak",
+        "rebased_epoch",
+        "shortfall",
+        "unclean_epochs",
+    )
+
+    def __init__(self) -> None:
+        self._batches: list[MirroredBatch] = []
+        self._bases: list[int] = []
+        self.end = 0
+        self.peak = 0
+        self.matched: dict[str, int] = {}
+        self.excused: dict[str, None] = {}
+        self.leader_peaks: dict[str, int] = {}
+        self.unclean_epochs: dict[int, None] = {}
+        self.rebased_epoch = -1
+        self.shortfall = 0
+
+    def at(self, offset: int) -> MirroredBatch | None:
+        if offset >= self.end:
+            return None
+        place = bisect_right(self._bases, offset) - 1
+        if place < 0 or self._batches[place].last_offset < offset:
+            return None
+        return self._batches[place]
+
+    def extend(self, batches: list[MirroredBatch], end: int) -> None:
+        for batch in batches:
+            if batch.base_offset >= self.end:
+                self._batches.append(batch)
+                self._bases.append(batch.base_offset)
+        self.end = end
+        self.peak = max(self.peak, end)
+
+    def rebase(self, end: int, epoch: int) -> None:
+        """What is committed ends at `end` now; older leader epochs commit nothing any more."""
+        while self._batches and self._batches[-1].last_offset >= end:
+            self._batches.pop()
+            self._bases.pop()
+        self.end = min(self.end, end)
+        self.rebased_epoch = epoch
+        for node, matched in self.matched.items():
+            self.matched[node] = min(matched, self.end)
+
+    def match(self, node: str, batches: list[MirroredBatch]) -> None:
+        """Compare further batches of a replica, in offset order, from where it matched so far."""
+        matched = self.matched.get(node, 0)
+        for batch in batches:
+            if batch.base_offset > matched:
+                break
+            if batch.base_offset < matched:
+                continue
+            committed = self.at(matched)
+            if committed is None or committed.crc != batch.crc or committed.last_offset != batch.last_offset:
+                break
+            matched = batch.last_offset + 1
+        self.matched[node] = matched
+        if matched >= self.end:
+            self.excused.pop(node, None)
+
+
+class Truth:
+    """Keeps the CommittedLog of every partition; its handlers run before those of the invariants."""
+
+    def __init__(self, view: ClusterView, mirror: LogMirror) -> None:
+        self.view = view
+        self.mirror = mirror
+        self.committed: dict[TopicPartition, CommittedLog] = {}
+        self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+            trace.BatchAppended: self._batch_appended,
+            trace.LogTruncated: self._end_stated,
+            trace.LogRecovered: self._end_stated,
+            trace.FollowingBegan: self._end_stated,
+            trace.LeadershipBegan: self._leadership_began,
+            trace.LeaderElected: self._leader_elected,
+            trace.HighWatermarkAdvanced: self._high_watermark_advanced,
+            trace.DataLost: self._data_lost,
+        }
+
+    def of(self, topic: str, number: int) -> CommittedLog:
+        known = self.committed.get((topic, number))  # type: ignore[call-overload]  # equal to, and hashes as, the key
+        if known is None:
+            known = self.committed[TopicPartition(topic, number)] = CommittedLog()
+        return known  # type: ignore[no-any-return]
+
+    def partition(self, topic: str, number: int) -> PartitionView | None:
+        return self.view.partitions.get((topic, number))  # type: ignore[call-overload, no-any-return]
+
+    def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        committed = self.of(event.topic, event.partition)
+        if event.base_offset < committed.end and committed.matched.get(event.node, 0) == event.base_offset:
+            log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+            committed.match(event.node, log.batches[-1:])
+
+    def _end_stated(self, row: TraceRow, event: Any) -> None:
+        committed = self.of(event.topic, event.partition)
+        matched = committed.matched.get(event.node, 0)
+        committed.matched[event.node] = matched = min(matched, event.log_end_offset)
+        if matched >= committed.end:
+            committed.excused.pop(event.node, None)  # what its disk lost was not committed
+
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        self._end_stated(row, event)
+        committed = self.of(event.topic, event.partition)
+        partition = self.partition(event.topic, event.partition)
+        committed.shortfall = 0
+        if partition is not None and event.leader_epoch < partition.leader_epoch:
+            return  # stale before it began
+        matched = committed.matched[event.node]
+        unclean = event.leader_epoch in committed.unclean_epochs
+        if matched < committed.end:
+            if not unclean and event.node not in committed.excused:
+                committed.shortfall = committed.end - matched
+            committed.rebase(matched, event.leader_epoch)
+        elif unclean:
+            committed.rebase(committed.end, event.leader_epoch)
+        committed.excused.pop(event.node, None)
+
+    def _leader_elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
+        if not event.clean:
+            self.of(event.topic, event.partition).unclean_epochs[event.leader_epoch] = None
+
+    def _high_watermark_advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        if event.role != "leader":
+            return
+        committed = self.of(event.topic, event.partition)
+        node, hw = event.node, event.high_watermark
+        if hw > committed.leader_peaks.get(node, 0):
+            committed.leader_peaks[node] = hw
+        if hw <= committed.end or event.leader_epoch < committed.rebased_epoch:
+            return
+        before = committed.end
+        logs = self.mirror.logs.get((event.topic, event.partition), {})  # type: ignore[call-overload]
+        if node in logs and committed.matched.get(node, 0) >= before:
+            committed.extend(list(logs[node].between(before, hw)), hw)
+            for other, log in logs.items():
+                if committed.matched.get(other, 0) == before:
+                    committed.match(other, list(log.between(before, hw)))
+
+    def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        self.of(event.topic, event.partition).excused[event.node] = None
