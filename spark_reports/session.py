@@ -49,7 +49,7 @@ _SETTINGS: dict[str, str] = {
 }
 
 
-class SparkFailed(Exception):  # noqa: N818 (names of exceptions say what happened)
+class SparkFailed(Exception):
     """Spark did not start; the text ends with the last lines of the JVM's log."""
 
 
@@ -109,7 +109,7 @@ def _silence_query_errors() -> None:
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).setLevel("CRITICAL")  # type: ignore[no-untyped-call]
+        PySparkLogger.getLogger(name).setLevel("CRITICAL")
 
 
 def _stop_jvm() -> None:

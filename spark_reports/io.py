@@ -1,0 +1,61 @@
+"""Reading traces of one or many runs as DataFrames, and writing result tables: the only Spark I/O of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from spark_reports.schema import RUN, trace_schema
+
+
+class RunFolderUnusable(Exception):
+    """A folder that does not hold a whole run, or two runs of one name."""
+
+
+class Trace(NamedTuple):
+    """The seven trace tables of one or many runs, each with the column `run` in front."""
+
+    control: DataFrame
+    log: DataFrame
+    fetch: DataFrame
+    high_watermark: DataFrame
+    produce: DataFrame
+    consume: DataFrame
+    final_log: DataFrame
+
+
+def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
+    """Lay a schema over the trace files of `run_dirs`; nothing is read before it is asked for.
+
+    raises: RunFolderUnusable
+    """
+    if not run_dirs:
+        raise RunFolderUnusable("no run given")
+    names = [run_dir.resolve().name for run_dir in run_dirs]
+    for name in names:
+        if names.count(name) > 1:
+            raise RunFolderUnusable(f"two runs are called {name!r}: the report tells runs apart by their folder's name")
+    return Trace(**{table: _read_table(spark, run_dirs, table) for table in Trace._fields})
+
+
+def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
+    folders = [run_dir.resolve() / "trace" / table for run_dir in run_dirs]
+    for run_dir, folder in zip(run_dirs, folders, strict=True):
+        if not any(folder.glob("part-*.parquet")):
+            raise RunFolderUnusable(
+                f"{run_dir}: trace table {table!r} has no part: this is not the folder of a whole run"
+            )
+    # The file's address, as Spark spells it: .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded.
+    encoded = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -4)
+    run = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
+    read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
+    return read.parquet(*map(str, folders)).select(run.alias(RUN), "*")
+
+
+def write_table(table: DataFrame, folder: Path) -> None:
+    """Write a result table as Parquet (zstd), replacing what was there."""
+    table.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))

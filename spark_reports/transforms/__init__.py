@@ -1,0 +1,1 @@
+"""Definitions over the trace, each a pure function DataFrame -> DataFrame: no session, no files."""

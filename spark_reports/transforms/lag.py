@@ -1,0 +1,142 @@
+"""Replication lag as the leader knows it: in records, and in time as Kafka's ISR rule measures it."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from spark_reports.schema import PARTITION_KEY, RUN
+
+_TERM = (*PARTITION_KEY, "leader_epoch", "leader")
+_OUT = ("follower", "at_us", "seq", "fetch_offset", "log_end_offset", "lag_records", "lag_us", "behind_us")
+
+
+def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame) -> DataFrame:
+    """One row per moment a follower's distance to its leader changed: its fetches, and the leader's own appends.
+
+    lag_records: records the follower had not asked beyond (>= 0).
+    lag_us:      age of the oldest record it lacked, since the leader had it in this term; 0 while it lacked none.
+    behind_us:   time since it was last caught up, by the rule that shrinks the ISR (Replica.updateFetchStateOrThrow:
+                 its fetch reached the leader's end, or the leader's end at its fetch before); 0 while it lacked none.
+    A leader knows nothing of a follower before its first fetch of the term: no row before it. The key holds the leader
+    epoch because offsets fall when a log is truncated.
+
+    out: *PARTITION_KEY, leader_epoch, leader, follower, at_us, seq, fetch_offset, log_end_offset, lag_records, lag_us,
+         behind_us
+    """
+    fetched = fetch.filter(F.col("event") == "follower_fetched").select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"),
+        "at_us", "seq", "fetch_offset", "log_end_offset", F.lit(True).alias("is_fetch"),
+    )  # fmt: skip
+    followers = fetched.select(*_TERM, "follower").distinct()
+    moments = _appends(log).drop("last_offset").unionByName(_term_ends(control))
+    seen_by_each = moments.join(F.broadcast(followers), list(_TERM)).select(*fetched.columns)
+    measured = _measured(fetched.unionByName(seen_by_each), control)
+    return _with_age_of_oldest_missing(measured, _appends(log))
+
+
+def _appends(log: DataFrame) -> DataFrame:
+    return log.filter(F.col("role") == "leader").select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "at_us", "seq",
+        F.lit(None).cast("long").alias("fetch_offset"), "log_end_offset", F.lit(False).alias("is_fetch"), "last_offset",
+    )  # fmt: skip
+
+
+def _term_ends(control: DataFrame) -> DataFrame:
+    """The last moment of each leader's term, so that the lag of a silent follower is drawn up to it."""
+    began = control.filter(F.col("event") == "leadership_began").select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "at_us", "seq"
+    )
+    ends = control.filter(F.col("event").isin("leader_elected", "partition_went_offline")).select(
+        *PARTITION_KEY,
+        F.col("leader_epoch").alias("next_epoch"),
+        F.col("at_us").alias("end_us"),
+        F.col("seq").alias("end_seq"),
+    )
+    stops = control.filter(F.col("event") == "node_stopped").select(
+        RUN, F.col("node").alias("leader"), F.col("at_us").alias("stop_us"), F.col("seq").alias("stop_seq")
+    )
+    last = control.groupBy(RUN).agg(F.max("at_us").alias("last_us"), F.max("seq").alias("last_seq"))
+    term = (
+        began.join(F.broadcast(ends), list(PARTITION_KEY), "left")
+        .withColumn("is_next", F.col("next_epoch") > F.col("leader_epoch"))
+        .groupBy(*_TERM, "at_us", "seq")
+        .agg(
+            F.min(F.when(F.col("is_next"), F.col("end_us"))).alias("end_us"),
+            F.min(F.when(F.col("is_next"), F.col("end_seq"))).alias("end_seq"),
+        )
+        .join(F.broadcast(stops), [RUN, "leader"], "left")
+        .withColumn("is_later", F.col("stop_seq") > F.col("seq"))
+        .groupBy(*_TERM, "end_us", "end_seq")
+        .agg(
+            F.min(F.when(F.col("is_later"), F.col("stop_us"))).alias("stop_us"),
+            F.min(F.when(F.col("is_later"), F.col("stop_seq"))).alias("stop_seq"),
+        )
+        .join(F.broadcast(last), RUN)
+    )
+    nothing = F.lit(None).cast("long")
+    return term.select(
+        *_TERM,
+        F.least("end_us", "stop_us", "last_us").alias("at_us"),
+        F.least("end_seq", "stop_seq", "last_seq").alias("seq"),
+        nothing.alias("fetch_offset"),
+        nothing.alias("log_end_offset"),
+        F.lit(False).alias("is_fetch"),
+    )
+
+
+def _measured(moments: DataFrame, control: DataFrame) -> DataFrame:
+    of_follower = Window.partitionBy(*_TERM, "follower").orderBy("seq")
+    so_far = of_follower.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    fetches_only = Window.partitionBy(*_TERM, "follower", "is_fetch").orderBy("seq")
+    reached_end = F.col("fetch_offset") >= F.col("log_end_offset")
+    reached_end_before = F.col("fetch_offset") >= F.lag("log_end_offset").over(fetches_only)
+    caught_up_us = F.when(
+        F.col("is_fetch"),
+        F.when(reached_end, F.col("at_us")).when(reached_end_before, F.lag("at_us").over(fetches_only)),
+    )
+    began = control.filter(F.col("event") == "leadership_began").groupBy(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader")
+    )
+    term_start = began.agg(F.min("at_us").alias("began_us"), F.min_by("log_end_offset", "seq").alias("began_offset"))
+    return (
+        moments.withColumn("caught_up_us", caught_up_us)
+        .withColumn("caught_up_us", F.max("caught_up_us").over(so_far))
+        .withColumn("fetch_offset", F.last("fetch_offset", ignorenulls=True).over(so_far))
+        .withColumn("log_end_offset", F.last("log_end_offset", ignorenulls=True).over(so_far))
+        .filter(F.col("fetch_offset").isNotNull())
+        .join(F.broadcast(term_start), list(_TERM), "left")
+        .withColumn("lag_records", F.greatest(F.lit(0), F.col("log_end_offset") - F.col("fetch_offset")))
+    )
+
+
+def _with_age_of_oldest_missing(moments: DataFrame, appends: DataFrame) -> DataFrame:
+    """Find the leader's append that holds the follower's next record: an as-of join by offset, as union and window.
+
+    Ordered by falling offset, the append last met before a moment is the first one that ends at or above its offset.
+    """
+    nothing = F.lit(None)
+    marks = appends.select(
+        *_TERM, F.col("last_offset").alias("key_offset"), F.lit(0).alias("is_moment"), F.col("at_us").alias("had_us"),
+        *[nothing.cast(moments.schema[name].dataType).alias(name) for name in moments.columns if name not in _TERM],
+    )  # fmt: skip
+    asked = moments.select(
+        *_TERM, F.col("fetch_offset").alias("key_offset"), F.lit(1).alias("is_moment"),
+        nothing.cast("long").alias("had_us"), *[name for name in moments.columns if name not in _TERM],
+    )  # fmt: skip
+    by_offset = Window.partitionBy(*_TERM).orderBy(F.col("key_offset").desc(), "is_moment")
+    so_far = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    had_us = (
+        # Records that the leader brought into its term were there when the term began.
+        F.when(F.col("fetch_offset") < F.col("began_offset"), F.col("began_us"))
+        .otherwise(F.last("had_us", ignorenulls=True).over(so_far))
+    )  # fmt: skip
+    lacks = F.col("lag_records") > 0
+    return (
+        marks.unionByName(asked)
+        .withColumn("oldest_us", had_us)
+        .filter(F.col("is_moment") == 1)
+        .withColumn("lag_us", F.when(lacks, F.col("at_us") - F.col("oldest_us")).otherwise(0))
+        .withColumn("behind_us", F.when(lacks, F.col("at_us") - F.coalesce("caught_up_us", "began_us")).otherwise(0))
+        .select(*_TERM, *_OUT)
+    )

@@ -1,0 +1,114 @@
+"""What the controller decided about each partition, as intervals: the frame of the other definitions; and faults."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from spark_reports.schema import PARTITION_KEY, RUN
+
+_STATE_EVENTS = ("partition_created", "leader_elected", "partition_went_offline", "isr_committed")
+_NO_LEADER = ""
+
+
+def run_ends(control: DataFrame) -> DataFrame:
+    """One row per run.
+
+    out: run, end_us (virtual time of the last control fact, which is `run_finished` in a whole trace)
+    """
+    return control.groupBy(RUN).agg(F.max("at_us").alias("end_us"))
+
+
+def partition_states(control: DataFrame) -> DataFrame:
+    """One row per decision of the controller about a partition: its state from then until the next decision.
+
+    out: *PARTITION_KEY, seq, from_us, until_us, event, leader (null: nobody), leader_epoch, partition_epoch, isr,
+         replicas, min_isr, reason. Intervals of one partition touch; decisions at one instant leave some of length 0.
+    """
+    in_order = Window.partitionBy(*PARTITION_KEY).orderBy("seq")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    decided = control.filter(F.col("event").isin(*_STATE_EVENTS))
+    leader = F.when(F.col("event").isin("partition_created", "leader_elected"), F.col("broker")).when(
+        F.col("event") == "partition_went_offline", F.lit(_NO_LEADER)
+    )
+    return (
+        decided.select(
+            *PARTITION_KEY,
+            "seq",
+            F.col("at_us").alias("from_us"),
+            F.lead("at_us").over(in_order).alias("next_us"),
+            "event",
+            F.nullif(F.last(leader, ignorenulls=True).over(so_far), F.lit(_NO_LEADER)).alias("leader"),
+            "leader_epoch",
+            "partition_epoch",
+            "isr",
+            F.last("replicas", ignorenulls=True).over(so_far).alias("replicas"),
+            F.last("min_isr", ignorenulls=True).over(so_far).alias("min_isr"),
+            "reason",
+        )
+        .join(F.broadcast(run_ends(control)), RUN)
+        .withColumn("until_us", F.coalesce("next_us", "end_us"))
+        .drop("next_us", "end_us")
+    )
+
+
+def stopped_intervals(control: DataFrame) -> DataFrame:
+    """One row per time a broker was down.
+
+    out: run, node, from_us, until_us, how (stop, kill or power_off), reason
+    """
+    in_order = Window.partitionBy(RUN, "node").orderBy("seq")
+    turns = control.filter(F.col("event").isin("node_started", "node_stopped")).select(
+        RUN, "node", "event", "how", "reason", F.col("at_us").alias("from_us"),
+        F.lead("at_us").over(in_order).alias("next_us"),
+    )  # fmt: skip
+    return (
+        turns.filter(F.col("event") == "node_stopped")
+        .join(F.broadcast(run_ends(control)), RUN)
+        .select(RUN, "node", "from_us", F.coalesce("next_us", "end_us").alias("until_us"), "how", "reason")
+    )
+
+
+def fault_intervals(control: DataFrame) -> DataFrame:
+    """One row per fault, from its beginning to its end.
+
+    A fault without an end of its own lasts until one of its targets starts again if it stopped them (`stop`, `kill`,
+    `power_off`), until the run's end if it is a state (`cut`, `latency`, `pause`, ...), and no time at all if it is a
+    deed (`start`, `heal`, `elect`, `tear`, ...).
+    out: run, fault, verb, targets, from_us, until_us, reason
+    """
+    began = control.filter(F.col("event") == "fault_began").select(
+        RUN, "fault", "verb", "targets", "reason", F.col("at_us").alias("from_us"), "seq"
+    )
+    ended = control.filter(F.col("event") == "fault_ended").select(
+        RUN, "fault", F.col("at_us").alias("ended_us"), F.col("seq").alias("ended_seq")
+    )
+    started = control.filter(F.col("event") == "node_started").select(
+        RUN, F.col("node").alias("started_node"), F.col("at_us").alias("started_us"), F.col("seq").alias("started_seq")
+    )
+    stops = F.col("verb").isin("stop", "kill", "power_off", "wipe")
+    is_target = F.array_contains("targets", F.col("started_node")) & (F.col("started_seq") > F.col("seq"))
+    with_end = (
+        began.join(F.broadcast(ended), [RUN, "fault"], "left")
+        .groupBy(RUN, "fault", "verb", "targets", "reason", "from_us", "seq")
+        .agg(F.min(F.when(F.col("ended_seq") > F.col("seq"), F.col("ended_us"))).alias("ended_us"))
+    )
+    return (
+        with_end.join(F.broadcast(started), RUN, "left")
+        .groupBy(RUN, "fault", "verb", "targets", "reason", "from_us", "seq", "ended_us")
+        .agg(F.min(F.when(is_target, F.col("started_us"))).alias("restarted_us"))
+        .join(F.broadcast(run_ends(control)), RUN)
+        .withColumn("until_us", F.coalesce(F.when(stops, F.col("restarted_us")), "ended_us", _without_end(stops)))
+        .select(RUN, "fault", "verb", "targets", "from_us", "until_us", "reason")
+    )
+
+
+_LASTING_VERBS = (
+    "partition", "cut", "latency", "bandwidth", "loss", "hold", "pause", "throttle",
+    "slow_disk", "fill_disk", "fail_disk",
+)  # fmt: skip
+
+
+def _without_end(stops: Column) -> Column:
+    lasts = stops | F.col("verb").isin(*_LASTING_VERBS)
+    return F.when(lasts, F.col("end_us")).otherwise(F.col("from_us"))

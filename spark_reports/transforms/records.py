@@ -1,0 +1,152 @@
+"""The fate of every record: what its producer was told, whether it is there at the end, who read it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from spark_reports.schema import PARTITION_KEY, RUN
+
+RECORD_KEY = (*PARTITION_KEY, "record")
+ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
+
+
+def final_replicas(final_log: DataFrame) -> DataFrame:
+    """One row per partition: the replica whose log is the partition's log after the run.
+
+    The running leader; without one, the ISR member with the largest log end offset (of equals, the first by name).
+    Partitions that have neither have no row.
+    out: *PARTITION_KEY, node, is_leader, high_watermark, log_end_offset
+    """
+    preference = Window.partitionBy(*PARTITION_KEY).orderBy(
+        F.col("is_leader").desc(), F.col("log_end_offset").desc(), F.col("node")
+    )
+    return (
+        final_log.filter((F.col("event") == "replica_found") & (F.col("is_leader") | F.col("in_isr")))
+        .withColumn("rank", F.row_number().over(preference))
+        .filter(F.col("rank") == 1)
+        .select(*PARTITION_KEY, "node", "is_leader", "high_watermark", "log_end_offset")
+    )
+
+
+def final_entries(final_log: DataFrame) -> DataFrame:
+    """One row per record in the final log of its partition.
+
+    out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader)
+    """
+    chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
+    return (
+        final_log.filter(F.col("event") == "log_entry_found")
+        .select(*PARTITION_KEY, "node", "offset", "record")
+        .join(F.broadcast(chosen), [*PARTITION_KEY, "node"])
+        .select(
+            *PARTITION_KEY,
+            "offset",
+            "record",
+            (F.col("is_leader") & (F.col("offset") < F.col("end"))).alias("readable"),
+        )
+    )
+
+
+def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame) -> DataFrame:
+    """One row per record that was sent, stored or read: one conditional groupBy over all three, no joins.
+
+    in:  produce and consume tables, final_entries()
+    out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown),
+         handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error, copies (in the final log), offset
+         (the first), present, readable, read, and lost, unseen, missing, duplicated, dirty, reordered
+    """
+    nothing = F.lit(None)
+    sends = produce.filter(F.col("record").isNotNull()).select(
+        *RECORD_KEY, "event", "seq", "at_us", "client", "acks", "peer", F.col("offset").alias("ack_offset"),
+        "latency_us", "error", "definite", nothing.cast("long").alias("offset"),
+        nothing.cast("boolean").alias("readable"),
+    )  # fmt: skip
+
+    def without_producer(rows: DataFrame, event: str) -> DataFrame:
+        filled = {*RECORD_KEY, "offset", "readable"}
+        return rows.select(
+            *[
+                F.lit(event).alias("event")
+                if name == "event"
+                else F.col(name)
+                if name in filled and name in rows.columns
+                else nothing.cast(sends.schema[name].dataType).alias(name)
+                for name in sends.columns
+            ]
+        )
+
+    reads = consume.filter(F.col("event") == "record_read").select(*RECORD_KEY)
+    facts = sends.unionByName(without_producer(entries, "stored")).unionByName(without_producer(reads, "read"))
+    return _with_anomalies(_folded(facts))
+
+
+def _folded(facts: DataFrame) -> DataFrame:
+    is_sent = F.col("event") == "record_sent"
+    is_acked = F.col("event") == "record_acked"
+    is_failed = F.col("event") == "record_failed"
+    is_stored = F.col("event") == "stored"
+    folded = facts.groupBy(*RECORD_KEY).agg(
+        F.min(F.when(is_sent, F.col("client"))).alias("client"),
+        F.min(F.when(is_sent, F.col("acks"))).alias("acks"),
+        F.min(F.when(is_sent, F.col("at_us"))).alias("sent_us"),
+        F.min(F.when(is_sent, F.col("seq"))).alias("sent_seq"),
+        F.max(is_acked).alias("is_acked"),
+        F.max(is_failed & F.col("definite")).alias("is_failed"),
+        F.max(F.col("event") == "record_handed_over").alias("handed_over"),
+        F.min(F.when(is_acked, F.col("at_us"))).alias("acked_us"),
+        F.min(F.when(is_acked, F.col("seq"))).alias("acked_seq"),
+        F.min_by(F.when(is_acked, F.col("peer")), F.when(is_acked, F.col("seq"))).alias("acked_by"),
+        F.min_by(F.when(is_acked, F.col("ack_offset")), F.when(is_acked, F.col("seq"))).alias("ack_offset"),
+        F.min(F.col("latency_us")).alias("latency_us"),
+        F.min(F.when(is_failed, F.col("error"))).alias("error"),
+        F.count_distinct(F.when(is_stored, F.col("offset"))).alias("copies"),
+        F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
+        F.min_by(F.when(is_stored, F.col("readable")), F.when(is_stored, F.col("offset"))).alias("readable"),
+        F.max(F.col("event") == "read").alias("read"),
+    )
+    told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
+    return folded.select(
+        *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", told.alias("told"), "handed_over", "acked_us",
+        "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
+        (F.col("copies") > 0).alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
+    )  # fmt: skip
+
+
+def _with_anomalies(fates: DataFrame) -> DataFrame:
+    # One producer's records share a name up to the number: r0, r1, ... or p2-r0, p2-r1, ...
+    producer = F.regexp_replace("record", r"\d+$", "")
+    before = Window.partitionBy(*PARTITION_KEY, producer).orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
+    is_acked = F.col("told") == ACKED
+    return fates.withColumns(
+        {
+            "lost": is_acked & ~F.col("present"),
+            "unseen": is_acked & F.col("present") & ~F.col("readable"),
+            "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & ~F.col("present"),
+            "duplicated": F.col("copies") > 1,
+            "dirty": F.col("read") & ~F.col("present"),
+            "reordered": F.coalesce(F.col("present") & (F.col("sent_seq") < sent_before), F.lit(False)),
+        }
+    )
+
+
+def record_counts(fates: DataFrame) -> DataFrame:
+    """One row per run, topic and acks level: how many records were told and met what.
+
+    in:  record_fates()
+    out: run, topic, acks, sent, acked, handed_over, failed, unknown, and how many are lost, unseen, missing,
+         duplicated, dirty, reordered
+    """
+
+    def how_many(condition: Column | str) -> Column:
+        return F.count_if(F.col(condition) if isinstance(condition, str) else condition)
+
+    return fates.filter(F.col("sent_seq").isNotNull()).groupBy(RUN, "topic", "acks").agg(
+        F.count("*").alias("sent"),
+        how_many(F.col("told") == ACKED).alias("acked"),
+        how_many("handed_over").alias("handed_over"),
+        how_many(F.col("told") == FAILED).alias("failed"),
+        how_many(F.col("told") == UNKNOWN).alias("unknown"),
+        *[how_many(name).alias(name) for name in ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")],
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""Log end offset and high watermark of every replica over time, as that replica's own facts state them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from spark_reports.schema import PARTITION_KEY, REPLICA_KEY, RUN
+
+_OWN_STATE = ("leadership_began", "following_began", "log_truncated", "log_recovered")
+
+
+def replica_timeline(control: DataFrame, log: DataFrame, high_watermark: DataFrame) -> DataFrame:
+    """One row per fact that moved, or restated, a replica's ends; a stop of its broker is a row without offsets.
+
+    out: *REPLICA_KEY, at_us, seq, event, log_end_offset, high_watermark, uncommitted_records (LEO - HW; null while the
+         high watermark is not known), reason. Truncations make `log_end_offset` fall, so order by seq, not by offset.
+    """
+    own_state = control.filter(F.col("event").isin(*_OWN_STATE)).select(
+        *REPLICA_KEY, "at_us", "seq", "event", "log_end_offset", "high_watermark", "reason"
+    )
+    appended = log.select(
+        *REPLICA_KEY, "at_us", "seq", "event", "log_end_offset",
+        F.lit(None).cast("long").alias("high_watermark"), F.lit(None).cast("string").alias("reason"),
+    )  # fmt: skip
+    moved = high_watermark.select(*REPLICA_KEY, "at_us", "seq", "event", "log_end_offset", "high_watermark", "reason")
+    return _with_known_ends(own_state.unionByName(appended).unionByName(moved).unionByName(_stops(control)))
+
+
+def _stops(control: DataFrame) -> DataFrame:
+    replicas = (
+        control.filter(F.col("event") == "partition_created")
+        .select(*PARTITION_KEY, F.explode("replicas").alias("node"))
+        .distinct()
+    )
+    stopped = control.filter(F.col("event") == "node_stopped").select(RUN, "node", "at_us", "seq", "event", "reason")
+    nothing = F.lit(None).cast("long")
+    return replicas.join(F.broadcast(stopped), [RUN, "node"]).select(
+        *REPLICA_KEY, "at_us", "seq", "event",
+        nothing.alias("log_end_offset"), nothing.alias("high_watermark"), "reason",
+    )  # fmt: skip
+
+
+def _with_known_ends(facts: DataFrame) -> DataFrame:
+    # An append does not restate the high watermark: it is the one last stated since the broker's start.
+    since_start = F.sum(F.when(F.col("event") == "node_stopped", 1).otherwise(0)).over(
+        Window.partitionBy(*REPLICA_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    so_far = (
+        Window.partitionBy(*REPLICA_KEY, "start")
+        .orderBy("seq")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    known = F.last("high_watermark", ignorenulls=True).over(so_far)
+    return facts.withColumn("start", since_start).select(
+        *REPLICA_KEY,
+        "at_us",
+        "seq",
+        "event",
+        "log_end_offset",
+        F.when(F.col("log_end_offset").isNotNull(), known).alias("high_watermark"),
+        (F.col("log_end_offset") - known).alias("uncommitted_records"),
+        "reason",
+    )

@@ -1,0 +1,152 @@
+"""The verdict from the trace alone, each anomaly with its witness. Definitions: design.md section 7, README."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from spark_reports.schema import PARTITION_KEY, RUN
+
+VERDICT_ORDER = (
+    "lost", "unseen", "dirty-read", "diverged", "duplicated", "reordered", "offset-regression", "poll-skip",
+    "invariant",
+)  # fmt: skip
+
+JEPSEN_CLASS = {
+    "lost": "lost-write",
+    "unseen": "unseen",
+    "dirty-read": "G1a",
+    "diverged": "inconsistent-offsets",
+    "duplicated": "duplicate",
+    "reordered": "nonmonotonic-send",
+    "offset-regression": "nonmonotonic-poll",
+    "poll-skip": "poll-skip",
+    "invariant": "invariant",
+}
+
+_OUT = (RUN, "anomaly", "topic", "partition", "witness", "offset", "detail")
+
+
+def anomalies(
+    fates: DataFrame, entries: DataFrame, final_log: DataFrame, consume: DataFrame, control: DataFrame
+) -> DataFrame:
+    """One row per witness of an anomaly.
+
+    in:  record_fates(), final_entries(), and the trace tables
+    out: run, anomaly (of VERDICT_ORDER), topic, partition, witness (a record, a client or an invariant), offset, detail
+    """
+    parts = [
+        record_anomalies(fates),
+        diverged(final_log),
+        offset_regressions(consume),
+        poll_skips(consume, entries),
+        broken_invariants(control),
+    ]
+    together = parts[0]
+    for part in parts[1:]:
+        together = together.unionByName(part)
+    return together
+
+
+def record_anomalies(fates: DataFrame) -> DataFrame:
+    """in: record_fates(); out: as anomalies(), witness = the record's name."""
+    lost_where = F.format_string(
+        "acked by %s at offset %d, not in the final log", F.col("acked_by"), F.col("ack_offset")
+    )
+    kinds: dict[str, tuple[str, Column, Column]] = {
+        "lost": ("lost", F.col("ack_offset"), lost_where),
+        "unseen": ("unseen", F.col("offset"), F.lit("acked and in the final log, but no consumer can read it")),
+        "dirty": ("dirty-read", F.col("ack_offset"), F.lit("a consumer read it, but it is not in the final log")),
+        "duplicated": ("duplicated", F.col("offset"), F.format_string("in the final log %d times", F.col("copies"))),
+        "reordered": ("reordered", F.col("offset"), F.lit("stands after a record that its producer sent later")),
+    }
+    rows = F.array(
+        *[
+            F.when(F.col(flag), F.struct(F.lit(name).alias("anomaly"), offset.alias("offset"), detail.alias("detail")))
+            for flag, (name, offset, detail) in kinds.items()
+        ]
+    )
+    return fates.select(
+        RUN, "topic", "partition", F.col("record").alias("witness"), F.explode(F.array_compact(rows)).alias("found")
+    ).select(RUN, "found.anomaly", "topic", "partition", "witness", "found.offset", "found.detail")
+
+
+def diverged(final_log: DataFrame) -> DataFrame:
+    """Offsets below the high watermarks of two running replicas at which these hold different records.
+
+    out: as anomalies(); witness = the records, by replica
+    """
+    running = final_log.filter((F.col("event") == "replica_found") & F.col("running")).select(
+        *PARTITION_KEY, "node", F.col("high_watermark").alias("end")
+    )
+    committed = (
+        final_log.filter(F.col("event") == "log_entry_found")
+        .select(*PARTITION_KEY, "node", "offset", "record", "crc")
+        .join(F.broadcast(running), [*PARTITION_KEY, "node"])
+        .filter(F.col("offset") < F.col("end"))
+    )
+    held = F.array_join(F.array_sort(F.collect_list(F.concat("node", F.lit(": "), "record"))), ", ")
+    return (
+        committed.groupBy(*PARTITION_KEY, "offset")
+        .agg(F.count_distinct(F.struct("record", "crc")).alias("versions"), held.alias("witness"))
+        .filter(F.col("versions") > 1)
+        .select(
+            RUN, F.lit("diverged").alias("anomaly"), "topic", "partition", "witness", "offset",
+            F.lit("replicas hold different records below their high watermarks").alias("detail"),
+        )
+    )  # fmt: skip
+
+
+def offset_regressions(consume: DataFrame) -> DataFrame:
+    """A client saw the end of a partition below an end it had seen before.
+
+    out: as anomalies(); witness = the client
+    """
+    before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    seen = consume.filter((F.col("event") == "end_offset_seen") & F.col("error").isNull())
+    return (
+        seen.withColumn("highest", F.max("offset").over(before))
+        .filter(F.col("offset") < F.col("highest"))
+        .select(
+            RUN, F.lit("offset-regression").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"),
+            "offset", F.format_string("saw the end at %d after it had seen %d", "offset", "highest").alias("detail"),
+        )
+    )  # fmt: skip
+
+
+def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
+    """Records of the final log that a consumer jumped over and never read, without having been told to seek.
+
+    in:  consume table, final_entries()
+    out: as anomalies(); witness = the client
+    """
+    of_consumer = [*PARTITION_KEY, "client"]
+    in_order = Window.partitionBy(*of_consumer).orderBy("seq")
+    # A seek by the user is a reset that no error caused.
+    is_seek = (F.col("event") == "position_reset") & F.col("error").isNull()
+    seeks = F.sum(is_seek.cast("int")).over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    moves = consume.filter(F.col("event").isin("record_read", "position_reset")).withColumn("seeks", seeks)
+    reads = moves.filter(F.col("event") == "record_read").select(*of_consumer, "seq", "seeks", "offset")
+    previous = F.lag("offset").over(Window.partitionBy(*of_consumer, "seeks").orderBy("seq"))
+    skipped = (
+        reads.withColumn("previous", previous)
+        .filter(F.col("offset") > F.col("previous") + 1)
+        .select(*of_consumer, F.explode(F.sequence(F.col("previous") + 1, F.col("offset") - 1)).alias("offset"))
+        .distinct()
+    )
+    return (
+        skipped.join(reads, [*of_consumer, "offset"], "left_anti")
+        .join(entries, [*PARTITION_KEY, "offset"])
+        .select(
+            RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",
+            F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),
+        )
+    )  # fmt: skip
+
+
+def broken_invariants(control: DataFrame) -> DataFrame:
+    """out: as anomalies(); witness = the invariant's name."""
+    return control.filter(F.col("event") == "invariant_broken").select(
+        RUN, F.lit("invariant").alias("anomaly"), "topic", "partition", F.col("invariant").alias("witness"), "offset",
+        F.col("reason").alias("detail"),
+    )  # fmt: skip
