@@ -1,0 +1,82 @@
+"""BrokerHeartbeatManagerTest: which state a heartbeat earns, and whose session ends when."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.sessions import BrokerControlState, BrokerSessions
+
+FENCED, UNFENCED = BrokerControlState.FENCED, BrokerControlState.UNFENCED
+CONTROLLED_SHUTDOWN, SHUTDOWN_NOW = BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.SHUTDOWN_NOW
+
+
+@pytest.mark.parametrize(
+    ("state", "want_fence", "want_shut_down", "is_caught_up", "leads", "expected"),
+    [
+        (FENCED, True, False, True, False, FENCED),
+        (FENCED, False, False, False, False, FENCED),
+        (FENCED, False, False, True, False, UNFENCED),
+        (FENCED, False, True, True, False, SHUTDOWN_NOW),
+        (FENCED, True, True, False, False, SHUTDOWN_NOW),
+        (UNFENCED, False, False, True, True, UNFENCED),
+        (UNFENCED, True, False, True, True, FENCED),
+        (UNFENCED, True, True, True, True, SHUTDOWN_NOW),
+        (UNFENCED, False, True, True, True, CONTROLLED_SHUTDOWN),
+        (UNFENCED, False, True, True, False, SHUTDOWN_NOW),
+        (CONTROLLED_SHUTDOWN, False, True, True, True, CONTROLLED_SHUTDOWN),
+        (CONTROLLED_SHUTDOWN, False, True, True, False, SHUTDOWN_NOW),
+    ],
+)
+def test_next_state(
+    state: BrokerControlState,
+    want_fence: bool,
+    want_shut_down: bool,
+    is_caught_up: bool,
+    leads: bool,
+    expected: BrokerControlState,
+) -> None:
+    sessions = BrokerSessions(timeout_us=9)
+    sessions.open(1, fenced=state is FENCED, now_us=0)
+    if state is CONTROLLED_SHUTDOWN:
+        sessions.begin_shutdown(1, offset=100)
+    assert sessions[1].state is state
+    found = sessions.next_state(
+        1,
+        want_fence=want_fence,
+        want_shut_down=want_shut_down,
+        is_caught_up=is_caught_up,
+        has_leaderships=lambda: leads,
+    )
+    assert found is expected
+
+
+@pytest.mark.parametrize(("slowest", "expected"), [(99, CONTROLLED_SHUTDOWN), (100, SHUTDOWN_NOW)])
+def test_a_shutdown_waits_for_the_slowest_active_broker(slowest: int, expected: BrokerControlState) -> None:
+    sessions = BrokerSessions(timeout_us=9)
+    for broker_id in (1, 2, 3, 4):
+        sessions.open(broker_id, fenced=False, now_us=0)
+    sessions.begin_shutdown(1, offset=100)
+    sessions.begin_shutdown(1, offset=500)
+    sessions.touch(2, False, 200, now_us=1)
+    sessions.touch(3, False, slowest, now_us=1)
+    sessions.touch(4, True, 0, now_us=1)
+    state = sessions.next_state(
+        1, want_fence=False, want_shut_down=True, is_caught_up=True, has_leaderships=lambda: False
+    )
+    assert state is expected
+
+
+def test_only_unfenced_brokers_go_stale_the_most_silent_first() -> None:
+    sessions = BrokerSessions(timeout_us=9)
+    for broker_id, fenced in ((3, False), (2, False), (1, True)):
+        sessions.open(broker_id, fenced, now_us=0)
+    sessions.touch(3, False, 0, now_us=1)
+    assert sessions.next_expiry_us == 9
+    assert sessions.stale_broker(8) is None
+    assert sessions.stale_broker(9) == 2
+    sessions.touch(2, False, 0, now_us=1)
+    assert sessions.stale_broker(10) == 2, "a tie goes to the smaller id"
+    sessions.touch(2, True, 0, now_us=10)
+    assert sessions.stale_broker(10) == 3
+    sessions.touch(3, True, 0, now_us=10)
+    assert sessions.next_expiry_us is None

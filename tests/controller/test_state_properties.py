@@ -1,0 +1,266 @@
+"""Whatever brokers, leaders and operators do: the safety rules of the controller hold (kafka-rules.md section 11.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from controller_transcript import heartbeat, new_state, register, start_brokers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.events import (
+    Action,
+    AlterPartition,
+    AlterPartitionReply,
+    AppendRecord,
+    CreateTopic,
+    ElectLeader,
+    Event,
+    Fact,
+    IsrProposal,
+)
+from controller.image import MetadataImage, PartitionRegistration
+from controller.metadata import PartitionChanged, decode_record, encode_record
+from controller.state import ControllerState
+from replica import trace
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, TopicPartition
+
+BROKERS = (1, 2, 3)
+_BROKER = st.sampled_from(BROKERS)
+_PARTITION = st.sampled_from([TopicPartition("clean", 0), TopicPartition("clean", 1), TopicPartition("unclean", 0)])
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.integers(1, 12)),
+        st.tuples(st.just("heartbeat"), _BROKER, st.booleans(), st.booleans(), st.integers(0, 20)),
+        st.tuples(st.just("register"), _BROKER, st.sampled_from(["first", "second", "third"])),
+        st.tuples(
+            st.just("alter"), _BROKER, _PARTITION, st.sets(_BROKER, min_size=1), st.booleans(), st.integers(-1, 1)
+        ),
+        st.tuples(st.just("elect"), _PARTITION, st.sampled_from(["preferred", "unclean"]), st.none() | _BROKER),
+    ),
+    max_size=60,
+)
+
+
+@dataclass
+class Told:
+    """What the facts alone say of a partition."""
+
+    leader: str | None
+    isr: tuple[str, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+@dataclass
+class Checker:
+    """Follows the controller by its records (as a broker does) and by its facts (as a reader of the trace does)."""
+
+    state: ControllerState = field(default_factory=new_state)
+    now_ms: int = 0
+    copy: MetadataImage = field(default_factory=MetadataImage)
+    told: dict[TopicPartition, Told] = field(default_factory=dict)
+    leaders: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    facts: int = 0
+    records: list[bytes] = field(default_factory=list)
+
+    def take(self, actions: list[Action]) -> None:
+        first_fact = self.facts
+        for action in actions:
+            match action:
+                case AppendRecord():
+                    self._apply(action)
+                case Fact():
+                    assert action.number == self.facts
+                    assert action.cause is None or first_fact <= action.cause < action.number
+                    self.facts += 1
+                    self._read(action.event)
+        for topic_partition, partition in self.state.image.partitions():
+            self._check(topic_partition, partition)
+            assert self.told[topic_partition] == _as_told(partition), "the facts do not tell the whole story"
+        assert self.copy.brokers == self.state.image.brokers
+        assert self.copy.topics == self.state.image.topics
+
+    def _apply(self, action: AppendRecord) -> None:
+        data = encode_record(action.record)
+        self.records.append(data)
+        record = decode_record(data)
+        before = None
+        if isinstance(record, PartitionChanged):
+            before = self.copy.partition(record.topic, record.partition)
+        self.copy.apply(record, action.offset)
+        if isinstance(record, PartitionChanged) and before is not None:
+            after = self.copy.partition(record.topic, record.partition)
+            assert after is not None
+            assert after.partition_epoch == before.partition_epoch + 1
+            assert after.leader_epoch == before.leader_epoch + (after.leader != before.leader), "S13 and 6b.3"
+
+    def _read(self, event: trace.TraceEvent) -> None:
+        match event:
+            case trace.PartitionCreated() | trace.LeaderElected():
+                leader = event.broker
+            case trace.PartitionWentOffline():
+                leader = None
+            case trace.IsrCommitted():
+                leader = self.told[TopicPartition(event.topic, event.partition)].leader
+            case _:
+                return
+        topic_partition = TopicPartition(event.topic, event.partition)
+        self.told[topic_partition] = Told(leader, event.isr, event.leader_epoch, event.partition_epoch)
+
+    def _check(self, topic_partition: TopicPartition, partition: PartitionRegistration) -> None:
+        image, isr = self.state.image, partition.in_sync_replicas
+        assert isr
+        assert len(dict.fromkeys(isr)) == len(isr), "S1"
+        assert all(member in partition.replicas for member in isr), "S1"
+        leader = self.leaders.setdefault((topic_partition, partition.leader_epoch), partition.leader)
+        assert leader == partition.leader, "S12"
+        if partition.has_leader:
+            assert partition.leader in isr, "S1"
+            assert image.is_active(partition.leader), "S19"
+        else:
+            assert not any(image.is_active(member) for member in isr), "a valid leader is elected at once"
+            if topic_partition.topic == "unclean":
+                assert not any(image.is_active(replica) for replica in partition.replicas)
+        assert len(isr) == 1 or all(image.is_active(member) for member in isr), "S19"
+        assert not partition.recovering or len(isr) == 1, "KIP-704"
+
+    def request(self, event: Event) -> Action:
+        actions = self.state.step(event)
+        replies = [action for action in actions if not isinstance(action, AppendRecord | Fact)]
+        assert replies == actions[-1:], "one reply, after all records"
+        self.take(actions)
+        return actions[-1]
+
+
+def _as_told(partition: PartitionRegistration) -> Told:
+    return Told(
+        leader=None if partition.leader == NO_BROKER else f"b{partition.leader}",
+        isr=tuple(f"b{member}" for member in partition.in_sync_replicas),
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def new_checker() -> Checker:
+    checker = Checker()
+    for broker_id in BROKERS:
+        checker.request(register(broker_id))
+    for broker_id in BROKERS:
+        checker.take(heartbeat(checker.state, broker_id, at_ms=0))
+    both = ((1, 2, 3), (2, 3, 1))
+    checker.request(CreateTopic(now_us=0, name="clean", assignment=both))
+    checker.request(
+        CreateTopic(now_us=0, name="unclean", assignment=((3, 1),), config={"unclean.leader.election.enable": True})
+    )
+    return checker
+
+
+def alter(
+    checker: Checker, sender: int, topic_partition: TopicPartition, isr: set[int], recovering: bool, skew: int
+) -> None:
+    """A proposal as some broker might send it; only the leader's, with the right epochs, may get through (S18)."""
+    image = checker.state.image
+    before = image.partition(*topic_partition)
+    assert before is not None
+    proposal = IsrProposal(
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        leader_epoch=before.leader_epoch,
+        partition_epoch=before.partition_epoch + skew,
+        in_sync_replicas=tuple(sorted(isr)),
+        broker_epochs=tuple(image.brokers[member].broker_epoch for member in sorted(isr)),
+        recovering=recovering,
+    )
+    epoch = image.brokers[sender].broker_epoch
+    reply = checker.request(
+        AlterPartition(now_us=checker.now_ms * 1000, broker_id=sender, broker_epoch=epoch, partitions=(proposal,))
+    )
+    assert isinstance(reply, AlterPartitionReply)
+    if reply.partitions[0].error is ErrorCode.NONE:
+        assert (sender, skew) == (before.leader, 0)
+    else:
+        assert image.partition(*topic_partition) == before
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_safety(steps: list[tuple[object, ...]]) -> None:
+    checker = new_checker()
+    for step in steps:
+        now_us = checker.now_ms * 1000
+        match step:
+            case ("wait", int() as seconds):
+                checker.now_ms += seconds * 1000
+                checker.take(checker.state.tick(checker.now_ms * 1000))
+            case ("heartbeat", int() as broker_id, bool() as fence, bool() as shutdown, int() as behind):
+                offset = checker.state.image.offset - behind
+                actions = heartbeat(
+                    checker.state,
+                    broker_id,
+                    at_ms=checker.now_ms,
+                    metadata_offset=offset,
+                    want_fence=fence and shutdown,
+                    want_shut_down=shutdown,
+                )
+                checker.take(actions)
+            case ("register", int() as broker_id, str() as incarnation):
+                checker.request(register(broker_id, at_ms=checker.now_ms, incarnation=incarnation))
+            case ("alter", int() as sender, TopicPartition() as tp, set() as isr, bool() as recovering, int() as skew):
+                alter(checker, sender, tp, isr, recovering, skew)
+            case ("elect", TopicPartition() as tp, "preferred" | "unclean" as kind, desired):
+                assert desired is None or isinstance(desired, int)
+                event = ElectLeader(now_us=now_us, topic=tp.topic, partition=tp.partition, kind=kind, desired=desired)
+                checker.request(event)
+            case _:
+                raise AssertionError(step)
+    successor = new_state()
+    successor.load([decode_record(data) for data in checker.records], checker.now_ms * 1000)
+    assert successor.image.topics == checker.state.image.topics
+    assert successor.image.brokers == checker.state.image.brokers
+
+
+def test_every_deadline_is_met_and_passes() -> None:
+    """Brokers that never speak again are all fenced, and then only the sweep of leaderless partitions remains."""
+    state = new_state()
+    start_brokers(state, 1, 2, 3)
+    state.step(CreateTopic(now_us=0, name="t", assignment=((1, 2, 3),)))
+    assert state.next_deadline_us == 9_000_000
+    state.tick(9_000_000)
+    assert all(broker.fenced for broker in state.image.brokers.values())
+    assert state.next_deadline_us == 309_000_000
+    assert state.tick(309_000_000) == []
+    assert state.next_deadline_us == 609_000_000
+
+
+def test_a_successor_gives_everybody_a_new_session() -> None:
+    state = new_state()
+    actions = state.step(register(1))
+    actions += heartbeat(state, 1, at_ms=0)
+    successor = new_state()
+    successor.load([action.record for action in actions if isinstance(action, AppendRecord)], 5_000_000)
+    assert successor.next_deadline_us == 14_000_000
+    assert successor.next_offset == state.next_offset
+
+
+@pytest.mark.parametrize(("interval_us", "leader"), [(300_000_000, 2), (None, 1)])
+def test_leader_rebalance_can_be_switched_off(interval_us: int | None, leader: int) -> None:
+    state = new_state(rebalance_interval_us=interval_us)
+    start_brokers(state, 1, 2)
+    state.step(CreateTopic(now_us=0, name="t", assignment=((2, 1),)))
+    heartbeat(state, 2, at_ms=1000, want_fence=True)
+    heartbeat(state, 2, at_ms=1100)
+    join = IsrProposal(
+        topic="t", partition=0, leader_epoch=1, partition_epoch=1, in_sync_replicas=(1, 2), broker_epochs=(0, 1)
+    )
+    state.step(AlterPartition(now_us=1_200_000, broker_id=1, broker_epoch=0, partitions=(join,)))
+    for at_ms in range(8_000, 310_000, 8000):
+        for broker in (1, 2):
+            heartbeat(state, broker, at_ms=at_ms)
+        state.tick(at_ms * 1000)
+    partition = state.image.partition("t", 0)
+    assert partition is not None
+    assert (partition.leader, partition.in_sync_replicas) == (leader, (1, 2))
