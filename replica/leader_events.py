@@ -1,4 +1,4 @@
-"""What a leader is told (events) and what it wants done (actions); the decisions between them are in `leader.py`."""
+"""What a leader is told (events) and what it wants done (actions); it decides in `leader.py`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,325 @@
+"""A follower of one partition: what to fetch next, where to cut the log, and what the leader says is committed.
+
+Truncation follows the leader's epochs, told in fetch responses (KIP-595, since 2.7); the high watermark decides only
+where there are no epochs at all. source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from replica.divergence import EndOffsetFor, find_cut
+from replica.errors import ErrorCode
+from replica.follower_events import (
+    AppendFailed,
+    AppendRecords,
+    AskLeaderOffsets,
+    Delay,
+    FetchAnswered,
+    FetchBroke,
+    FollowerAction,
+    FollowerAssigned,
+    FollowerEvent,
+    LeaderOffsetsKnown,
+    MarkFailed,
+    RecordsAppended,
+    SetHighWatermark,
+    SetLogStartOffset,
+    Truncated,
+    TruncateFullyAndStartAt,
+    TruncateTo,
+    Which,
+)
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
+
+__all__ = [
+    "AppendFailed",
+    "AppendRecords",
+    "AskLeaderOffsets",
+    "Delay",
+    "FetchAnswered",
+    "FetchBroke",
+    "FetchState",
+    "FollowerAction",
+    "FollowerAssigned",
+    "FollowerEvent",
+    "FollowerState",
+    "LeaderOffsetsKnown",
+    "MarkFailed",
+    "RecordsAppended",
+    "SetHighWatermark",
+    "SetLogStartOffset",
+    "TruncateFullyAndStartAt",
+    "TruncateTo",
+    "Truncated",
+    "Which",
+]
+
+PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
+"""Bytes read from the leader's file in the middle of its own truncation look like this, once."""
+
+
+class FetchState(Enum):
+    """FETCHING also while delayed; the others wait for one event, FAILED for a new leader epoch."""
+
+    FETCHING = "fetching"
+    APPENDING = "appending"
+    TRUNCATING = "truncating"
+    ASKING = "asking the leader"
+    FAILED = "failed"
+
+
+class FollowerState:
+    """fetch_offset: what to ask for next, the log end     last_fetched_epoch: of our last record, None if not known
+
+    delayed_until_us: no fetch before this time, None when there is nothing to wait for
+    end_offset_for: of our own log     fetch_backoff_us: replica.fetch.backoff.ms in microseconds
+    """
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        broker_id: BrokerId,
+        fetch_backoff_us: int,
+        names: Names,
+        end_offset_for: EndOffsetFor,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.broker_id = broker_id
+        self.state = FetchState.FAILED
+        self.leader_id: BrokerId = NO_BROKER
+        self.leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
+        self.fetch_offset: Offset = 0
+        self.last_fetched_epoch: LeaderEpoch | None = None
+        self.log_start_offset: Offset = 0
+        self.log_end_offset: Offset = 0
+        self.high_watermark: Offset = 0
+        self.delayed_until_us: int | None = None
+        self._leader_high_watermark: Offset = 0
+        self._leader_log_start_offset: Offset = 0
+        self._fetch_backoff_us = fetch_backoff_us
+        self._names = names
+        self._end_offset_for = end_offset_for
+
+    def may_fetch(self, now_us: int) -> bool:
+        """source: PartitionFetchState.isReadyForFetch"""
+        return self.state is FetchState.FETCHING and not self._is_delayed(now_us)
+
+    def step(self, event: FollowerEvent) -> list[FollowerAction]:
+        match event:
+            case FetchAnswered():
+                return self._fetch_answered(event)
+            case RecordsAppended():
+                return self._records_appended(event)
+            case FetchBroke():
+                return self._delay(event.now_us, f"{self._leader} did not answer: {event.reason}")
+            case Truncated():
+                return self._truncated(event)
+            case LeaderOffsetsKnown():
+                return self._leader_offsets_known(event)
+            case AppendFailed():
+                return self._append_failed(event)
+            case FollowerAssigned():
+                return self._follow(event)
+
+    @property
+    def _leader(self) -> str:
+        return self._names(self.leader_id)
+
+    @property
+    def _me(self) -> str:
+        return self._names(self.broker_id)
+
+    # -------------------------------------------------------------------------------------------------- beginning
+
+    def _follow(self, event: FollowerAssigned) -> list[FollowerAction]:
+        """Only a new leader epoch restarts a fetcher. source: AbstractFetcherThread.partitionFetchState"""
+        if event.leader_epoch <= self.leader_epoch:
+            return []
+        self.leader_id = event.leader_id
+        self.leader_epoch = event.leader_epoch
+        self.log_start_offset = event.log_start_offset
+        self.log_end_offset = event.log_end_offset
+        self.high_watermark = event.high_watermark
+        self.last_fetched_epoch = event.latest_epoch
+        self.delayed_until_us = None
+        self.state = FetchState.FETCHING
+        if event.latest_epoch is not None:
+            # Whatever we have too much, the leader will tell us by its epochs when we ask at our own end.
+            self.fetch_offset = event.log_end_offset
+            return []
+        self.fetch_offset = event.high_watermark
+        if event.high_watermark == event.log_end_offset:
+            return []
+        why = f"it knows no leader epochs to compare with the leader {self._leader}, so only its own HW can be trusted"
+        return self._cut(event.high_watermark, why)
+
+    # ------------------------------------------------------------------------------------------------------- fetching
+
+    def _fetch_answered(self, event: FetchAnswered) -> list[FollowerAction]:
+        """source: AbstractFetcherThread.processFetchRequest"""
+        if (
+            event.requested_offset != self.fetch_offset
+            or event.requested_leader_epoch != self.leader_epoch
+            or not self.may_fetch(event.now_us)
+        ):
+            return []  # Asked in another state: we were truncated, delayed or given a new leader since.
+        if event.error is not ErrorCode.NONE:
+            return self._fetch_refused(event)
+        if event.diverging is not None:
+            # Nothing else in this answer counts, so that HW and log start cannot run ahead of the cut.
+            return self._diverged(event.diverging)
+        if self.fetch_offset != self.log_end_offset:
+            return self._fail(f"{self._me} asked for {self.fetch_offset} but its log ends at {self.log_end_offset}")
+        self._leader_high_watermark = event.leader_high_watermark
+        self._leader_log_start_offset = event.leader_log_start_offset
+        if not event.has_records:
+            return self._follow_the_leaders_offsets()
+        self.state = FetchState.APPENDING
+        return [AppendRecords(max_leader_epoch=self.leader_epoch)]
+
+    def _fetch_refused(self, event: FetchAnswered) -> list[FollowerAction]:
+        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
+            return self._fenced()
+        if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            why = f"{self._leader} has no offset {self.fetch_offset} to fetch from"
+            return self._ask(Which.LATEST, why)
+        return self._delay(event.now_us, f"{self._leader} answered {event.error.name}")
+
+    def _records_appended(self, event: RecordsAppended) -> list[FollowerAction]:
+        assert self.state is FetchState.APPENDING, "nothing was to be appended"
+        self.state = FetchState.FETCHING
+        self.fetch_offset = self.log_end_offset = event.log_end_offset
+        if event.latest_epoch is not None:
+            self.last_fetched_epoch = event.latest_epoch
+        return self._follow_the_leaders_offsets()
+
+    def _append_failed(self, event: AppendFailed) -> list[FollowerAction]:
+        assert self.state is FetchState.APPENDING, "nothing was to be appended"
+        self.state = FetchState.FETCHING
+        if event.error in PASSING_APPEND_ERRORS:
+            return self._delay(event.now_us, f"the records from {self._leader} are damaged: {event.reason}")
+        return self._fail(f"{self._me} cannot append what {self._leader} sent: {event.reason}")
+
+    def _follow_the_leaders_offsets(self) -> list[FollowerAction]:
+        """source: ReplicaFetcherThread.processPartitionData, UnifiedLog.maybeUpdateHighWatermark"""
+        told = self._leader_high_watermark
+        actions: list[FollowerAction] = []
+        if told > self.log_end_offset:
+            why = f"the leader {self._leader} has HW {told}, but {self._me}'s log ends at {self.log_end_offset}"
+            actions += self._set_high_watermark(self.log_end_offset, why)
+        elif told < self.log_start_offset:
+            why = f"the leader {self._leader} has HW {told}, but {self._me}'s log starts at {self.log_start_offset}"
+            actions += self._set_high_watermark(self.log_start_offset, why)
+        elif told != self.high_watermark:
+            actions += self._set_high_watermark(told, f"the leader {self._leader} has HW {told}")
+        start = self._leader_log_start_offset
+        if self.log_start_offset < start <= self.high_watermark:
+            self.log_start_offset = start
+            why = f"the log of the leader {self._leader} starts at {start}"
+            actions.append(SetLogStartOffset(offset=start, reason=f"{self._me} drops records below {start}: {why}"))
+        return actions
+
+    def _set_high_watermark(self, high_watermark: Offset, why: str) -> list[FollowerAction]:
+        previous = self.high_watermark
+        if high_watermark == previous:
+            return []
+        self.high_watermark = high_watermark
+        reason = f"HW {previous} -> {high_watermark}: {why}"
+        return [SetHighWatermark(previous=previous, high_watermark=high_watermark, reason=reason)]
+
+    # ------------------------------------------------------------------------------------------------------ truncation
+
+    def _diverged(self, diverging: tuple[LeaderEpoch, Offset]) -> list[FollowerAction]:
+        """One round of the search for the common prefix; the next fetch is the next round."""
+        cut = find_cut(diverging, self.fetch_offset, self.log_end_offset, self._end_offset_for, self._leader, self._me)
+        return self._cut(cut.offset, cut.reason if cut.complete else f"{cut.reason}; then it asks again")
+
+    def _cut(self, offset: Offset, why: str) -> list[FollowerAction]:
+        self.state = FetchState.TRUNCATING
+        self.fetch_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        if offset >= self.log_end_offset:
+            what = f"{self._me} keeps its log up to {self.log_end_offset} and forgets epochs that begin there"
+        else:
+            what = f"{self._me} cuts its log back to {offset}"
+        loss = f"; this removes records below its HW {self.high_watermark}" if offset < self.high_watermark else ""
+        return [TruncateTo(offset=offset, reason=f"{what}: {why}{loss}")]
+
+    def _truncated(self, event: Truncated) -> list[FollowerAction]:
+        assert self.state is FetchState.TRUNCATING, "nothing was to be cut"
+        self.state = FetchState.FETCHING
+        self.log_end_offset = event.log_end_offset
+        self.last_fetched_epoch = event.latest_epoch
+        if self.high_watermark > self.log_end_offset:
+            return self._set_high_watermark(self.log_end_offset, f"{self._me}'s log ends there after the cut")
+        if self.high_watermark < self.log_start_offset:
+            return self._set_high_watermark(self.log_start_offset, f"{self._me}'s log starts there now")
+        return []
+
+    # ---------------------------------------------------------------------------------------------------- out of range
+
+    def _ask(self, which: Which, why: str) -> list[FollowerAction]:
+        self.state = FetchState.ASKING
+        end = "ends" if which is Which.LATEST else "starts"
+        reason = f"{self._me} asks {self._leader} where its log {end}: {why}"
+        return [AskLeaderOffsets(which=which, leader_epoch=self.leader_epoch, reason=reason)]
+
+    def _leader_offsets_known(self, event: LeaderOffsetsKnown) -> list[FollowerAction]:
+        """source: AbstractFetcherThread.fetchOffsetAndTruncate, handleOutOfRangeError"""
+        if self.state is not FetchState.ASKING or event.requested_leader_epoch != self.leader_epoch:
+            return []
+        self.state = FetchState.FETCHING
+        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
+            return self._fenced()
+        if event.error is not ErrorCode.NONE:
+            return self._delay(event.now_us, f"{self._leader} answered {event.error.name}")
+        if event.which is Which.LATEST:
+            return self._leader_end_known(event.offset)
+        return self._leader_start_known(event.offset)
+
+    def _leader_end_known(self, leader_end_offset: Offset) -> list[FollowerAction]:
+        if leader_end_offset < self.log_end_offset:
+            # After an unclean election; loses records by design.
+            return self._cut(leader_end_offset, f"the log of the leader {self._leader} ends there")
+        return self._ask(
+            Which.EARLIEST, f"its own end {self.log_end_offset} is not past {leader_end_offset}, the leader's"
+        )
+
+    def _leader_start_known(self, leader_start_offset: Offset) -> list[FollowerAction]:
+        if leader_start_offset <= self.log_end_offset:
+            # The leader's log moved on meanwhile, and our end lies in it.
+            self.fetch_offset = self.log_end_offset
+            return []
+        self.state = FetchState.TRUNCATING
+        self.fetch_offset = self.log_start_offset = leader_start_offset
+        reason = (
+            f"{self._me} drops its whole log and starts at {leader_start_offset}: the log of the leader {self._leader} "
+            f"starts there, after {self._me}'s end {self.log_end_offset}"
+        )
+        return [TruncateFullyAndStartAt(offset=leader_start_offset, reason=reason)]
+
+    # -------------------------------------------------------------------------------------------------- not fetching
+
+    def _is_delayed(self, now_us: int) -> bool:
+        return self.delayed_until_us is not None and now_us < self.delayed_until_us
+
+    def _delay(self, now_us: int, why: str) -> list[FollowerAction]:
+        """source: AbstractFetcherThread.delayPartitions; a delay in progress is not prolonged"""
+        if self.state is FetchState.ASKING:
+            self.state = FetchState.FETCHING
+        if self.state is FetchState.FAILED or self._is_delayed(now_us):
+            return []
+        self.delayed_until_us = now_us + self._fetch_backoff_us
+        return [Delay(until_us=self.delayed_until_us, reason=f"{self._me} waits before it fetches again: {why}")]
+
+    def _fenced(self) -> list[FollowerAction]:
+        """The leader lives in a later epoch than the controller has told us of. source: onPartitionFenced"""
+        why = f"epoch {self.leader_epoch} is over at {self._leader}"
+        return self._fail(f"{self._me} stops fetching until it learns of a new leader epoch: {why}")
+
+    def _fail(self, reason: str) -> list[FollowerAction]:
+        """source: AbstractFetcherThread.markPartitionFailed"""
+        self.state = FetchState.FAILED
+        return [MarkFailed(reason=reason)]

@@ -1,0 +1,182 @@
+"""What a follower is told (events) and what it wants done (actions); it decides in `follower.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from replica.errors import ErrorCode
+from replica.ids import BrokerId, LeaderEpoch, Offset
+
+
+class Which(Enum):
+    """Which end of the leader's log is asked for (ListOffsets timestamps -1 and -2)."""
+
+    LATEST = -1
+    EARLIEST = -2
+
+
+# ------------------------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerAssigned:
+    """The controller named a leader to follow. latest_epoch: of the local log, None when no epoch is known there."""
+
+    now_us: int
+    leader_id: BrokerId
+    leader_epoch: LeaderEpoch
+    log_end_offset: Offset
+    latest_epoch: LeaderEpoch | None
+    high_watermark: Offset
+    log_start_offset: Offset = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAnswered:
+    """One partition of a fetch response. requested_*: as they stood in the request that is answered.
+
+    diverging: (epoch, end offset) of the leader when the logs part, then nothing else in the answer counts
+    """
+
+    now_us: int
+    requested_offset: Offset
+    requested_leader_epoch: LeaderEpoch
+    error: ErrorCode
+    leader_high_watermark: Offset
+    leader_log_start_offset: Offset
+    diverging: tuple[LeaderEpoch, Offset] | None
+    has_records: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsAppended:
+    """AppendRecords was performed; log_end_offset is unchanged if nothing in the answer was fit to be appended."""
+
+    now_us: int
+    log_end_offset: Offset
+    latest_epoch: LeaderEpoch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendFailed:
+    """AppendRecords could not be performed."""
+
+    now_us: int
+    error: ErrorCode
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncated:
+    """TruncateTo or TruncateFullyAndStartAt was performed."""
+
+    now_us: int
+    log_end_offset: Offset
+    latest_epoch: LeaderEpoch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchBroke:
+    """No answer: the connection is gone, or was never there."""
+
+    now_us: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderOffsetsKnown:
+    """The answer to AskLeaderOffsets; offset counts only without an error."""
+
+    now_us: int
+    which: Which
+    requested_leader_epoch: LeaderEpoch
+    error: ErrorCode
+    offset: Offset
+
+
+FollowerEvent = (
+    FollowerAssigned | FetchAnswered | RecordsAppended | AppendFailed | Truncated | FetchBroke | LeaderOffsetsKnown
+)
+
+
+# ------------------------------------------------------------------------------------------------------------ actions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendRecords:
+    """Append what the answer holds, then RecordsAppended or AppendFailed.
+
+    max_leader_epoch: batches of a later epoch, and all after them, are not ours to take yet (KAFKA-18723)
+    """
+
+    max_leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateTo:
+    """Cut the log, then Truncated. An offset at or past the log end still cuts the epoch cache (kafka-rules C9)."""
+
+    offset: Offset
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateFullyAndStartAt:
+    """Delete everything and begin an empty log at `offset`, then Truncated."""
+
+    offset: Offset
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetHighWatermark:
+    """The follower's high watermark is an assignment: it can fall."""
+
+    previous: Offset
+    high_watermark: Offset
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLogStartOffset:
+    """The leader has deleted the records below `offset`: so do we."""
+
+    offset: Offset
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLeaderOffsets:
+    """Send ListOffsets with our leader epoch; LeaderOffsetsKnown or FetchBroke follows."""
+
+    which: Which
+    leader_epoch: LeaderEpoch
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay:
+    """Do not fetch before `until_us` (replica.fetch.backoff.ms)."""
+
+    until_us: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkFailed:
+    """Stop fetching until a new leader epoch: the replica falls behind in silence."""
+
+    reason: str
+
+
+FollowerAction = (
+    AppendRecords
+    | TruncateTo
+    | TruncateFullyAndStartAt
+    | SetHighWatermark
+    | SetLogStartOffset
+    | AskLeaderOffsets
+    | Delay
+    | MarkFailed
+)
