@@ -65,7 +65,7 @@ class EpochCacheSnapshot(NamedTuple):
 
 
 class Probe(Protocol):
-    """What the trace does not say, read from the brokers' cores between two steps. Brokers that are down have no say."""
+    """What the trace does not say, read from the brokers' cores between two steps. Brokers that are down are out."""
 
     def leader_states(self) -> Sequence[LeaderSnapshot]: ...
 
@@ -170,6 +170,11 @@ class InvariantChecker:
             recent.append(row)
         for handler in handlers:
             handler(row, event)
+
+    @property
+    def at_us(self) -> int:
+        """Virtual time of the latest fact."""
+        return 0 if self._row is None else self._row.at_us
 
     def unsettle(self, at_us: int) -> None:
         """Ask for `settled` once time has moved past `at_us`."""

@@ -1,0 +1,134 @@
+"""summary.json: everything the screens show of a finished run, as one JSON document (design.md section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from scenarios.availability import write_windows
+from scenarios.expectations import Expectation, latency_statistics
+from scenarios.ledger import RecordLedger
+from scenarios.spec import Scenario
+from scenarios.verdict import RECORD_CLASSES, Anomaly, Verdict
+
+
+class ByteCounts(Protocol):
+    """What left one machine: file bytes by sendfile, and fetch payload that Python had in hand (always 0)."""
+
+    sendfile: int
+    sendfile_calls: int
+    fetch_payload_through_python: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What the runner counted. events: rows of the trace; steps: events of virtual time; bytes: by machine."""
+
+    events: int
+    steps: int
+    bytes: Mapping[str, ByteCounts]
+    trace_sha256: str
+    run_dir: Path | None
+    wall_s: float
+
+
+def build_summary(
+    scenario: Scenario,
+    ledger: RecordLedger,
+    verdict: Verdict,
+    results: Sequence[Expectation],
+    counters: Counters,
+) -> dict[str, Any]:
+    """The document; only plain JSON values. The ledger must be closed."""
+    return {
+        "scenario": scenario.id,
+        "variant": scenario.variant,
+        "title": scenario.title,
+        "seed": scenario.seed,
+        "profile": scenario.profile,
+        "held": all(result.held for result in results),
+        "verdict": list(verdict.kinds),
+        "records": {"sent": len(ledger.records), **{kind: list(verdict.records[kind]) for kind in RECORD_CLASSES}},
+        "anomalies": [_anomaly(anomaly) for anomaly in verdict.anomalies],
+        "logs": {
+            str(partition): [entry.record for entry in ledger.final_log(partition)]
+            for topic in scenario.topics.values()
+            for partition in topic.topic_partitions
+        },
+        "expectations": [{"what": result.what, "held": result.held, "why": result.why} for result in results],
+        "setting": _setting(scenario),
+        "producers": {producer.name: _told(ledger, producer.name) for producer in scenario.producers},
+        "unavailable": {
+            str(partition): [list(window) for window in write_windows(ledger, partition, scenario.duration_us)]
+            for topic in scenario.topics.values()
+            for partition in topic.topic_partitions
+        },
+        "retries": ledger.retries,
+        "trace_sha256": counters.trace_sha256,
+        "run_dir": None if counters.run_dir is None else str(counters.run_dir),
+        "events": counters.events,
+        "steps": counters.steps,
+        "virtual_s": scenario.duration_us / 1_000_000,
+        "wall_s": round(counters.wall_s, 3),
+        "bytes": _bytes(scenario, counters.bytes),
+    }
+
+
+def _anomaly(anomaly: Anomaly) -> dict[str, Any]:
+    return {
+        "kind": anomaly.kind,
+        "jepsen": anomaly.jepsen,
+        "partition": None if anomaly.partition is None else str(anomaly.partition),
+        "records": list(anomaly.records),
+        "offsets": list(anomaly.offsets),
+        "replicas": list(anomaly.replicas),
+        "client": anomaly.client,
+        "sentence": anomaly.sentence,
+        "seqs": list(anomaly.seqs),
+    }
+
+
+def _setting(scenario: Scenario) -> dict[str, Any]:
+    """What the first line of a screen tells: sizes and the settings that decide about loss."""
+    return {
+        "brokers": len(scenario.cluster.brokers),
+        "topics": {
+            topic.name: {
+                "partitions": topic.partitions,
+                "replication_factor": topic.replication_factor,
+                "min.insync.replicas": scenario.topic_config(topic.name).min_insync_replicas,
+            }
+            for topic in scenario.topics.values()
+        },
+        "acks": {producer.name: producer.producer_config().acks for producer in scenario.producers},
+    }
+
+
+def _told(ledger: RecordLedger, producer: str) -> dict[str, Any]:
+    """What one producer was told; latency in microseconds, {} without any answer."""
+    entries = [entry for entry in ledger if entry.client == producer]
+    return {
+        "sent": len(entries),
+        "acked": sum(entry.acked for entry in entries),
+        "handed_over": sum(entry.handed_over_us is not None for entry in entries),
+        "failed": sum(entry.failed for entry in entries),
+        "latency_us": latency_statistics(ledger, producer),
+        "errors": {error: tally.count for error, tally in ledger.errors.get(producer, {}).items()},
+    }
+
+
+def _bytes(scenario: Scenario, counted: Mapping[str, ByteCounts]) -> dict[str, Any]:
+    """Totals over the brokers, and the same for each of them."""
+    by_broker = {
+        name: {
+            "sendfile": counted[name].sendfile,
+            "sendfile_calls": counted[name].sendfile_calls,
+            "fetch_payload_through_python": counted[name].fetch_payload_through_python,
+        }
+        for name in scenario.cluster.brokers
+        if name in counted
+    }
+    keys = ("sendfile", "sendfile_calls", "fetch_payload_through_python")
+    return {**{key: sum(counts[key] for counts in by_broker.values()) for key in keys}, "brokers": by_broker}
