@@ -287,7 +287,8 @@ class Log:
 
     def bytes_available(self, fetch_offset: Offset, upper_offset: Offset) -> int:
         """Bytes that lie between the two offsets, rounded to batches; 0 outside the log."""
-        if not self.log_start_offset <= fetch_offset < min(upper_offset, self.log_end_offset):
+        upper_offset = min(upper_offset, self.log_end_offset)
+        if not self.log_start_offset <= fetch_offset < upper_offset:
             return 0
         segment, start = self._locate(fetch_offset)
         if upper_offset <= segment.next_offset:

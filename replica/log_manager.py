@@ -86,6 +86,10 @@ class LogManager:
         manager.was_clean = broker_epoch is not None
         manager.previous_broker_epoch = NO_BROKER_EPOCH if broker_epoch is None else broker_epoch
         manager._load()
+        if any(recovery.truncated_bytes for recovery in manager.recoveries.values()):
+            # Differs from Kafka, which waits for the next periodic checkpoint: until then the file on disk may claim
+            # as flushed what was cut off just now.
+            manager.checkpoint_recovery_points()
         return manager
 
     def _check_owner(self, broker_id: BrokerId, cluster_id: str) -> None:
