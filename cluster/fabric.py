@@ -338,6 +338,7 @@ class Host:
         self.listener: HostListener | None = None
         self.bytes = ByteCounts()
         self._deferred: list[Callable[[], None]] = []
+        self._first_place: Parking | None = None
 
     # ---------------------------------------------------------------------------------------- World, for the shell
 
@@ -361,7 +362,8 @@ class Host:
         self._end_process()
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
-        self.fabric.time.start_soon(nursery, task, *args)
+        place, self._first_place = self._first_place, None
+        self.fabric.time.start_soon(nursery, place or self.fabric.time.reserve(), task, *args)
 
     # ------------------------------------------------------------------------------------------------- life
 
@@ -382,6 +384,8 @@ class Host:
         process.finished = trio.Event()
         process.scope = trio.CancelScope()
         process.shell = NodeShell(core, self, serves=serves)
+        # The process comes up at its own place in the queue, whenever trio gets round to running its first task.
+        self._first_place = self.fabric.time.reserve()
         nursery.start_soon(self._run, process)
         self.fabric.move_on()
 

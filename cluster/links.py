@@ -93,10 +93,7 @@ class Hold:
 
     def matches(self, source: str, target: str, api: int, part: str) -> bool:
         return (
-            source in self.sources
-            and target in self.targets
-            and self.api in (None, api)
-            and self.part in (None, part)
+            source in self.sources and target in self.targets and self.api in (None, api) and self.part in (None, part)
         )
 
 

@@ -9,14 +9,11 @@ virtual time and in wall time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec
 
 import trio
 
 from cluster.node import Action, Close, Connect, ConnectionId, Exit, NodeCore, Resume, Send
 from cluster.world import ConnectionGone, Gate, TornSend, Wire, World
-
-P = ParamSpec("P")
 
 
 class NodeShell:
@@ -46,9 +43,9 @@ class NodeShell:
         self._world.start_soon(self._nursery, self._ticks)
         self._step(self.core.start)
 
-    def call(self, method: Callable[Concatenate[P], list[Action]], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run a method of the core (one that ends in `now_us`) and perform what it returns: an application's call."""
-        self._step(method, *args, **kwargs)
+    def call(self, method: Callable[[int], list[Action]]) -> None:
+        """Run a method of the core that takes only `now_us`, and perform what it returns: an application's call."""
+        self._step(method)
 
     # ------------------------------------------------------------------------------------------------------ tasks
 
@@ -98,8 +95,8 @@ class NodeShell:
 
     # ---------------------------------------------------------------------------------------------------- actions
 
-    def _step(self, method: Callable[..., list[Action]], *args: object, **kwargs: object) -> None:
-        for action in method(*args, self._world.now_us(), **kwargs):
+    def _step(self, method: Callable[..., list[Action]], *args: object) -> None:
+        for action in method(*args, self._world.now_us()):
             self._perform(action)
         self._alarm.arm(self.core.next_deadline_us)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import trio
 
@@ -44,7 +45,7 @@ class VirtualTime:
     # ----------------------------------------------------------------------------------------------------- schedule
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
-        """Run `callback` at `at_us` (not before now); its facts are caused by `cause`, else by what led to this call."""
+        """Run `callback` at `at_us`, not before now. `cause` is the fact it follows from, else what led to this call."""
         assert at_us >= self.now_us, "nothing can be scheduled in the past"
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
         self._seq += 1
@@ -69,15 +70,19 @@ class VirtualTime:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Start a task; its first step has its own place in the queue."""
+    def reserve(self) -> Parking:
+        """A place in the queue, now, for the first step of a task that is about to be started."""
         parking = Parking()
-        self.at(self.now_us, lambda: self.resume(parking))
-        nursery.start_soon(self._run_task, parking, task, args)
+        self.at(self.now_us, partial(self.resume, parking))
+        return parking
 
-    async def _run_task(
-        self, parking: Parking, task: Callable[..., Awaitable[None]], args: tuple[object, ...]
+    def start_soon(
+        self, nursery: trio.Nursery, place: Parking, task: Callable[..., Awaitable[None]], *args: object
     ) -> None:
+        """Start a task whose first step has the reserved `place` in the queue."""
+        nursery.start_soon(self._run_task, place, task, args)
+
+    async def _run_task(self, parking: Parking, task: Callable[..., Awaitable[None]], args: tuple[object, ...]) -> None:
         await self.park(parking)
         try:
             await task(*args)
@@ -85,7 +90,7 @@ class VirtualTime:
             self._yield_to_driver()
 
     def _yield_to_driver(self) -> None:
-        """Wake the driver if it waits for the current task (a task that was cancelled runs without being waited for)."""
+        """Wake the driver if it waits for the current task; a task that was cancelled runs without being waited for."""
         if self._running is not None and trio.lowlevel.current_task() is self._running:
             self._running = None
             assert self._driver is not None

@@ -1,0 +1,54 @@
+"""Requests that wait: produces for the high watermark, fetches for bytes. Pure; the replica manager completes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cluster.timers import Timer
+from cluster.wire.api_00_produce import ProducePartitionResponse
+from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
+from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
+
+ProduceResults = dict[TopicPartition, ProducePartitionResponse]
+FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
+
+
+@dataclass(slots=True, eq=False)
+class DelayedProduce:
+    """acks=all waits until the high watermark passes `required_offsets` of every partition (DelayedProduce.scala)."""
+
+    required_offsets: dict[TopicPartition, Offset]
+    results: ProduceResults
+    respond: Callable[[ProduceResults, int | None], None]
+    cause: int | None
+    timer: Timer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchParams:
+    """Who fetches, and how long and how much it is ready to wait for (FetchParams.java)."""
+
+    replica_id: BrokerId
+    replica_epoch: BrokerEpoch
+    peer: str
+    max_wait_us: int
+    min_bytes: int
+    max_bytes: int
+    leader_only: bool
+
+    @property
+    def from_follower(self) -> bool:
+        return self.replica_id != NO_BROKER
+
+
+@dataclass(slots=True, eq=False)
+class DelayedFetch:
+    """A fetch with too few bytes to answer waits for more, for news that make waiting pointless, or for max.wait."""
+
+    params: FetchParams
+    wanted: list[tuple[TopicPartition, FetchPartition]]
+    segment_bases: dict[TopicPartition, Offset]
+    respond: Callable[[FetchResults], None]
+    timer: Timer | None = None
+    done: bool = field(default=False)

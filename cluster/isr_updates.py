@@ -1,0 +1,126 @@
+"""A broker's ISR proposals on their way to the controller: one request in flight, batching what came meanwhile.
+
+source: DefaultAlterPartitionManager (KIP-497); no timeout of its own, a failed request is tried again after 50 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.channel import Channel
+from cluster.config import BrokerConfig
+from cluster.outbox import Outbox
+from cluster.partition import Partition
+from cluster.wire import cold
+from cluster.wire.entities import Entity
+from cluster.wire.versions import ALTER_PARTITION
+from replica.errors import ErrorCode
+from replica.ids import BrokerEpoch, TopicPartition
+from replica.leader_events import IsrAccepted, IsrRefused, ProposeIsr
+
+VERSION = 3
+RETRY_US = 50_000
+
+
+class IsrUpdates:
+    """At most one proposal per partition is pending; the leader state sees to that."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        config: BrokerConfig,
+        outbox: Outbox,
+        channel: Channel,
+        broker_epoch: Callable[[], BrokerEpoch],
+    ) -> None:
+        self._identity = identity
+        self._timeout_us = config.request_timeout_ms * 1000
+        self._outbox = outbox
+        self._channel = channel
+        self._broker_epoch = broker_epoch
+        self._waiting: dict[TopicPartition, tuple[Partition, ProposeIsr]] = {}
+        self._sent: dict[TopicPartition, tuple[Partition, ProposeIsr]] = {}
+        self._retry_pending = False
+
+    def propose(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None:
+        self._waiting[partition.topic_partition] = (partition, proposal)
+        self._send(now_us)
+
+    def _send(self, now_us: int) -> None:
+        if self._channel.busy or self._retry_pending or not self._waiting:
+            return
+        self._sent, self._waiting = self._waiting, {}
+        topics: dict[str, dict[str, object]] = {}
+        for topic_partition, (partition, proposal) in self._sent.items():
+            topic = topics.setdefault(topic_partition.topic, {"topic_id": partition.topic_id, "partitions": []})
+            own = {self._identity.broker_id: self._broker_epoch()}
+            members = [
+                {"broker_id": member, "broker_epoch": own.get(member, epoch)}
+                for member, epoch in zip(proposal.in_sync_replicas, proposal.broker_epochs, strict=True)
+            ]
+            entries = topic["partitions"]
+            assert isinstance(entries, list)
+            entries.append(
+                {
+                    "partition_index": topic_partition.partition,
+                    "leader_epoch": proposal.leader_epoch,
+                    "new_isr_with_epochs": members,
+                    "leader_recovery_state": 0,
+                    "partition_epoch": proposal.partition_epoch,
+                }
+            )
+        entity = cold.request(
+            ALTER_PARTITION,
+            VERSION,
+            broker_id=self._identity.broker_id,
+            broker_epoch=self._broker_epoch(),
+            topics=list(topics.values()),
+        )
+        self._channel.request(
+            ALTER_PARTITION,
+            lambda correlation_id: cold.encode_request(
+                ALTER_PARTITION, VERSION, correlation_id, self._identity.name, entity
+            ),
+            self._answered,
+            self._timeout_us,
+            now_us,
+        )
+
+    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+        answer = None if frame is None else cold.decode_response(ALTER_PARTITION, VERSION, frame)
+        if answer is None or answer.error_code != ErrorCode.NONE:
+            self._waiting = {**self._sent, **self._waiting}
+            self._sent = {}
+            self._retry_pending = True
+            self._outbox.timers.at(now_us + RETRY_US, self._retry)
+            return
+        sent, self._sent = self._sent, {}
+        topic_ids = {partition.topic_id: name.topic for name, (partition, _) in sent.items()}
+        for topic in answer.topics:
+            for entry in topic.partitions:
+                name = TopicPartition(topic_ids.get(topic.topic_id, ""), int(entry.partition_index))
+                if name in sent:
+                    partition, proposal = sent.pop(name)
+                    partition.isr_answered(_event(entry, proposal, now_us), now_us)
+        self._send(now_us)
+
+    def _retry(self, now_us: int) -> None:
+        self._retry_pending = False
+        # A partition that is no longer led here has nothing to propose.
+        self._waiting = {name: pair for name, pair in self._waiting.items() if pair[0].leader is not None}
+        self._send(now_us)
+
+
+def _event(entry: Entity, proposal: ProposeIsr, now_us: int) -> IsrAccepted | IsrRefused:
+    error = ErrorCode(int(entry.error_code))
+    if error is not ErrorCode.NONE:
+        return IsrRefused(now_us=now_us, error=error, proposal=proposal)
+    return IsrAccepted(
+        now_us=now_us,
+        in_sync_replicas=tuple(int(broker_id) for broker_id in entry.isr),
+        partition_epoch=int(entry.partition_epoch),
+        recovering=bool(entry.leader_recovery_state),
+        proposal=proposal,
+    )

@@ -1,0 +1,110 @@
+"""A broker's copy of the metadata log: fetched from the controller, applied record by record.
+
+The log is an ordinary one that travels in ordinary Fetch responses (KIP-500: brokers are observers of it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.channel import Channel
+from cluster.outbox import Outbox
+from cluster.wire.api_01_fetch import FetchPartition, FetchRequest, decode_fetch_response, encode_fetch_request
+from cluster.wire.versions import FETCH
+from controller.image import MetadataImage
+from controller.metadata import PartitionChanged, PartitionCreated, TopicDeleted, decode_record
+from replica.errors import ErrorCode
+from replica.ids import METADATA_TOPIC, NO_BROKER_EPOCH, UNDEFINED_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from replica.records import batches, read_records
+
+FETCH_VERSION = 12
+MAX_WAIT_MS = 500
+MAX_BYTES = 8 << 20
+RETRY_US = 20_000
+TIMEOUT_US = 2_000_000
+"""controller.quorum.fetch.timeout.ms: an observer that hears nothing for so long tries again."""
+
+
+class MetadataCache:
+    """What this broker knows of the cluster, as of the last metadata record it has applied."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+
+    def is_eligible(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool:
+        """May this replica join an ISR: alive, not on its way out, and the incarnation we know (KIP-841, KIP-903)."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active and broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
+
+    def topic_name(self, topic: str | UUID) -> str | None:
+        return self.image.topic_names.get(topic) if isinstance(topic, UUID) else topic
+
+    def missing_partition_error(self, topic_partition: TopicPartition) -> ErrorCode:
+        """Why we do not have a replica: there is none at all, or it is somebody else's (4.2)."""
+        known = self.image.partition(topic_partition.topic, topic_partition.partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class MetadataFollower:
+    """Long-polls the controller; `on_change` hears which partitions changed, in the order of the log."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        outbox: Outbox,
+        channel: Channel,
+        cache: MetadataCache,
+        on_change: Callable[[list[TopicPartition], int], None],
+    ) -> None:
+        self._identity = identity
+        self._outbox = outbox
+        self._channel = channel
+        self._cache = cache
+        self._on_change = on_change
+
+    def fetch(self, now_us: int) -> None:
+        wanted = FetchPartition(0, UNDEFINED_EPOCH, self._cache.image.offset + 1, UNDEFINED_EPOCH, -1, MAX_BYTES)
+        request = FetchRequest(
+            replica_id=self._identity.broker_id,
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            topics=[(METADATA_TOPIC, [wanted])],
+        )
+        self._channel.request(
+            FETCH,
+            lambda correlation_id: encode_fetch_request(FETCH_VERSION, correlation_id, self._identity.name, request),
+            self._answered,
+            TIMEOUT_US,
+            now_us,
+        )
+
+    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+        if frame is None:
+            self._outbox.timers.at(now_us + RETRY_US, self.fetch)
+            return
+        changed: dict[TopicPartition, None] = {}
+        for _, partitions in decode_fetch_response(FETCH_VERSION, frame).topics:
+            for partition in partitions:
+                if partition.records:
+                    self._apply(partition.records, changed)
+        if changed:
+            self._on_change(list(changed), now_us)
+        self.fetch(now_us)
+
+    def _apply(self, data: memoryview, changed: dict[TopicPartition, None]) -> None:
+        image = self._cache.image
+        for position, header in batches(data):
+            for entry in read_records(data[position : position + header.size_bytes]):
+                if entry.offset <= image.offset or entry.value is None:
+                    continue
+                record = decode_record(entry.value)
+                if isinstance(record, TopicDeleted):
+                    deleted = image.topics[record.name].partitions
+                    changed.update(dict.fromkeys(TopicPartition(record.name, number) for number in sorted(deleted)))
+                image.apply(record, entry.offset)
+                if isinstance(record, PartitionCreated | PartitionChanged):
+                    changed[TopicPartition(record.topic, record.partition)] = None

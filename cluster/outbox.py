@@ -1,0 +1,46 @@
+"""Where the parts of one core leave what they want done, and the deadlines they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Segment, Send
+from cluster.timers import Timers
+
+
+class Outbox:
+    """Collects the actions of one step in order; the core hands them to its shell with `take`."""
+
+    __slots__ = ("_actions", "_connections", "timers")
+
+    def __init__(self) -> None:
+        self.timers: Timers[Action] = Timers()
+        self._actions: list[Action] = []
+        self._connections = count(1)
+
+    def connect(self, host: str, port: int) -> ConnectionId:
+        connection = next(self._connections)
+        self._actions.append(Connect(connection, host, port))
+        return connection
+
+    def request(self, connection: ConnectionId, frame: bytes, api: int) -> None:
+        self._actions.append(Send(connection, (frame,), api, "request"))
+
+    def respond(
+        self, connection: ConnectionId, segments: Sequence[Segment], api: int, cause: int | None = None
+    ) -> None:
+        self._actions.append(Send(connection, segments, api, "response", cause))
+
+    def resume(self, connection: ConnectionId) -> None:
+        self._actions.append(Resume(connection))
+
+    def close(self, connection: ConnectionId) -> None:
+        self._actions.append(Close(connection))
+
+    def exit(self) -> None:
+        self._actions.append(Exit())
+
+    def take(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions

@@ -1,0 +1,318 @@
+"""All partitions of one broker: appends, fetches, what waits for them, and the background tasks on them.
+
+source: ReplicaManager.scala, DelayedProduce.scala, DelayedFetch.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from cluster.config import BrokerConfig
+from cluster.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
+from cluster.outbox import Outbox
+from cluster.partition import Partition
+from cluster.wire.api_00_produce import ProducePartitionResponse
+from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
+from replica.errors import ErrorCode, KafkaError
+from replica.file_slice import FileSlice
+from replica.ids import TopicPartition
+from replica.leader_events import ProposeIsr
+from replica.log_manager import LogManager
+from replica.purgatory import Purgatory
+from replica.trace import FetchRefused, ProduceRefused, Recorder
+
+ACKS_ALL = -1
+EXPECTED_FETCH_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+def size_bytes(result: FetchPartitionResponse) -> int:
+    """Bytes of records in one partition's answer."""
+    found = result.slice
+    return found.length if isinstance(found, FileSlice) else len(found)
+
+
+class Lookup(Protocol):
+    """Why a partition is not here: what the metadata says of it."""
+
+    def missing_partition_error(self, topic_partition: TopicPartition) -> ErrorCode: ...
+
+
+class ReplicaManager:
+    """Partitions by name, in order of arrival; purgatories; the ISR expiration and high watermark checkpoint tasks."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        config: BrokerConfig,
+        outbox: Outbox,
+        logs: LogManager,
+        recorder: Recorder,
+        lookup: Lookup,
+        propose_isr: Callable[[Partition, ProposeIsr, int], None],
+    ) -> None:
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self._node = node
+        self._config = config
+        self._outbox = outbox
+        self._logs = logs
+        self._recorder = recorder
+        self._lookup = lookup
+        self._propose_isr = propose_isr
+        self._produces: Purgatory[DelayedProduce] = Purgatory()
+        self._fetches: Purgatory[DelayedFetch] = Purgatory()
+
+    def start(self, now_us: int) -> None:
+        self._repeat(self._config.replica_lag_time_max_ms * 1000 // 2, self._check_lag, now_us)
+        checkpoint_us = self._config.replica_high_watermark_checkpoint_interval_ms * 1000
+        self._repeat(checkpoint_us, self._checkpoint_high_watermarks, now_us)
+        recovery_us = self._config.log_flush_offset_checkpoint_interval_ms * 1000
+        self._repeat(recovery_us, lambda now_us: self._logs.checkpoint_recovery_points(), now_us)
+
+    def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int) -> None:
+        def run(due_us: int) -> None:
+            task(due_us)
+            self._outbox.timers.at(due_us + period_us, run)
+
+        self._outbox.timers.at(now_us + period_us, run)
+
+    # ---------------------------------------------------------------------------------------------- partition hooks
+
+    def high_watermark_moved(self, partition: Partition, now_us: int) -> None:
+        """Acks=all produces may be complete, and consumers have more to read."""
+        self.complete_produces(partition.topic_partition, now_us)
+        self._wake_fetches(partition.topic_partition, now_us, followers=False)
+
+    def isr_proposed(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None:
+        self._propose_isr(partition, proposal, now_us)
+
+    def log_changed(self, partition: Partition, now_us: int) -> None:
+        """Appended or truncated: whoever waits for bytes of this log looks again."""
+        self._wake_fetches(partition.topic_partition, now_us, followers=True)
+
+    def role_changed(self, partition: Partition, now_us: int) -> None:
+        """Leadership or ISR changed: everything that waits on the partition looks again."""
+        self.complete_produces(partition.topic_partition, now_us)
+        self._wake_fetches(partition.topic_partition, now_us, followers=True)
+
+    # ------------------------------------------------------------------------------------------------------ produce
+
+    def append_records(
+        self,
+        required_acks: int,
+        timeout_us: int,
+        entries: Sequence[tuple[TopicPartition, memoryview | None]],
+        peer: str,
+        respond: Callable[[ProduceResults, int | None], None],
+        now_us: int,
+    ) -> None:
+        """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
+
+        source: ReplicaManager.appendRecords
+        """
+        results: ProduceResults = {}
+        required: dict[TopicPartition, int] = {}
+        cause: int | None = None
+        for topic_partition, records in entries:
+            try:
+                if required_acks not in (-1, 0, 1):
+                    raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={required_acks} is not 0, 1 or -1")
+                if records is None:
+                    raise KafkaError(ErrorCode.INVALID_RECORD, "the request holds no batch")
+                partition = self._partition(topic_partition)
+                base_offset, cause, last_offset = partition.append_as_leader(records, required_acks, peer, now_us)
+            except KafkaError as error:
+                cause = self._refuse_produce(topic_partition, peer, error)
+                results[topic_partition] = ProducePartitionResponse(
+                    topic_partition.partition, error.code, error_message=error.message or None
+                )
+                continue
+            required[topic_partition] = last_offset + 1
+            results[topic_partition] = ProducePartitionResponse(
+                topic_partition.partition, ErrorCode.NONE, base_offset, -1, partition.log.log_start_offset
+            )
+        for topic_partition in required:
+            self.partitions[topic_partition].after_append(now_us)
+        if required_acks != ACKS_ALL or not required:
+            respond(results, cause)
+            return
+        delayed = DelayedProduce(required, results, respond, cause)
+        if not self._try_complete(delayed):
+            self._produces.watch(delayed, list(required))
+            delayed.timer = self._outbox.timers.at(now_us + timeout_us, lambda now_us: self._expire(delayed))
+
+    def _refuse_produce(self, topic_partition: TopicPartition, peer: str, error: KafkaError) -> int:
+        return self._recorder.emit(
+            ProduceRefused(
+                node=self._node,
+                peer=peer,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                error=error.code.name,
+                reason=f"{self._node} refuses a batch of {peer} for {topic_partition}: {error.message or error.code.name}",
+            )
+        )
+
+    def complete_produces(self, topic_partition: TopicPartition, now_us: int) -> None:
+        for delayed in list(self._produces.operations(topic_partition)):
+            if self._try_complete(delayed):
+                self._produces.remove(delayed)
+
+    def _try_complete(self, delayed: DelayedProduce) -> bool:
+        for topic_partition, required_offset in list(delayed.required_offsets.items()):
+            partition = self.partitions.get(topic_partition)
+            if partition is None or partition.leader is None:
+                status: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            else:
+                status = partition.leader.produce_status(required_offset)
+            if status is None:
+                continue
+            del delayed.required_offsets[topic_partition]
+            if status is not ErrorCode.NONE:
+                delayed.results[topic_partition] = ProducePartitionResponse(topic_partition.partition, status)
+        if delayed.required_offsets:
+            return False
+        self._finish_produce(delayed)
+        return True
+
+    def _expire(self, delayed: DelayedProduce) -> None:
+        """The request's timeout: the records stay in the log, and may commit later (DelayedProduce.onExpiration)."""
+        self._produces.remove(delayed)
+        for topic_partition in delayed.required_offsets:
+            delayed.results[topic_partition] = ProducePartitionResponse(
+                topic_partition.partition, ErrorCode.REQUEST_TIMED_OUT
+            )
+        self._finish_produce(delayed)
+
+    def _finish_produce(self, delayed: DelayedProduce) -> None:
+        if delayed.timer is not None:
+            delayed.timer.cancel()
+        delayed.respond(delayed.results, None)
+
+    # -------------------------------------------------------------------------------------------------------- fetch
+
+    def fetch_records(
+        self,
+        params: FetchParams,
+        wanted: list[tuple[TopicPartition, FetchPartition]],
+        respond: Callable[[FetchResults], None],
+        now_us: int,
+    ) -> None:
+        """Read what there is and answer, or wait for min.bytes up to max.wait. source: ReplicaManager.fetchMessages"""
+        results = self._read(params, wanted, now_us, first_time=True)
+        available = sum(size_bytes(result) for _, result in results)
+        at_once = (
+            params.max_wait_us <= 0
+            or not wanted
+            or available >= params.min_bytes
+            or any(result.error is not ErrorCode.NONE or result.diverging_epoch is not None for _, result in results)
+        )
+        if at_once:
+            respond(results)
+            return
+        bases = {
+            topic_partition: self.partitions[topic_partition].log.segment_base_of(entry.fetch_offset)
+            for topic_partition, entry in wanted
+        }
+        delayed = DelayedFetch(params, wanted, bases, respond)
+        self._fetches.watch(delayed, [topic_partition for topic_partition, _ in wanted])
+        delayed.timer = self._outbox.timers.at(
+            now_us + params.max_wait_us, lambda now_us: self._complete_fetch(delayed, now_us)
+        )
+
+    def _read(
+        self,
+        params: FetchParams,
+        wanted: list[tuple[TopicPartition, FetchPartition]],
+        now_us: int,
+        *,
+        first_time: bool,
+    ) -> FetchResults:
+        """Partitions in request order within the byte budget; at least one whole batch in all (KIP-74).
+
+        The first read of a follower's fetch is its acknowledgement and moves the leader's state; a later one is not.
+        """
+        budget = min(params.max_bytes, self._config.fetch_max_bytes)
+        found_some = False
+        results: FetchResults = []
+        for topic_partition, entry in wanted:
+            try:
+                result = self._partition(topic_partition).fetch(
+                    params, entry, min(entry.max_bytes, budget), not found_some, first_time, now_us
+                )
+            except KafkaError as error:
+                self._refuse_fetch(topic_partition, params, entry, error)
+                result = FetchPartitionResponse(topic_partition.partition, error.code)
+            if found := size_bytes(result):
+                found_some = True
+                budget = max(0, budget - found)
+            results.append((topic_partition, result))
+        return results
+
+    def _refuse_fetch(
+        self, topic_partition: TopicPartition, params: FetchParams, entry: FetchPartition, error: KafkaError
+    ) -> None:
+        if error.code in EXPECTED_FETCH_ERRORS:
+            return
+        self._recorder.emit(
+            FetchRefused(
+                node=self._node,
+                peer=params.peer,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                error=error.code.name,
+                offset=entry.fetch_offset,
+                leader_epoch=entry.current_leader_epoch,
+                reason=f"{self._node} refuses a fetch of {params.peer}: {error.message or error.code.name}",
+            )
+        )
+
+    def _wake_fetches(self, topic_partition: TopicPartition, now_us: int, *, followers: bool) -> None:
+        """followers: also look at follower fetches (a mere high watermark advance is no news to them, KAFKA-9731)."""
+        for delayed in list(self._fetches.operations(topic_partition)):
+            if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed):
+                self._complete_fetch(delayed, now_us)
+
+    def _is_ready(self, delayed: DelayedFetch) -> bool:
+        """source: DelayedFetch.tryComplete"""
+        available = 0
+        for topic_partition, entry in delayed.wanted:
+            partition = self.partitions.get(topic_partition)
+            if partition is None:
+                return True
+            try:
+                ready_bytes, rolled = partition.available_bytes(
+                    delayed.params, entry, delayed.segment_bases[topic_partition]
+                )
+            except KafkaError:
+                return True
+            if rolled:
+                return True
+            available += min(ready_bytes, entry.max_bytes)
+        return available >= delayed.params.min_bytes
+
+    def _complete_fetch(self, delayed: DelayedFetch, now_us: int) -> None:
+        delayed.done = True
+        self._fetches.remove(delayed)
+        if delayed.timer is not None:
+            delayed.timer.cancel()
+        delayed.respond(self._read(delayed.params, delayed.wanted, now_us, first_time=False))
+
+    # -------------------------------------------------------------------------------------------------------- tasks
+
+    def _partition(self, topic_partition: TopicPartition) -> Partition:
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            raise KafkaError(self._lookup.missing_partition_error(topic_partition))
+        return partition
+
+    def _check_lag(self, now_us: int) -> None:
+        for partition in self.partitions.values():
+            partition.check_lag(now_us)
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {name: partition.high_watermark for name, partition in self.partitions.items()}
+
+    def _checkpoint_high_watermarks(self, now_us: int) -> None:
+        self._logs.checkpoint_high_watermarks(self.high_watermarks())

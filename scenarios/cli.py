@@ -1,0 +1,98 @@
+"""The `highwater` command. Each subcommand's module is imported when it is called, so that `list` starts at once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from scenarios.exit_codes import ExitCode
+
+COMMANDS = {
+    "run": ("scenarios.cli_run", "run", "Run a scenario and say what became of every record."),
+    "compare": ("scenarios.cli_run", "compare", "Run a scenario and its variants, side by side."),
+    "test": ("scenarios.cli_test", "test", "Run scenarios with all variants and check what they expect."),
+    "verify": ("scenarios.cli_test", "verify", "Run twice in two processes and compare the traces byte by byte."),
+    "list": ("scenarios.cli_catalogue", "list_scenarios", "The bundled scenarios, by lesson."),
+    "show": ("scenarios.cli_catalogue", "show", "A scenario's story, timeline and expected results."),
+    "check": ("scenarios.cli_catalogue", "check", "Find the errors in scenario files; runs nothing."),
+    "explain": ("scenarios.cli_explain", "explain", "The causal story of one record."),
+    "report": ("scenarios.cli_report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
+    "bench": ("scenarios.cli_bench", "bench", "Measure the simulator and the fetch path on this machine."),
+}
+FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.
+
+  highwater list                      what can be broken
+  highwater run acks1-leader-kill     a leader dies under acks=1
+  highwater compare acks1-leader-kill the same failure under acks=0, 1 and all
+  highwater report last               HW, LEO and ISR of that run over time
+  highwater --help                    all commands
+"""
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name; loads one when it is called; suggests the closest name for a wrong one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and name not in COMMANDS:
+            import difflib  # only on the way to an error
+
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean `{close[0]}`?" if close else " See `highwater --help`."
+            raise click.UsageError(f"There is no command `{name}`.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="highwater", prog_name="highwater")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Break a Kafka cluster on purpose, watch ISR, high watermark and log end offset while it happens, and see exactly
+    which acknowledged records died, and why."""
+    if ctx.invoked_subcommand is None:
+        click.echo(FIRST_STEPS, nl=False)
+
+
+def main() -> NoReturn:
+    """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
+    try:
+        result = cli.main(standalone_mode=False)
+        sys.exit(result if isinstance(result, int) else ExitCode.HELD)
+    except click.UsageError as error:
+        error.show()
+        sys.exit(ExitCode.USAGE)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output is gone (`| head`): nothing is left to say, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.HELD)
+
+
+if __name__ == "__main__":
+    main()

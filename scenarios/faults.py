@@ -1,0 +1,311 @@
+"""What each verb of a timeline does to the simulated cluster, and how `for` undoes it.
+
+A performer resolves its selectors at the moment it fires and returns the nodes it touched and a sentence; the trace has
+both. Facts about the consequences come from the nodes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from cluster.consumer import ConsumerCore
+from cluster.links import Hold, Link
+from cluster.wire.versions import api_key
+from controller.events import ElectReply, Reply
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from scenarios import steps
+from scenarios.selectors import Selector, resolve
+from scenarios.simulation import Simulation, SimulationError, link_latency
+from scenarios.steps import Direction, Payload
+
+Nodes = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a step did: the nodes it resolved to (what `as` captures), and how it reads in the trace."""
+
+    targets: Nodes
+    sentence: str
+    undo: Callable[[], Awaitable[str]] | None = None
+
+
+class Faults:
+    """Performs payloads. `captured` holds what `as` names stand for."""
+
+    def __init__(self, simulation: Simulation, captured: dict[str, Nodes]) -> None:
+        self._sim = simulation
+        self.captured = captured  # shared with the timeline, which fills it
+        self._performers: dict[type, Callable[..., Awaitable[Done]]] = {
+            steps.Start: self._start,
+            steps.Stop: self._stop,
+            steps.Kill: self._kill,
+            steps.PowerOff: self._power_off,
+            steps.Pause: self._pause,
+            steps.Resume: self._resume,
+            steps.Wipe: self._wipe,
+            steps.Partition: self._partition,
+            steps.Cut: self._cut,
+            steps.Heal: self._heal,
+            steps.AddLatency: self._add_latency,
+            steps.LimitBandwidth: self._limit_bandwidth,
+            steps.Loss: self._loss,
+            steps.ResetPeer: self._reset_peer,
+            steps.Hold: self._hold,
+            steps.Release: self._release,
+            steps.Flush: self._flush,
+            steps.Tear: self._tear,
+            steps.Elect: self._elect,
+            steps.Seek: self._seek,
+            steps.Restart: self._restart,
+        }
+
+    async def perform(self, name: str, payload: Payload) -> Done:
+        """raises: SimulationError, SelectorError when it cannot be done at this moment"""
+        return await self._performers[type(payload)](name, payload)
+
+    def resolve(self, selector: Selector) -> Nodes:
+        return resolve(selector, self._sim.view, self.captured)
+
+    # ------------------------------------------------------------------------------------------------------ process
+
+    async def _start(self, name: str, payload: steps.Start) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            self._sim.start(node)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'starts', 'start')}")
+
+    async def _stop(self, name: str, payload: steps.Stop) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            if self._sim.machines[node].role in ("producer", "consumer"):
+                await self._sim.kill(node)
+            else:
+                self._sim.stop(node)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} asked to shut down", self._undo_with_start(nodes))
+
+    async def _kill(self, name: str, payload: steps.Kill) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            await self._sim.kill(node)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} killed", self._undo_with_start(nodes))
+
+    async def _power_off(self, name: str, payload: steps.PowerOff) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            await self._sim.power_off(node)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'loses', 'lose')} power", self._undo_with_start(nodes))
+
+    def _undo_with_start(self, nodes: Nodes) -> Callable[[], Awaitable[str]]:
+        async def undo() -> str:
+            for node in nodes:
+                if not self._sim.running(node):
+                    self._sim.start(node)
+            return f"{_list(nodes)} {_s(nodes, 'starts', 'start')} again"
+
+        return undo
+
+    async def _pause(self, name: str, payload: steps.Pause) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            self._sim.pause(node)
+
+        async def undo() -> str:
+            for node in nodes:
+                self._sim.resume(node)
+            return f"{_list(nodes)} {_s(nodes, 'continues', 'continue')}"
+
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'freezes', 'freeze')} (SIGSTOP)", undo)
+
+    async def _resume(self, name: str, payload: steps.Resume) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            self._sim.resume(node)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'continues', 'continue')} (SIGCONT)")
+
+    async def _wipe(self, name: str, payload: steps.Wipe) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            self._sim.wipe(node)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'gets', 'get')} an empty disk")
+
+    async def _restart(self, name: str, payload: steps.Restart) -> Done:
+        nodes = self.resolve(payload.nodes)
+        for node in nodes:
+            await self._sim.kill(node)
+            self._sim.start(node)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} restarted")
+
+    # ------------------------------------------------------------------------------------------------------ network
+
+    async def _partition(self, name: str, payload: steps.Partition) -> Done:
+        islands = [self.resolve(island) for island in payload.islands]
+        for number, island in enumerate(islands):
+            for other in islands[number + 1 :]:
+                for link in self._links(island, other, "both"):
+                    link.cuts.append(name)
+        nodes = tuple(node for island in islands for node in island)
+        text = " | ".join(_list(island) for island in islands)
+        return Done(nodes, f"the network parts: {text}", self._undo_with_heal(name))
+
+    async def _cut(self, name: str, payload: steps.Cut) -> Done:
+        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+        for link in self._links(one, two, payload.direction):
+            link.cuts.append(name)
+        arrow = {"both": "and", "to": "no longer hears", "from": "no longer reaches"}[payload.direction]
+        if payload.direction == "both":
+            sentence = f"nothing passes between {_list(one)} and {_list(two)}"
+        else:
+            sentence = f"{_list(one)} {arrow} {_list(two)}"
+        return Done((*one, *two), sentence, self._undo_with_heal(name))
+
+    async def _add_latency(self, name: str, payload: steps.AddLatency) -> Done:
+        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+        latency = link_latency(payload.add)
+        for link in self._links(one, two, payload.direction):
+            link.added[name] = latency
+        return Done((*one, *two), f"{_between(one, two)} slows down", self._undo_with_heal(name))
+
+    async def _limit_bandwidth(self, name: str, payload: steps.LimitBandwidth) -> Done:
+        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+        for link in self._links(one, two, payload.direction):
+            link.bytes_per_second[name] = payload.bytes_per_second
+        sentence = f"{_between(one, two)} carries {payload.bytes_per_second} bytes a second"
+        return Done((*one, *two), sentence, self._undo_with_heal(name))
+
+    async def _loss(self, name: str, payload: steps.Loss) -> Done:
+        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+        for link in self._links(one, two, payload.direction):
+            link.loss[name] = payload.rate_ppm / 1_000_000
+        sentence = f"{_between(one, two)} loses {payload.rate_ppm / 10_000:g} % of what it carries"
+        return Done((*one, *two), sentence, self._undo_with_heal(name))
+
+    async def _heal(self, name: str, payload: steps.Heal) -> Done:
+        labels = payload.names or self._network_faults()
+        self._heal_links(labels)
+        return Done((), f"the network is healed: {', '.join(labels) or 'nothing was wrong'}")
+
+    def _undo_with_heal(self, name: str) -> Callable[[], Awaitable[str]]:
+        async def undo() -> str:
+            self._heal_links((name,))
+            return f"{name} is healed"
+
+        return undo
+
+    def _heal_links(self, labels: Sequence[str]) -> None:
+        for link in self._sim.network.links():
+            for label in labels:
+                link.remove(label)
+        self._sim.fabric.move_on()
+
+    def _network_faults(self) -> tuple[str, ...]:
+        """Labels of every network fault in force; what the file's `network` block says is no fault."""
+        labels: dict[str, None] = {}
+        for link in self._sim.network.links():
+            labels.update(dict.fromkeys([*link.cuts, *link.added, *link.loss, *link.bytes_per_second]))
+        return tuple(label for label in labels if not label.startswith("network"))
+
+    def _links(self, one: Nodes, two: Nodes, direction: Direction) -> list[Link]:
+        """`from`: what `one` sends; `to`: what travels to it."""
+        pairs = []
+        for a in one:
+            for b in two:
+                if direction in ("both", "from"):
+                    pairs.append((a, b))
+                if direction in ("both", "to"):
+                    pairs.append((b, a))
+        return [self._sim.network.link(source, target) for source, target in dict.fromkeys(pairs) if source != target]
+
+    async def _reset_peer(self, name: str, payload: steps.ResetPeer) -> Done:
+        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+        count = sum(self._sim.fabric.reset(a, b) for a in one for b in two)
+        return Done((*one, *two), f"{count} connections between {_list(one)} and {_list(two)} are reset")
+
+    async def _hold(self, name: str, payload: steps.Hold) -> Done:
+        sources, targets = self.resolve(payload.sender), self.resolve(payload.receiver)
+        api = None if payload.api is None else api_key(payload.api)
+        self._sim.network.holds.append(Hold(name, sources, targets, api, payload.part))
+        what = f"{payload.api or 'every'} {payload.part or 'message'}"
+        sentence = f"{what} from {_list(sources)} to {_list(targets)} is held back"
+
+        async def undo() -> str:
+            self._release_holds((name,))
+            return f"{name} is released"
+
+        return Done(tuple(dict.fromkeys((*sources, *targets))), sentence, undo)
+
+    async def _release(self, name: str, payload: steps.Release) -> Done:
+        names = payload.names or tuple(hold.fault for hold in self._sim.network.holds)
+        self._release_holds(names)
+        return Done((), f"what was held goes on: {', '.join(names) or 'nothing was held'}")
+
+    def _release_holds(self, names: Sequence[str]) -> None:
+        holds = self._sim.network.holds
+        holds[:] = [hold for hold in holds if hold.fault not in names]
+        self._sim.fabric.move_on()
+
+    # --------------------------------------------------------------------------------------------------------- disk
+
+    async def _flush(self, name: str, payload: steps.Flush) -> Done:
+        nodes = self.resolve(payload.brokers)
+        brokers = self._sim.brokers()
+        for node in nodes:
+            if node not in brokers:
+                raise SimulationError(f"{node} is not running, so it cannot flush")
+            brokers[node].flush(payload.partition)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
+
+    async def _tear(self, name: str, payload: steps.Tear) -> Done:
+        nodes = self.resolve(payload.broker)
+        for node in nodes:
+            self._sim.tear(node, payload.partition, payload.size_bytes)
+        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'loses', 'lose')} the last {payload.size_bytes} bytes of a log")
+
+    # ------------------------------------------------------------------------------------------------------ cluster
+
+    async def _elect(self, name: str, payload: steps.Elect) -> Done:
+        controller = self._sim.controller()
+        shell = self._sim.machines[self._sim.view.controller].host.shell
+        desired = None if payload.broker is None else self.resolve(payload.broker)
+        ids = self._sim.scenario.cluster.ids
+        answers = []
+        for topic_partition in self._partitions_to_elect(payload, desired):
+            replies: list[Reply] = []
+            broker_id = None if desired is None else ids[desired[0]]
+            shell.call(partial(controller.elect_leader, topic_partition, broker_id, payload.unclean, replies.append))
+            (reply,) = replies
+            assert isinstance(reply, ElectReply)
+            answers.append(f"{topic_partition}: {'done' if reply.error is ErrorCode.NONE else reply.error.name}")
+        kind = "an unclean election" if payload.unclean else "a preferred election"
+        whom = f" of {desired[0]}" if desired is not None else ""
+        return Done(desired or (), f"{kind}{whom} is asked for ({', '.join(answers)})")
+
+    def _partitions_to_elect(self, payload: steps.Elect, desired: Nodes | None) -> list[TopicPartition]:
+        if payload.partition is not None:
+            return [payload.partition]
+        view = self._sim.view
+        return [name for name in sorted(view.partitions) if desired is None or desired[0] in view.replicas(name)]
+
+    # ------------------------------------------------------------------------------------------------------ clients
+
+    async def _seek(self, name: str, payload: steps.Seek) -> Done:
+        machine = self._sim.machines[payload.consumer]
+        if not isinstance(machine.core, ConsumerCore) or not machine.host.running:
+            raise SimulationError(f"{payload.consumer} is not running")
+        machine.host.shell.call(partial(machine.core.seek, payload.partition, payload.to))
+        return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
+
+
+def _list(nodes: Nodes) -> str:
+    return nodes[0] if len(nodes) == 1 else ", ".join(nodes[:-1]) + f" and {nodes[-1]}" if nodes else "nobody"
+
+
+def _between(one: Nodes, two: Nodes) -> str:
+    return f"the link between {_list(one)} and {_list(two)}"
+
+
+def _s(nodes: Nodes, singular: str, plural: str) -> str:
+    return singular if len(nodes) == 1 else plural

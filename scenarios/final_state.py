@@ -1,0 +1,80 @@
+"""What is on the disks when a run ends: every record of every replica, and how far each log goes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from replica.checkpoints import HIGH_WATERMARKS, read_offsets
+from replica.config import TopicConfig
+from replica.disk import Disk
+from replica.ids import TopicPartition
+from replica.log import Log
+from replica.trace import LogEntryFound, ReplicaFound
+from scenarios.simulation import Machine, Simulation
+
+
+def record_name(value: bytes | None) -> str:
+    """A record is named by the first word of its value."""
+    return "?" if value is None else value.split(b" ", 1)[0].decode("utf-8", "replace")
+
+
+def state_final_logs(simulation: Simulation) -> None:
+    """Emit LogEntryFound and ReplicaFound for every replica, in the order of partitions and brokers."""
+    brokers = simulation.brokers()
+    for topic_partition in sorted(simulation.view.partitions):
+        for name in simulation.view.partitions[topic_partition].assigned:
+            if name in brokers:
+                partition = brokers[name].replicas.partitions.get(topic_partition)
+                if partition is not None:
+                    _state_replica(simulation, topic_partition, name, partition.log, partition.high_watermark)
+            else:
+                _state_stopped(simulation, topic_partition, name, simulation.machines[name])
+
+
+def _state_stopped(simulation: Simulation, topic_partition: TopicPartition, name: str, machine: Machine) -> None:
+    """Read a stopped broker's log as its next start would recover it, in a copy: the disk stays as the run left it."""
+    assert machine.log_dir is not None
+    directory = machine.log_dir / str(topic_partition)
+    if not directory.is_dir():
+        return
+    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
+        copy = Path(scratch) / str(topic_partition)
+        shutil.copytree(directory, copy)
+        log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
+        checkpointed = read_offsets(machine.log_dir / HIGH_WATERMARKS).get(topic_partition, 0)
+        _state_replica(simulation, topic_partition, name, log, min(checkpointed, log.log_end_offset))
+        log.abandon()
+
+
+def _state_replica(
+    simulation: Simulation, topic_partition: TopicPartition, name: str, log: Log, high_watermark: int
+) -> None:
+    view, trace = simulation.view, simulation.trace
+    running = simulation.running(name)
+    for header, record in log.records():
+        trace.emit(
+            LogEntryFound(
+                node=name,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                offset=record.offset,
+                record=record_name(record.value),
+                leader_epoch=header.leader_epoch,
+                crc=header.crc,
+            )
+        )
+    trace.emit(
+        ReplicaFound(
+            node=name,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=log.log_end_offset,
+            high_watermark=high_watermark,
+            is_leader=running and view.leader(topic_partition) == name,
+            in_isr=name in view.isr(topic_partition),
+            running=running,
+        )
+    )

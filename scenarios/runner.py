@@ -1,0 +1,223 @@
+"""Runs one scenario in virtual time and judges it: cluster, timeline, trace, checker, run folder.
+
+The run folder appears under its final name only when it is whole: everything is written next to it first.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from replica.trace import RunFinished, RunStarted, TraceLog, TraceRow
+from scenarios import lock
+from scenarios.expectations import Expectation, Expectations, RunSight
+from scenarios.faults import Faults
+from scenarios.final_state import state_final_logs
+from scenarios.invariants import InvariantChecker
+from scenarios.ledger import RecordLedger
+from scenarios.mirror import LogMirror
+from scenarios.probe import CoreProbe
+from scenarios.simulation import Simulation, SimulationError
+from scenarios.spec import Scenario
+from scenarios.summary import Counters, build_summary
+from scenarios.timeline import Timeline
+from scenarios.trace_writer import TraceWriter, trace_sha256
+from scenarios.verdict import Verdict, judge
+from scenarios.view import ClusterView
+from scenarios.workload import Workloads
+
+TOPICS_MUST_EXIST_BY_US = 30_000_000
+EVENTS_PER_PROBE = 64
+"""How often the checker looks into the cores; what the trace says is checked after every fact."""
+Progress = Callable[[int, int, int], None]
+"""(virtual microseconds so far, of how many, trace events so far)"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A finished run. `summary` is what summary.json holds; `rows` only if asked for."""
+
+    scenario: Scenario
+    summary: dict[str, Any]
+    verdict: Verdict
+    expectations: list[Expectation]
+    ledger: RecordLedger
+    view: ClusterView
+    run_dir: Path | None
+    rows: list[TraceRow]
+
+    @property
+    def held(self) -> bool:
+        return all(result.held for result in self.expectations)
+
+    @property
+    def broke_an_invariant(self) -> bool:
+        return bool(self.verdict.of("invariant"))
+
+
+class _Run:
+    """The parts of one run, wired together."""
+
+    def __init__(self, scenario: Scenario, work_dir: Path, keep_rows: bool, progress: Progress | None) -> None:
+        self.scenario = scenario
+        self.rows: list[TraceRow] = []
+        self.view = ClusterView.of(scenario)
+        self.ledger = RecordLedger()
+        self.mirror = LogMirror()
+        self.writer = TraceWriter(work_dir / "trace")
+        self.captured: dict[str, tuple[str, ...]] = {}
+        self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
+        self.expectations = Expectations(scenario.expect, self.sight)
+        self.invariants = InvariantChecker(self.view, self.mirror)
+        listeners: list[Callable[[TraceRow], None]] = [
+            self.view,
+            self.ledger,
+            self.mirror,
+            self.invariants,
+            self.expectations,
+            self.writer,
+            self._see,
+        ]
+        if keep_rows:
+            listeners.append(self.rows.append)
+        self.trace = TraceLog(listeners)
+        self.simulation = Simulation(scenario, self.trace, self.view, work_dir / "logs")
+        self.workloads = Workloads(self.simulation)
+        self.timeline = Timeline(self.simulation, self.sight, Faults(self.simulation, self.captured), self.workloads)
+        self._probe = CoreProbe(self.simulation)
+        self._next_probe = 0
+        self._progress = progress
+        self._next_progress = 0
+        self._topics_exist = False
+
+    def _see(self, row: TraceRow) -> None:
+        self.timeline.see(row)
+
+    def begin(self) -> None:
+        scenario = self.scenario
+        variant = f", variant {scenario.variant}" if scenario.variant else ""
+        self.trace.emit(
+            RunStarted(
+                scenario=scenario.id,
+                variant=scenario.variant,
+                seed=scenario.seed,
+                profile=scenario.profile,
+                reason=f"{scenario.title}: {scenario.id}{variant}, seed {scenario.seed}, {scenario.profile}",
+            )
+        )
+        self.trace.cause = None
+        self.workloads.begin()
+        self.timeline.begin()
+
+    async def after_event(self) -> None:
+        simulation = self.simulation
+        if not self._topics_exist:
+            self._topics_exist = simulation.create_topics()
+            if not self._topics_exist and simulation.time.now_us > TOPICS_MUST_EXIST_BY_US:
+                raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
+        simulation.exited()
+        await self.workloads.after_event()
+        await self.timeline.after_event()
+        if simulation.time.events >= self._next_probe:
+            self._next_probe = simulation.time.events + EVENTS_PER_PROBE
+            self.invariants.probe(self._probe)
+        self._state_violations()
+        if self._progress is not None and simulation.time.events >= self._next_progress:
+            self._next_progress = simulation.time.events + 2000
+            self._progress(simulation.time.now_us, self.scenario.duration_us, self.trace.next_seq)
+
+    def finish(self) -> None:
+        self.timeline.finish()
+        self.trace.cause = None
+        state_final_logs(self.simulation)
+        self.invariants.probe(self._probe)
+        self.invariants.end()
+        self._state_violations()
+        self.trace.emit(RunFinished(reason=f"the run ends at {self.scenario.duration_us / 1e6:.3f} s"))
+
+    def _state_violations(self) -> None:
+        for fact in self.invariants.take_new():
+            self.trace.emit(fact)
+
+    def execute(self) -> None:
+        trio.run(self._execute)
+        self.writer.close()
+        self.ledger.close()
+
+    async def _execute(self) -> None:
+        await self.simulation.run(
+            until_us=self.scenario.duration_us,
+            begin=self.begin,
+            after_event=self.after_event,
+            finish=self.finish,
+        )
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    runs_dir: Path | None,
+    keep_logs: bool = True,
+    keep_rows: bool = False,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Run and judge. With `runs_dir` the run is kept in a new folder there; without it nothing is left behind.
+
+    raises: OSError when the folder cannot be written; nothing then remains under a final name
+    """
+    started = time.perf_counter()
+    with ExitStack() as stack:
+        if runs_dir is not None:
+            runs_dir.mkdir(parents=True, exist_ok=True)
+        work_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
+        run = _Run(scenario, work_dir, keep_rows, progress)
+        run.execute()
+        verdict = judge(run.ledger, [violation.fact for violation in run.invariants.violations])
+        results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]
+        run_dir = None if runs_dir is None else next_run_dir(runs_dir, scenario.run_name)
+        summary = build_summary(
+            scenario,
+            run.ledger,
+            verdict,
+            results,
+            Counters(
+                events=run.trace.next_seq,
+                steps=run.simulation.time.events,
+                bytes={name: machine.host.bytes for name, machine in run.simulation.machines.items()},
+                trace_sha256=trace_sha256(work_dir / "trace"),
+                run_dir=run_dir,
+                wall_s=time.perf_counter() - started,
+            ),
+        )
+        if run_dir is not None:
+            _keep(scenario, work_dir, run_dir, summary, keep_logs=keep_logs)
+    return RunResult(scenario, summary, verdict, results, run.ledger, run.view, run_dir, run.rows)
+
+
+def next_run_dir(runs_dir: Path, name: str) -> Path:
+    """`runs/0007-name`: one more than the largest number there is."""
+    numbers = [int(path.name[:4]) for path in runs_dir.iterdir() if path.name[:4].isdigit()]
+    return runs_dir / f"{max(numbers, default=0) + 1:04d}-{name}"
+
+
+def _keep(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
+    """Give a finished run its final name; until the rename it is nobody's run."""
+    (work_dir / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    (work_dir / "scenario.lock.yaml").write_text(lock.dump(scenario), encoding="utf-8")
+    if not keep_logs:
+        shutil.rmtree(work_dir / "logs", ignore_errors=True)
+    work_dir.chmod(0o755)
+    work_dir.rename(run_dir)
+    last = run_dir.parent / "last"
+    temporary = last.with_name(".last.tmp")
+    temporary.write_text(run_dir.name + "\n", encoding="utf-8")
+    temporary.replace(last)

@@ -1,0 +1,350 @@
+"""One simulated cluster: machines with disks, the processes on them, and what an operator can do to them by name."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import trio
+
+from cluster.broker import BrokerCore
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.consumer import ConsumerCore
+from cluster.controller_node import ControllerCore
+from cluster.fabric import Fabric, Host
+from cluster.links import Latency, Network
+from cluster.producer import ProducerCore
+from cluster.virtual_time import VirtualTime
+from cluster.wire.versions import api_name
+from controller.events import CreateTopicReply, Reply
+from replica.disk import Disk
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.trace import DataLost, NodeStarted, NodeStopped, TraceLog
+from scenarios.selectors import resolve
+from scenarios.spec import Scenario, Workload
+from scenarios.steps import Delay
+from scenarios.view import ClusterView
+
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+Core = BrokerCore | ControllerCore | ProducerCore | ConsumerCore
+
+
+class SimulationError(Exception):
+    """The scenario asked for something that cannot be done at that moment; the text says what."""
+
+
+@dataclass(slots=True)
+class Machine:
+    """A host of the fabric with what outlives its processes: its disk, and how often it was started."""
+
+    host: Host
+    role: str
+    log_dir: Path | None = None
+    disk: Disk | None = None
+    core: Core | None = None
+    incarnations: int = 0
+
+
+class Simulation:
+    """Builds the cluster of one scenario in `log_root` (a directory per broker) and runs processes on its machines."""
+
+    def __init__(self, scenario: Scenario, trace: TraceLog, view: ClusterView, log_root: Path) -> None:
+        self.scenario = scenario
+        self.trace = trace
+        self.view = view
+        self.time = VirtualTime(trace)
+        self.network = Network(scenario.seed, link_latency(scenario.network.latency), {})
+        self.fabric = Fabric(self.time, self.network, trace)
+        self.fabric.api_name = api_name
+        self.machines: dict[str, Machine] = {}
+        self._nursery: trio.Nursery
+        self._names = scenario.cluster.names
+        self._ids = scenario.cluster.ids
+        for name in scenario.cluster.controllers:
+            self._add_machine(name, "controller", log_root / name)
+        for name in scenario.cluster.brokers:
+            self._add_machine(name, "broker", log_root / name)
+        for workload in scenario.workloads.values():
+            self._add_machine(workload.name, workload.kind, None)
+        self._shape_links()
+
+    def _add_machine(self, name: str, role: str, log_dir: Path | None) -> None:
+        # The page cache is modelled, so nothing is gained by waiting for a real disk.
+        disk = None if log_dir is None else Disk(log_dir, sync=False)
+        self.machines[name] = Machine(self.fabric.add_host(name), role, log_dir, disk)
+
+    def _shape_links(self) -> None:
+        network = self.scenario.network
+        names = list(self.machines)
+        if network.bytes_per_second is not None:
+            for source in names:
+                for target in names:
+                    self.network.link(source, target).bytes_per_second["network"] = network.bytes_per_second
+        for number, spec in enumerate(network.links):
+            label = f"network.links[{number}]"
+            for one in resolve(spec.side_a, self.view, {}):
+                for two in resolve(spec.side_b, self.view, {}):
+                    for link in (self.network.link(one, two), self.network.link(two, one)):
+                        if spec.latency is not None:
+                            link.base = link_latency(spec.latency)
+                        if spec.bytes_per_second is not None:
+                            link.bytes_per_second[label] = spec.bytes_per_second
+                        if spec.loss_ppm is not None:
+                            link.loss[label] = spec.loss_ppm / 1_000_000
+
+    # ------------------------------------------------------------------------------------------------------- running
+
+    async def run(
+        self,
+        *,
+        until_us: int,
+        begin: Callable[[], None],
+        after_event: Callable[[], Awaitable[None]],
+        finish: Callable[[], None],
+    ) -> None:
+        """Start the cluster and drive virtual time: `begin` before the first event, `after_event` between any two,
+        `finish` after the last, while everything still stands."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for name, machine in self.machines.items():
+                if machine.role in ("controller", "broker"):
+                    self.start(name)
+            begin()
+            await self.time.drive(until_us, after_event)
+            finish()
+            self._stop_everything()
+            nursery.cancel_scope.cancel()
+
+    def _stop_everything(self) -> None:
+        """The run is over: close what the processes hold open; nothing more is written to their disks."""
+        for machine in self.machines.values():
+            if isinstance(machine.core, BrokerCore | ControllerCore) and machine.host.running:
+                machine.core.crash()
+        self.fabric.close()
+
+    # ------------------------------------------------------------------------------------------------------ processes
+
+    def running(self, name: str) -> bool:
+        return self.machines[name].host.running
+
+    def start(self, name: str) -> None:
+        """raises: SimulationError if it runs already"""
+        machine = self.machines[name]
+        if machine.host.running:
+            raise SimulationError(f"{name} is running already")
+        machine.incarnations += 1
+        core = machine.core = self._new_core(name, machine)
+        self.trace.emit(
+            NodeStarted(
+                node=name,
+                role=machine.role,
+                reason=f"{name} starts" if machine.incarnations == 1 else f"{name} starts again",
+            )
+        )
+        machine.host.start(self._nursery, core, serves=machine.role in ("broker", "controller"))
+
+    def _new_core(self, name: str, machine: Machine) -> Core:
+        scenario, cluster = self.scenario, self.scenario.cluster
+        if machine.role == "broker":
+            stream = random.Random(f"{scenario.seed}/incarnation/{name}/{machine.incarnations}")
+            assert machine.log_dir is not None and machine.disk is not None
+            return BrokerCore(
+                identity=BrokerIdentity(
+                    broker_id=self._ids[name],
+                    name=name,
+                    incarnation_id=UUID(int=stream.getrandbits(128), version=4),
+                    host=name,
+                    port=BROKER_PORT,
+                    rack=cluster.racks.get(name),
+                ),
+                config=cluster.broker_config(name),
+                names=self._names,
+                controller=(cluster.controllers[0], CONTROLLER_PORT),
+                log_dir=machine.log_dir,
+                disk=machine.disk,
+                recorder=self.trace,
+            )
+        if machine.role == "controller":
+            assert machine.log_dir is not None and machine.disk is not None
+            return ControllerCore(
+                controller_id=self._ids[name],
+                names=self._names,
+                config=cluster.controller_config(),
+                log_dir=machine.log_dir,
+                disk=machine.disk,
+                recorder=self.trace,
+            )
+        return self._new_client(scenario.workloads[name], machine.incarnations)
+
+    def _new_client(self, workload: Workload, incarnation: int) -> ProducerCore | ConsumerCore:
+        bootstrap = [(broker, BROKER_PORT) for broker in self.scenario.cluster.brokers]
+        stream = random.Random(f"{self.scenario.seed}/workload/{workload.name}/{incarnation}")
+        if workload.kind == "producer":
+            return ProducerCore(
+                name=workload.name,
+                config=workload.producer_config(),
+                bootstrap=bootstrap,
+                topic=workload.topic,
+                recorder=self.trace,
+                rng=stream,
+            )
+        return ConsumerCore(
+            name=workload.name,
+            config=workload.consumer_config(),
+            bootstrap=bootstrap,
+            topic=workload.topic,
+            recorder=self.trace,
+            rng=stream,
+        )
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL. Killing what does not run does nothing, as with `kill`."""
+        machine = self.machines[name]
+        if machine.host.running:
+            self._state_stop(name, "kill", f"{name} is killed (kill -9): its page cache survives")
+            await machine.host.kill()
+            self._close_files(machine)
+
+    async def power_off(self, name: str) -> None:
+        """The machine goes dark, and every byte that was not flushed goes with it."""
+        machine = self.machines[name]
+        was_running = machine.host.running
+        if was_running:
+            self._state_stop(name, "power_off", f"{name} loses power: what was not flushed is gone")
+        await machine.host.power_off()
+        if was_running:
+            self._close_files(machine)
+        if machine.disk is not None:
+            for loss in machine.disk.lose_unflushed():
+                self._state_loss(name, loss.topic_partition, loss.bytes, "was never flushed and died with the power")
+
+    def stop(self, name: str) -> None:
+        """Controlled shutdown: begins now, the process exits by itself. Clients just close."""
+        machine = self.machines[name]
+        if not machine.host.running:
+            raise SimulationError(f"{name} is not running")
+        if isinstance(machine.core, BrokerCore | ControllerCore):
+            machine.host.shell.call(machine.core.begin_shutdown)
+
+    def pause(self, name: str) -> None:
+        if not self.running(name):
+            raise SimulationError(f"{name} is not running")
+        self.machines[name].host.paused = True
+
+    def resume(self, name: str) -> None:
+        self.machines[name].host.resume()
+
+    def wipe(self, name: str) -> None:
+        """A new, empty disk. raises: SimulationError while the broker runs"""
+        machine = self.machines[name]
+        if machine.host.running:
+            raise SimulationError(f"{name} is running; stop, kill or power it off before its disk can be replaced")
+        if machine.log_dir is None:
+            raise SimulationError(f"{name} has no disk")
+        for replica in self._replicas_on(machine):
+            self._state_loss(name, replica, -1, "is gone with the old disk")
+        shutil.rmtree(machine.log_dir, ignore_errors=True)
+        machine.disk = Disk(machine.log_dir, sync=False)
+
+    def tear(self, name: str, topic_partition: TopicPartition, size_bytes: int) -> None:
+        """Cut bytes off the end of a stopped broker's log. raises: SimulationError"""
+        machine = self.machines[name]
+        if machine.host.running:
+            raise SimulationError(f"{name} is running; a log can only be torn while its broker is down")
+        if machine.disk is None or topic_partition not in self._replicas_on(machine):
+            raise SimulationError(f"{name} has no replica of {topic_partition}")
+        loss = machine.disk.tear(topic_partition, size_bytes)
+        self._state_loss(name, topic_partition, loss.bytes, "was torn off the end of the log")
+
+    def _replicas_on(self, machine: Machine) -> list[TopicPartition]:
+        if machine.log_dir is None or not machine.log_dir.is_dir():
+            return []
+        names = {partition.name: partition for partition in sorted(machine.log_dir.iterdir()) if partition.is_dir()}
+        return [name for name in sorted(self.view.partitions) if str(name) in names]
+
+    def _close_files(self, machine: Machine) -> None:
+        if isinstance(machine.core, BrokerCore | ControllerCore):
+            machine.core.crash()
+
+    def exited(self) -> list[str]:
+        """Brokers whose process has ended by itself since the last call (a controlled shutdown that is complete)."""
+        gone = []
+        for name, machine in self.machines.items():
+            if machine.core is not None and not machine.host.running and self.view.running(name):
+                self._state_stop(name, "stop", f"{name} has shut down in order")
+                gone.append(name)
+        return gone
+
+    def _state_stop(self, name: str, how: str, reason: str) -> None:
+        self.trace.emit(NodeStopped(node=name, how=how, reason=reason))
+
+    def _state_loss(self, name: str, topic_partition: TopicPartition, size_bytes: int, what: str) -> None:
+        amount = "everything" if size_bytes < 0 else f"{size_bytes} bytes"
+        self.trace.emit(
+            DataLost(
+                node=name,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                size_bytes=size_bytes,
+                reason=f"{amount} of {topic_partition} on {name} {what}",
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------------------- topics
+
+    def create_topics(self) -> bool:
+        """Once every broker is unfenced: create the scenario's topics. Returns whether that has happened."""
+        if any(self.view.nodes[name].fenced for name in self.scenario.cluster.brokers):
+            return False
+        for topic in self.scenario.topics.values():
+            assignment = topic.assignment
+            ids = (
+                None if assignment is None else tuple(tuple(self._ids[b] for b in replicas) for replicas in assignment)
+            )
+            replies: list[Reply] = []
+            controller = self.controller()
+            self.machines[self.view.controller].host.shell.call(
+                partial(
+                    controller.create_topic,
+                    topic.name,
+                    ids,
+                    topic.partitions,
+                    topic.replication_factor,
+                    dict(topic.config),
+                    replies.append,
+                )
+            )
+            (reply,) = replies
+            if isinstance(reply, CreateTopicReply) and reply.error is not ErrorCode.NONE:
+                raise SimulationError(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
+        return True
+
+    def controller(self) -> ControllerCore:
+        """raises: SimulationError while the controller is down"""
+        name = self.view.controller
+        machine = self.machines[name]
+        if not machine.host.running:
+            raise SimulationError(f"the controller {name} is down")
+        assert isinstance(machine.core, ControllerCore)
+        return machine.core
+
+    def brokers(self) -> dict[str, BrokerCore]:
+        """The brokers that run and have opened their logs, by name."""
+        return {
+            name: machine.core
+            for name, machine in self.machines.items()
+            if isinstance(machine.core, BrokerCore) and machine.host.running and machine.core.is_open
+        }
+
+
+def link_latency(delay: Delay) -> Latency:
+    if delay.kind == "uniform":
+        return Latency("uniform", delay.least_us, delay.least_us + delay.spread_us)
+    return Latency(delay.kind, delay.least_us, delay.spread_us)

@@ -1,0 +1,156 @@
+"""Plays the timeline of a scenario: steps at their time, steps that wait for a state, repetitions and undoing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from replica.trace import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
+from scenarios.expectations import Expectation, RunSight, check_now, end_offset_seen
+from scenarios.faults import Done, Faults
+from scenarios.selectors import SelectorError
+from scenarios.simulation import Simulation, SimulationError
+from scenarios.state_checks import state_failures, state_holds
+from scenarios.steps import At, Check, EndOffsetTest, Produce, Step, When
+from scenarios.workload import Workloads
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Timeline:
+    """Schedules every step in virtual time; `after_event` performs what has become due, between two events.
+
+    `checks` collects the outcome of `check` steps and of `when` steps that ran out of time.
+    """
+
+    def __init__(self, simulation: Simulation, sight: RunSight, faults: Faults, workloads: Workloads) -> None:
+        self.checks: list[Expectation] = []
+        self._sim = simulation
+        self._sight = sight
+        self._faults = faults
+        self._workloads = workloads
+        self._captured: dict[str, tuple[str, ...]] = faults.captured
+        self._due: deque[Work] = deque()
+        self._armed: dict[int, tuple[Step, When]] = {}
+        self._waiting_for: dict[int, Step] = {}
+        self._seen_version = -1
+        self._end_offsets: list[tuple[EndOffsetTest, str, int]] = []
+
+    def begin(self) -> None:
+        """Put every `at` step into the queue; arm the first step if it is a `when`."""
+        steps = self._sim.scenario.timeline
+        for previous, step in zip((None, *steps), steps, strict=False):
+            match step.trigger:
+                case At():
+                    self._at(step.trigger.at_us, step)
+                case When() if previous is None:
+                    self._arm(step)
+                case When():
+                    self._waiting_for[previous.index] = step
+
+    def _at(self, at_us: int, step: Step, turn: int = 1) -> None:
+        self._sim.time.at(max(at_us, self._sim.time.now_us), lambda: self._due.append(lambda: self._fire(step, turn)))
+
+    def _arm(self, step: Step) -> None:
+        assert isinstance(step.trigger, When)
+        self._armed[step.index] = (step, step.trigger)
+        self._seen_version = -1
+        if step.trigger.timeout_us is not None:
+            deadline_us = self._sim.time.now_us + step.trigger.timeout_us
+            self._sim.time.at(deadline_us, lambda: self._due.append(lambda: self._time_out(step)))
+
+    async def after_event(self) -> None:
+        if self._armed and self._sight.view.version != self._seen_version:
+            self._seen_version = self._sight.view.version
+            self._look_at_conditions()
+        while self._due:
+            await self._due.popleft()()
+
+    def _look_at_conditions(self) -> None:
+        for index, (step, when) in list(self._armed.items()):
+            if state_holds(when.state, self._sight.view, self._captured):
+                del self._armed[index]
+                self._due.append(lambda step=step: self._fire(step, 1))  # type: ignore[misc]
+
+    async def _time_out(self, step: Step) -> None:
+        if self._armed.pop(step.index, None) is not None:
+            self._never_came(step)
+
+    def finish(self) -> None:
+        """The run is over: whatever still waits has never come true."""
+        for step, _ in list(self._armed.values()):
+            self._never_came(step)
+        for step in list(self._waiting_for.values()):
+            self._note(Expectation(f"step {step.name}", False, "never armed: the step before it has not fired"))
+        for test, name, _ in self._end_offsets:
+            self._note(Expectation(name, False, f"{test.client} got no answer about the end of {test.partition}"))
+
+    def _never_came(self, step: Step) -> None:
+        assert isinstance(step.trigger, When)
+        failures = "; ".join(state_failures(step.trigger.state, self._sight.view, self._captured))
+        self._note(Expectation(f"when {step.name}", False, f"never came true: {failures}"))
+
+    # -------------------------------------------------------------------------------------------------------- firing
+
+    async def _fire(self, step: Step, turn: int) -> None:
+        payload = step.payload
+        match payload:
+            case Check():
+                self._check(step, payload)
+            case Produce():
+                self._workloads.produce(payload)
+            case _:
+                await self._do(step)
+        if step.every_us is not None and turn < step.times:
+            self._at(self._sim.time.now_us + step.every_us, step, turn + 1)
+        if turn == 1:
+            follower = self._waiting_for.pop(step.index, None)
+            if follower is not None:
+                self._arm(follower)
+
+    async def _do(self, step: Step) -> None:
+        cause = self._sim.trace.cause
+        try:
+            done = await self._faults.perform(step.name, step.payload)
+        except (SimulationError, SelectorError) as error:
+            self._note(Expectation(f"step {step.name}", False, f"line {step.line}: {error}"))
+            return
+        if step.label is not None:
+            self._captured[step.label] = done.targets
+        self._sim.trace.emit(
+            FaultBegan(fault=step.name, verb=step.verb, targets=done.targets, reason=done.sentence),
+            *(() if cause is None else (cause,)),
+        )
+        if step.for_us is not None and done.undo is not None:
+            due_us = self._sim.time.now_us + step.for_us
+            self._sim.time.at(due_us, lambda: self._due.append(lambda: self._undo(step, done)))
+
+    async def _undo(self, step: Step, done: Done) -> None:
+        assert done.undo is not None
+        sentence = await done.undo()
+        self._sim.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=done.targets, reason=sentence))
+
+    def _check(self, step: Step, payload: Check) -> None:
+        name = f"check {step.label}" if step.label else f"check at line {step.line}" if step.line else step.name
+        self._note(check_now(payload, self._sight, self._sim.time.now_us, name))
+        if payload.end_offset is not None:
+            self._end_offsets.append((payload.end_offset, name, self._sim.trace.next_seq))
+            self._workloads.ask_end_offset(payload.end_offset.client, payload.end_offset.partition)
+
+    def see(self, row: TraceRow) -> None:
+        """Listener: the answers that `check: end_offset` steps wait for."""
+        if not self._end_offsets or not isinstance(row.event, EndOffsetSeen):
+            return
+        event = row.event
+        for waiting in list(self._end_offsets):
+            test, name, _ = waiting
+            if (test.client, *test.partition) == (event.client, event.topic, event.partition):
+                self._end_offsets.remove(waiting)
+                self._due.append(lambda: self._judge_end_offset(test, event, name))  # noqa: B023 - one per event
+
+    async def _judge_end_offset(self, test: EndOffsetTest, event: EndOffsetSeen, name: str) -> None:
+        self._note(end_offset_seen(test, event, name))
+
+    def _note(self, result: Expectation) -> None:
+        self.checks.append(result)
+        self._sim.trace.emit(CheckMade(held=result.held, reason=f"{result.what}: {result.why}"))

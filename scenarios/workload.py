@@ -1,0 +1,95 @@
+"""What the producers and consumers of a scenario do, and when: `produce` steps, arrivals at a rate, starts and stops."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from cluster.consumer import ConsumerCore
+from cluster.producer import ProducerCore, ProducerRecord
+from replica.ids import TopicPartition
+from scenarios.simulation import Simulation
+from scenarios.spec import Workload
+from scenarios.steps import Produce
+
+MIN_VALUE_BYTES = 1
+
+
+class Workloads:
+    """Names records in the order they are sent: r0, r1, ... per producer, whatever process of it sends them."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._sim = simulation
+        self._sent: dict[str, int] = {}
+        self._streams: dict[str, random.Random] = {}
+        self._pending_stops: list[str] = []
+
+    def begin(self) -> None:
+        """Put starts, stops and first arrivals of all workloads into the queue."""
+        for workload in self._sim.scenario.workloads.values():
+            self._sent[workload.name] = 0
+            self._streams[workload.name] = random.Random(f"{self._sim.scenario.seed}/arrivals/{workload.name}")
+            self._sim.time.at(workload.start_us, partial(self._start, workload.name))
+            if workload.arrival is not None:
+                # The first record leaves at `start`, as the first tick of a clock that is started then.
+                self._sim.time.at(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
+            elif workload.kind == "consumer" and workload.stop_us is not None:
+                self._sim.time.at(workload.stop_us, partial(self._pending_stops.append, workload.name))
+
+    def _start(self, name: str) -> None:
+        if not self._sim.running(name):
+            self._sim.start(name)
+
+    async def after_event(self) -> None:
+        while self._pending_stops:
+            await self._sim.kill(self._pending_stops.pop(0))
+
+    # ------------------------------------------------------------------------------------------------------ arrivals
+
+    def _arrive(self, workload: Workload, number: int, due_us: int) -> None:
+        """One arrival: `batch` records at once; the next one keeps the rate whatever happens to this one."""
+        arrival = workload.arrival
+        assert arrival is not None
+        if workload.stop_us is not None and due_us >= workload.stop_us:
+            return
+        self._send(workload, workload.batch, workload.batch, workload.size_bytes, None, None)
+        if arrival.poisson:
+            mean_us = arrival.period_us * workload.batch / arrival.count
+            next_us = due_us + max(1, round(self._streams[workload.name].expovariate(1 / mean_us)))
+        else:
+            # From the start, not from the last one: rounding must not change the rate.
+            next_us = workload.start_us + (number + 1) * workload.batch * arrival.period_us // arrival.count
+        self._sim.time.at(next_us, partial(self._arrive, workload, number + 1, next_us))
+
+    def produce(self, step: Produce) -> None:
+        workload = self._sim.scenario.workloads[step.producer]
+        self._send(workload, step.count, step.batch, step.size_bytes, step.key, step.partition)
+
+    def _send(
+        self, workload: Workload, count: int, batch: int, size_bytes: int, key: str | None, partition: int | None
+    ) -> None:
+        """An application that is down sends nothing; its records are not even named."""
+        machine = self._sim.machines[workload.name]
+        if not machine.host.running or not isinstance(machine.core, ProducerCore):
+            return
+        shell, core = machine.host.shell, machine.core
+        records = [self._record(workload, size_bytes, key, partition) for _ in range(count)]
+        if batch <= 1:
+            for record in records:
+                shell.call(partial(core.send, record))
+            return
+        for first in range(0, count, batch):
+            shell.call(partial(core.send_batch, records[first : first + batch]))
+
+    def _record(self, workload: Workload, size_bytes: int, key: str | None, partition: int | None) -> ProducerRecord:
+        name = f"{workload.prefix}{self._sent[workload.name]}"
+        self._sent[workload.name] += 1
+        value = f"{name} ".encode()
+        value += b"x" * max(MIN_VALUE_BYTES, size_bytes - len(value))
+        return ProducerRecord(workload.topic, partition, None if key is None else key.encode(), value, name)
+
+    def ask_end_offset(self, client: str, topic_partition: TopicPartition) -> None:
+        """Let a client ask for the end of a partition (ListOffsets latest)."""
+        machine = self._sim.machines[client]
+        if machine.host.running and isinstance(machine.core, ConsumerCore):
+            machine.host.shell.call(partial(machine.core.ask_end_offset, topic_partition))
