@@ -94,8 +94,8 @@ class ProducerCore:
         self._sender = Sender(config, self._accumulator, self._connections, self._facts, idempotence)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._waiting: deque[WaitingSend] = deque()
-        self._closed_at_us: int | None = None
-        self._started = False
+        self._closing = False
+        self._running = False
 
     # ------------------------------------------------------------------------------------------------- application
 
@@ -120,7 +120,7 @@ class ProducerCore:
         """Take no more records, send the rest and exit; after `timeout_ms` fail what is left."""
         self._facts.begin_step()
         self._accumulator.closed = True
-        self._closed_at_us = now_us
+        self._closing = True
         if timeout_ms != NEVER:
             self._timers.at(now_us + timeout_ms * 1000, self._close_now)
         return self._run(now_us)
@@ -139,7 +139,7 @@ class ProducerCore:
     def start(self, now_us: int) -> list[Action]:
         """Java's sender thread asks for metadata and a producer id before the first record comes; so does this."""
         self._facts.begin_step()
-        self._started = True
+        self._running = True
         return self._run(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
@@ -169,7 +169,7 @@ class ProducerCore:
 
     def _run(self, now_us: int) -> list[Action]:
         """What Java's application and sender threads would do until both have to wait."""
-        if not self._started or (self._closed_at_us is not None and self._finish_close()):
+        if not self._running:
             return self._connections.take_actions()
         busy = True
         while busy:
@@ -178,7 +178,9 @@ class ProducerCore:
             busy |= self._connections.poll(now_us)  # last: the sender may have found that the metadata is stale
         if not self._accumulator.has_undrained:
             self._accumulator.flushing = False
-        if self._closed_at_us is not None and self._finish_close():
+        if self._closing and not self.has_unfinished:
+            self._running = False
+            self._connections.close()
             return [*self._connections.take_actions(), Exit()]
         self._arm(now_us)
         return self._connections.take_actions()
@@ -195,12 +197,6 @@ class ProducerCore:
         at_us = min(wanted)
         self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
 
-    def _finish_close(self) -> bool:
-        if self.has_unfinished:
-            return False
-        self._connections.close()
-        return True
-
     def _close_now(self, now_us: int) -> None:
         reason = "the producer was closed before the record was acknowledged"
         for waiting in self._waiting:
@@ -211,7 +207,7 @@ class ProducerCore:
     # ------------------------------------------------------------------------------------------------------ sending
 
     def _submit(self, records: Sequence[ProducerRecord], now_us: int, *, own_batch: bool, whole: bool) -> list[Action]:
-        assert self._closed_at_us is None, "a closed producer takes no records"
+        assert not self._closing, "a closed producer takes no records"
         self._facts.begin_step()
         first = records[0]
         partition = self._partition_of(first)

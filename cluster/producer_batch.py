@@ -12,8 +12,8 @@ from replica.records import BATCH_HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_I
 
 MAX_RECORD_OVERHEAD_BYTES = 21
 """DefaultRecord.MAX_RECORD_OVERHEAD: the most that length, timestamp, offset and attributes of a record can take."""
-RECORD_FIXED_BYTES = 6
-"""The least they take: one byte each for attributes, timestamp, offset, header count and (at least one) the length."""
+RECORD_FIXED_BYTES = 2
+"""Attributes, and the count of its headers: always none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +115,21 @@ class ProducerBatch:
 
     def try_append(self, pending: PendingRecord) -> bool:
         """Take a record, unless the batch is closed or would outgrow its limit; the first record always fits."""
-        body = RECORD_FIXED_BYTES - 1 + _field_bytes(pending.record.key) + _field_bytes(pending.record.value)
-        size_bytes = body + varint_bytes(body)
-        if self._closed or (self.records and self.size_bytes + size_bytes > self._limit_bytes):
+        if self._closed:
+            return False
+        size_bytes = self._size_in_batch(pending)
+        if self.records and self.size_bytes + size_bytes > self._limit_bytes:
             return False
         self.records.append(pending)
         self.size_bytes += size_bytes
         return True
+
+    def _size_in_batch(self, pending: PendingRecord) -> int:
+        timestamp_delta = pending.timestamp_ms - self.records[0].timestamp_ms if self.records else 0
+        deltas = varint_bytes(timestamp_delta) + varint_bytes(len(self.records))
+        fields = _field_bytes(pending.record.key) + _field_bytes(pending.record.value)
+        body = RECORD_FIXED_BYTES + deltas + fields
+        return varint_bytes(body) + body
 
     def close_for_appends(self) -> None:
         self._closed = True

@@ -1,0 +1,300 @@
+"""The consumer against scripted brokers: what it reads, and what it does when the log is not what it was."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from fake_cluster import MS, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, never_answer, refuse
+
+from cluster.config import ConsumerConfig
+from cluster.consumer import ConsumerCore
+from cluster.wire.leaders import LeaderIdAndEpoch
+from cluster.wire.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.records import build_batch
+
+TP = TopicPartition(TOPIC, 0)
+
+
+def batch_of(*numbers: int) -> bytearray:
+    return build_batch([(None, f"r{number} xx".encode()) for number in numbers], timestamp_ms=0)
+
+
+def cluster_with(*batches: tuple[int, ...], epoch: int = 0) -> FakeCluster:
+    cluster = FakeCluster({0: (1, epoch)})
+    for node_id in (1, 2):
+        broker = cluster.broker(node_id)
+        for numbers in batches:
+            broker.append(0, batch_of(*numbers))
+    return cluster
+
+
+def consumer(cluster: FakeCluster, seed: int = 1, **config: Any) -> Harness:
+    keys = {"auto.offset.reset": "earliest", **{name.replace("_", "."): value for name, value in config.items()}}
+
+    def make(trace: Any) -> ConsumerCore:
+        settings = ConsumerConfig.from_mapping(keys)
+        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed))
+
+    return Harness(make, cluster)
+
+
+def read(harness: Harness) -> list[tuple[int, str]]:
+    return [(event.offset, event.record) for event in harness.events("RecordRead")]
+
+
+def resets(harness: Harness) -> list[tuple[int, int, str | None]]:
+    return [(event.previous_offset, event.offset, event.error) for event in harness.events("PositionReset")]
+
+
+def asked(broker: FakeBroker, api: int) -> list[Any]:
+    return [request for _, key, request in broker.requests if key == api]
+
+
+def truncate(broker: FakeBroker, batches: int) -> None:
+    broker.log[0] = broker.log[0][:batches]
+    broker.log_end[0] = broker.high_watermark[0] = 0
+    kept, broker.log[0] = broker.log[0], []
+    for batch in kept:
+        broker.append(0, batch, epoch=0)
+
+
+# ------------------------------------------------------------------------------------------------------- reading
+
+
+def test_it_reads_from_the_beginning_and_waits_for_more() -> None:
+    cluster = cluster_with((0, 1), (2,))
+    harness = consumer(cluster)
+    harness.run_until(2 * SECOND)
+    assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2")]
+    assert resets(harness) == [(-1, 0, None)]
+    fetches = asked(cluster.broker(1), FETCH)
+    assert 4 <= len(fetches) <= 6  # one that finds data, then long polls of fetch.max.wait.ms
+    cluster.broker(1).append(0, batch_of(3))
+    harness.run_until(3 * SECOND)
+    assert read(harness)[3:] == [(3, "r3")]
+
+
+def test_latest_skips_what_is_there() -> None:
+    cluster = cluster_with((0, 1))
+    harness = consumer(cluster, auto_offset_reset="latest")
+    harness.run_until(1 * SECOND)
+    cluster.broker(1).append(0, batch_of(2))
+    harness.run_until(2 * SECOND)
+    assert read(harness) == [(2, "r2")]
+
+
+def test_it_never_sees_what_the_broker_holds_back() -> None:
+    cluster = cluster_with((0,), (1,))
+    cluster.broker(1).high_watermark[0] = 1
+    harness = consumer(cluster)
+    harness.run_until(2 * SECOND)
+    assert read(harness) == [(0, "r0")]
+    cluster.broker(1).high_watermark[0] = 2
+    harness.run_until(3 * SECOND)
+    assert read(harness)[1:] == [(1, "r1")]
+
+
+def test_records_below_the_position_are_skipped_within_a_batch() -> None:
+    harness = consumer(cluster_with((0, 1, 2, 3)))
+    harness.run_until(1 * SECOND)
+    harness.rows.clear()
+    harness.call(lambda now_us: harness.core.seek(TP, 2, now_us))
+    harness.run_until(2 * SECOND)
+    assert read(harness) == [(2, "r2"), (3, "r3")]
+    assert resets(harness) == [(4, 2, None)]
+
+
+def test_seek_to_beginning_and_end() -> None:
+    harness = consumer(cluster_with((0,), (1,)), auto_offset_reset="latest")
+    harness.run_until(1 * SECOND)
+    harness.call(lambda now_us: harness.core.seek(TP, "beginning", now_us))
+    harness.run_until(2 * SECOND)
+    assert read(harness) == [(0, "r0"), (1, "r1")]
+    harness.call(lambda now_us: harness.core.seek(TP, "end", now_us))
+    harness.run_until(3 * SECOND)
+    assert resets(harness) == [(-1, 2, None), (2, 0, None), (2, 2, None)]
+
+
+def test_without_a_reset_policy_a_consumer_without_a_position_stops() -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster, auto_offset_reset="none")
+    harness.run_until(5 * SECOND)
+    assert [event.error for event in harness.events("FetchFailed")] == ["NO_OFFSET_FOR_PARTITION"]
+    assert asked(cluster.broker(1), FETCH) == []
+    harness.call(lambda now_us: harness.core.seek(TP, 0, now_us))
+    harness.run_until(6 * SECOND)
+    assert read(harness) == [(0, "r0")]
+
+
+def test_a_corrupt_batch_is_reported_again_and_again_and_never_skipped() -> None:
+    cluster = cluster_with((0,), (1,), (2,))
+    broker = cluster.broker(1)
+    good = broker.log[0][1]
+    broker.log[0][1] = good[:-1] + bytes([good[-1] ^ 1])
+    harness = consumer(cluster)
+    harness.run_until(3 * SECOND)
+    assert read(harness) == [(0, "r0")]
+    failures = harness.events("FetchFailed")
+    assert {(event.error, event.offset) for event in failures} == {("CORRUPT_MESSAGE", 1)}
+    assert 3 <= len(failures) <= 6
+    broker.log[0][1] = good
+    harness.run_until(5 * SECOND)
+    assert read(harness)[1:] == [(1, "r1"), (2, "r2")]
+
+
+# ------------------------------------------------------------------------------------------ leaders and truncation
+
+
+def test_it_follows_the_leader_and_checks_its_position_there() -> None:
+    cluster = cluster_with((0,), (1,))
+    harness = consumer(cluster)
+    harness.run_until(1 * SECOND)
+    cluster.leaders[0] = (2, 1)
+    cluster.broker(2).epoch_ends[0] = (0, 2)
+    cluster.broker(2).append(0, batch_of(2))
+    harness.run_until(3 * SECOND)
+    assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2")]
+    (question,) = asked(cluster.broker(2), OFFSET_FOR_LEADER_EPOCH)
+    (partition,) = question.topics[0].partitions
+    assert (int(partition.current_leader_epoch), int(partition.leader_epoch)) == (1, 0)
+    assert [event.error for event in harness.events("FetchFailed")] == ["NOT_LEADER_OR_FOLLOWER"]
+    assert len(resets(harness)) == 1
+
+
+def test_truncation_is_noticed_and_the_position_goes_back_to_where_the_logs_part() -> None:
+    """kip320-consumer-truncation: offsets 1 and 2 were replaced under the reader's feet."""
+    cluster = cluster_with((0,), (1,), (2,))
+    harness = consumer(cluster)
+    harness.run_until(1 * SECOND)
+    new = cluster.broker(2)
+    truncate(new, 1)
+    cluster.leaders[0] = (2, 1)
+    new.append(0, batch_of(7))
+    new.append(0, batch_of(8))
+    new.append(0, batch_of(9))
+    new.epoch_ends[0] = (0, 1)
+    harness.run_until(3 * SECOND)
+    assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2"), (1, "r7"), (2, "r8"), (3, "r9")]
+    assert resets(harness)[1:] == [(3, 1, "LOG_TRUNCATION")]
+    assert harness.events("PositionReset")[1].reason == "the log was truncated: on b2 epoch 0 ends at 1, before 3"
+
+
+def test_truncation_without_a_reset_policy_stops_the_consumer() -> None:
+    cluster = cluster_with((0,), (1,))
+    harness = consumer(cluster, auto_offset_reset="none")
+    harness.run_until(1 * SECOND)
+    harness.call(lambda now_us: harness.core.seek(TP, 0, now_us))
+    harness.run_until(2 * SECOND)
+    cluster.leaders[0] = (2, 1)
+    cluster.broker(2).epoch_ends[0] = (0, 1)
+    harness.run_until(4 * SECOND)
+    assert harness.events("FetchFailed")[-1].error == "LOG_TRUNCATION"
+    assert len(read(harness)) == 2
+
+
+def test_an_epoch_the_new_leader_never_heard_of_leads_to_a_reset() -> None:
+    cluster = cluster_with((0,), (1,))
+    harness = consumer(cluster)
+    harness.run_until(1 * SECOND)
+    cluster.leaders[0] = (2, 1)
+    harness.run_until(3 * SECOND)  # epoch_ends is undefined on b2
+    assert resets(harness)[1:] == [(2, 0, "LOG_TRUNCATION")]
+    assert read(harness)[2:] == [(0, "r0"), (1, "r1")]
+
+
+@pytest.mark.parametrize(("policy", "position", "again"), [("earliest", 0, 1), ("latest", 1, 0)])
+def test_a_position_beyond_the_log_is_reset_by_the_policy(policy: str, position: int, again: int) -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster, auto_offset_reset=policy)
+    harness.run_until(1 * SECOND)
+    harness.rows.clear()
+    harness.call(lambda now_us: harness.core.seek(TP, 50, now_us))
+    harness.run_until(2 * SECOND)
+    assert [event.error for event in harness.events("FetchFailed")] == ["OFFSET_OUT_OF_RANGE"]
+    assert resets(harness)[1:] == [(50, position, "OFFSET_OUT_OF_RANGE")]
+    assert len(read(harness)) == again
+
+
+def test_a_position_beyond_the_log_without_a_policy_stops_the_consumer() -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster, auto_offset_reset="none")
+    harness.run_until(1 * SECOND)
+    harness.call(lambda now_us: harness.core.seek(TP, 50, now_us))
+    harness.run_until(5 * SECOND)
+    assert [event.error for event in harness.events("FetchFailed")] == [
+        "NO_OFFSET_FOR_PARTITION",
+        "OFFSET_OUT_OF_RANGE",
+    ]
+
+
+def test_a_hint_in_a_refused_fetch_leads_straight_to_the_new_leader() -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster)
+    harness.run_until(1 * SECOND)
+    cluster.leaders[0] = (2, 1)
+    cluster.broker(2).epoch_ends[0] = (0, 1)
+    cluster.broker(1).next(METADATA, *[never_answer()] * 3)
+    original = cluster.broker(1)._read
+    hint = LeaderIdAndEpoch(2, 1)
+    cluster.broker(1)._read = lambda *args: original(*args)._replace(current_leader=hint)  # type: ignore[method-assign]
+    harness.run_until(1 * SECOND + 600 * MS)
+    assert asked(cluster.broker(2), OFFSET_FOR_LEADER_EPOCH)
+
+
+def test_a_dead_leader_costs_a_reconnect_and_nothing_is_read_twice() -> None:
+    cluster = cluster_with((0,), (1,))
+    harness = consumer(cluster)
+    harness.run_until(1 * SECOND)
+    cluster.broker(1).is_up = False
+    harness.reset_connections(cluster.broker(1))
+    harness.run_until(3 * SECOND)
+    cluster.broker(1).is_up = True
+    cluster.broker(1).append(0, batch_of(2))
+    harness.run_until(6 * SECOND)
+    assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2")]
+
+
+def test_a_fetch_that_is_never_answered_times_out() -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster, request_timeout_ms=2000)
+    cluster.broker(1).next(FETCH, never_answer())
+    harness.run_until(1 * SECOND)
+    assert read(harness) == []
+    harness.run_until(4 * SECOND)
+    assert read(harness) == [(0, "r0")]
+
+
+# ----------------------------------------------------------------------------------------------------- end offsets
+
+
+def test_the_end_offset_is_a_fact_and_so_is_its_refusal() -> None:
+    cluster = cluster_with((0,), (1,))
+    harness = consumer(cluster)
+    harness.run_until(1 * SECOND)
+    harness.call(lambda now_us: harness.core.ask_end_offset(TP, now_us))
+    harness.run_until(2 * SECOND)
+    cluster.broker(1).next(LIST_OFFSETS, refuse(ErrorCode.OFFSET_NOT_AVAILABLE))
+    harness.call(lambda now_us: harness.core.ask_end_offset(TP, now_us))
+    harness.run_until(3 * SECOND)
+    seen = [(event.peer, event.offset, event.error) for event in harness.events("EndOffsetSeen")]
+    assert seen == [("b1", 2, None), ("b1", -1, "OFFSET_NOT_AVAILABLE")]
+
+
+def test_a_reset_that_is_refused_is_tried_again() -> None:
+    cluster = cluster_with((0,))
+    cluster.broker(1).next(LIST_OFFSETS, refuse(ErrorCode.OFFSET_NOT_AVAILABLE), refuse(ErrorCode.LEADER_NOT_AVAILABLE))
+    harness = consumer(cluster)
+    harness.run_until(3 * SECOND)
+    assert len(asked(cluster.broker(1), LIST_OFFSETS)) == 3
+    assert read(harness) == [(0, "r0")]
+
+
+def test_close_exits() -> None:
+    harness = consumer(cluster_with((0,)))
+    harness.run_until(1 * SECOND)
+    harness.call(harness.core.close)
+    assert harness.exited and not harness.links

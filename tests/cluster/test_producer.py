@@ -1,0 +1,531 @@
+"""The producer against scripted brokers: what it sends, when it tries again, and what it tells the application."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from fake_cluster import (
+    MS,
+    SECOND,
+    TOPIC,
+    FakeBroker,
+    FakeCluster,
+    Harness,
+    Verdict,
+    handle,
+    never_answer,
+    refuse,
+    reset,
+)
+
+from cluster.node import Close, Connect
+from cluster.producer import ProducerCore, ProducerRecord, producer_config_from
+from cluster.wire.leaders import LeaderIdAndEpoch
+from cluster.wire.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
+from replica.errors import ErrorCode
+from replica.ids import Names
+
+
+def cluster_of(brokers: int = 2, leaders: dict[int, tuple[int, int]] | None = None) -> FakeCluster:
+    cluster = FakeCluster(leaders or {0: (1, 0)})
+    for node_id in range(1, brokers + 1):
+        cluster.broker(node_id)
+    return cluster
+
+
+def producer(cluster: FakeCluster, seed: int = 1, bootstrap: int = 1, **config: Any) -> Harness:
+    keys = {name.replace("_", "."): value for name, value in config.items()}
+
+    def make(trace: Any) -> ProducerCore:
+        hosts = [(f"b{node_id}", 9092) for node_id in range(1, bootstrap + 1)]
+        settings = producer_config_from(keys)
+        return ProducerCore("p1", settings, hosts, TOPIC, trace, random.Random(seed), names=Names())
+
+    return Harness(make, cluster)
+
+
+def record(number: int, *, partition: int | None = 0, key: bytes | None = None, size: int = 0) -> ProducerRecord:
+    value = f"r{number} ".encode().ljust(size, b"x")
+    return ProducerRecord(TOPIC, partition, key, value, f"r{number}")
+
+
+def send(harness: Harness, *numbers: int, size: int = 0, **kwargs: Any) -> None:
+    for number in numbers:
+        harness.call(lambda now_us, n=number: harness.core.send(record(n, size=size), now_us, **kwargs))
+
+
+def warm_up(harness: Harness) -> None:
+    """A connection to every leader, and the brokers know the producer: r900, r901, ... one per partition."""
+    for partition in harness.cluster.leaders:
+        harness.call(lambda now_us, p=partition: harness.core.send(record(900 + p, partition=p), now_us))
+    harness.run_until(1 * SECOND)
+    harness.rows.clear()
+    harness.actions.clear()
+
+
+def stored(broker: FakeBroker, partition: int = 0) -> list[str]:
+    """What is in the log besides the warm-up."""
+    return [name for name in broker.names(partition) if not name.startswith("r90")]
+
+
+def names_of(events: list[Any]) -> list[str]:
+    return [event.record for event in events]
+
+
+# ------------------------------------------------------------------------------------------------- the plain path
+
+
+def test_a_record_is_acked_and_the_trace_tells_how() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster)
+    harness.run_until(1 * SECOND)
+    send(harness, 0)
+    harness.run_until(2 * SECOND)
+    sent, batch, acked = harness.rows
+    assert [type(row.event).__name__ for row in harness.rows] == ["RecordSent", "BatchSent", "RecordAcked"]
+    assert batch.causes == (sent.seq,)
+    assert acked.causes == (batch.seq,)
+    assert (acked.event.peer, acked.event.offset, acked.event.latency_us) == ("b1", 0, 3 * MS)  # type: ignore[attr-defined]  # connect, ask, answer
+    assert batch.event.producer_id == 1001 and batch.event.base_sequence == 0  # type: ignore[attr-defined]
+    assert cluster.broker(1).names() == ["r0"]
+
+
+def test_records_sent_before_the_metadata_is_there_wait_for_it() -> None:
+    harness = producer(cluster_of())
+    send(harness, 0, 1)
+    assert harness.events("BatchSent") == []
+    harness.run_until(1 * SECOND)
+    assert names_of(harness.events("RecordAcked")) == ["r0", "r1"]
+
+
+def test_five_requests_are_pipelined_and_the_sixth_waits() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, handle(delay_ms=50))
+    send(harness, *range(8))
+    assert len(harness.events("BatchSent")) == 5
+    harness.run_until(2 * SECOND)
+    assert stored(cluster.broker(1)) == [f"r{n}" for n in range(8)]
+    assert [event.base_sequence for event in harness.events("BatchSent")] == list(range(1, 9))
+
+
+def test_a_step_of_a_scenario_with_a_batch_sends_it_whole() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster)
+    warm_up(harness)
+    harness.call(harness.core.send_batch, [record(n, size=9000) for n in range(5)])
+    harness.run_until(2 * SECOND)
+    (batch,) = harness.events("BatchSent")
+    assert batch.records == ("r0", "r1", "r2", "r3", "r4")
+    assert [event.offset for event in harness.events("RecordAcked")] == [1, 2, 3, 4, 5]
+
+
+def test_linger_gathers_records_until_the_time_or_the_size_is_reached() -> None:
+    harness = producer(cluster_of(), linger_ms=20, batch_size=400)
+    warm_up(harness)
+    send(harness, 0, 1, size=100, own_batch=False)
+    harness.run_until(1 * SECOND + 19 * MS)
+    assert harness.events("BatchSent") == []
+    harness.run_until(1 * SECOND + 20 * MS)
+    assert [event.records for event in harness.events("BatchSent")] == [("r0", "r1")]
+    send(harness, 2, 3, 4, size=150, own_batch=False)  # two fit; the third starts a batch and makes the first full
+    assert [event.records for event in harness.events("BatchSent")][1:] == [("r2", "r3")]
+    harness.call(harness.core.flush)
+    assert [event.records for event in harness.events("BatchSent")][2:] == [("r4",)]
+
+
+# ------------------------------------------------------------------------------------------------------- retries
+
+
+def test_a_refused_batch_is_sent_again_after_the_backoff_with_the_same_bytes() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
+    send(harness, 0)
+    harness.run_until(3 * SECOND)
+    attempts = harness.events("BatchSent")
+    assert [event.attempt for event in attempts] == [1, 2, 3]
+    assert len({(event.crc, event.base_sequence) for event in attempts}) == 1
+    refused = harness.events("BatchRefused")
+    assert [(event.error, event.will_retry) for event in refused] == [("NOT_ENOUGH_REPLICAS", True)] * 2
+    times = [row.at_us for row in harness.rows if type(row.event).__name__ == "BatchSent"]
+    assert 80 * MS <= times[1] - times[0] - 2 * MS <= 120 * MS
+    assert 160 * MS <= times[2] - times[1] - 2 * MS <= 240 * MS
+    assert names_of(harness.events("RecordAcked")) == ["r0"]
+
+
+@pytest.mark.parametrize(
+    ("config", "order"),
+    [
+        ({"acks": "all", "enable_idempotence": "false"}, ["y", "x"]),
+        ({"acks": "all", "enable_idempotence": "false", "max_in_flight_requests_per_connection": 1}, ["x", "y"]),
+        ({"acks": "all"}, ["x", "y"]),
+    ],
+)
+def test_a_retry_is_overtaken_unless_something_keeps_the_order(config: dict[str, Any], order: list[str]) -> None:
+    cluster = cluster_of()
+    harness = producer(cluster, **config)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
+    for name in ("x", "y"):
+        one = ProducerRecord(TOPIC, 0, None, name.encode(), name)
+        harness.call(lambda now_us, r=one: harness.core.send(r, now_us))
+    harness.run_until(5 * SECOND)
+    assert stored(cluster.broker(1)) == order
+    assert sorted(names_of(harness.events("RecordAcked"))) == ["x", "y"]
+
+
+def test_a_lost_ack_duplicates_without_idempotence_and_not_with_it() -> None:
+    for idempotent, copies in (("false", ["r0", "r0"]), ("true", ["r0"])):
+        cluster = cluster_of()
+        harness = producer(cluster, enable_idempotence=idempotent)
+        warm_up(harness)
+        cluster.broker(1).next(PRODUCE, reset())
+        send(harness, 0)
+        harness.run_until(3 * SECOND)
+        assert stored(cluster.broker(1)) == copies
+        (refused,) = harness.events("BatchRefused")
+        assert (refused.error, refused.reason) == ("NETWORK_EXCEPTION", "connection reset by peer")
+        assert [event.offset for event in harness.events("RecordAcked")] == [len(copies)]
+
+
+def test_retries_exhausted_fail_the_record_definitely() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster, acks="1", retries=1)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 2)
+    send(harness, 0)
+    harness.run_until(5 * SECOND)
+    (failed,) = harness.events("RecordFailed")
+    assert (failed.error, failed.definite) == ("NOT_LEADER_OR_FOLLOWER", True)
+    assert [event.will_retry for event in harness.events("BatchRefused")] == [True, False]
+
+
+def test_an_error_that_may_follow_an_append_is_not_definite() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster, retries=1, enable_idempotence="false")
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)] * 2)
+    send(harness, 0)
+    harness.run_until(5 * SECOND)
+    (failed,) = harness.events("RecordFailed")
+    assert not failed.definite
+
+
+def test_a_batch_that_is_too_large_is_split() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster, batch_size=200)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.MESSAGE_TOO_LARGE))
+    harness.call(harness.core.send_batch, [record(n, size=60) for n in range(3)])
+    harness.run_until(3 * SECOND)
+    assert stored(cluster.broker(1)) == ["r0", "r1", "r2"]
+    assert [event.records for event in harness.events("BatchSent")] == [("r0", "r1", "r2"), ("r0", "r1"), ("r2",)]
+    assert [event.base_sequence for event in harness.events("BatchSent")] == [1, 1, 3]
+
+
+# ------------------------------------------------------------------------------------------- leaders and metadata
+
+
+def test_a_moved_leader_is_found_by_a_metadata_refresh() -> None:
+    cluster = cluster_of(leaders={0: (1, 0)})
+    harness = producer(cluster)
+    warm_up(harness)
+    cluster.leaders[0] = (2, 1)
+    send(harness, 0)
+    harness.run_until(3 * SECOND)
+    assert [(event.peer, event.attempt) for event in harness.events("BatchSent")] == [("b1", 1), ("b2", 2)]
+    assert stored(cluster.broker(2)) == ["r0"]
+
+
+def test_a_hint_to_the_new_leader_skips_refresh_and_backoff() -> None:
+    cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
+    harness = producer(cluster)
+    warm_up(harness)
+    harness.call(lambda now_us: harness.core.send(record(9, partition=1), now_us))  # a connection to b2 is there
+    harness.run_until(2 * SECOND)
+    cluster.leaders[0] = (2, 1)
+    hint = refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=LeaderIdAndEpoch(2, 1))
+    cluster.broker(1).next(PRODUCE, hint)
+    cluster.broker(1).next(METADATA, handle(delay_ms=500))
+    cluster.broker(2).next(METADATA, handle(delay_ms=500))
+    send(harness, 0)
+    harness.run_until(2 * SECOND + 10 * MS)
+    assert [event.peer for event in harness.events("BatchSent")] == ["b2", "b1", "b2"]
+
+
+def test_metadata_is_refreshed_when_it_is_too_old() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster, metadata_max_age_ms=5000)
+    harness.run_until(12 * SECOND)
+    asked = [at_us for at_us, api, _ in cluster.broker(1).requests if api == METADATA]
+    assert len(asked) == 3
+    assert [5000 * MS <= b - a <= 5010 * MS for a, b in pairwise(asked)] == [True, True]
+
+
+def test_without_a_leader_the_metadata_is_asked_for_ever_more_slowly() -> None:
+    cluster = cluster_of(brokers=1, leaders={0: (-1, 3)})
+    harness = producer(cluster)
+    send(harness, 0)
+    harness.run_until(10 * SECOND)
+    asked = [at_us for at_us, api, _ in cluster.broker(1).requests if api == METADATA]
+    gaps = [b - a for a, b in pairwise(asked)]
+    assert 10 <= len(asked) <= 20
+    assert max(gaps) <= 1010 * MS and gaps[-1] > 2 * gaps[1]
+    cluster.leaders[0] = (1, 4)
+    harness.run_until(12 * SECOND)
+    assert names_of(harness.events("RecordAcked")) == ["r0"]
+
+
+def test_a_dead_broker_is_tried_again_with_growing_pauses() -> None:
+    cluster = cluster_of(brokers=1)
+    cluster.broker(1).is_up = False
+    harness = producer(cluster)
+    harness.run_until(10 * SECOND)
+    attempts = [at_us for at_us, action in harness.actions if isinstance(action, Connect)]
+    gaps = [b - a for a, b in pairwise(attempts)]
+    assert 40 * MS <= gaps[0] <= 125 * MS
+    assert all(gap <= 1001 * MS for gap in gaps) and gaps[-1] >= 900 * MS
+
+
+# ------------------------------------------------------------------------------------------------------ timeouts
+
+
+def test_a_request_timeout_closes_the_connection_and_retries_all_that_was_in_flight() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster, request_timeout_ms=2000)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, never_answer(handles=False))
+    send(harness, 0, 1)
+    harness.run_until(3 * SECOND)
+    refused = harness.events("BatchRefused")
+    assert [(event.error, event.will_retry) for event in refused] == [("REQUEST_TIMED_OUT", True)] * 2
+    harness.run_until(6 * SECOND)
+    assert stored(cluster.broker(1)) == ["r0", "r1"]
+
+
+def test_the_delivery_timeout_counts_from_the_send_call() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=3500)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 4)
+    send(harness, 0)
+    harness.run_until(10 * SECOND)
+    (failed,) = harness.events("RecordFailed")
+    assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", False, 3500 * MS)
+
+
+def test_what_never_left_the_producer_fails_definitely() -> None:
+    cluster = cluster_of(brokers=1, leaders={0: (-1, 0)})
+    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2000)
+    harness.run_until(1 * SECOND)
+    send(harness, 0)
+    harness.run_until(5 * SECOND)
+    (failed,) = harness.events("RecordFailed")
+    assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", True, 2000 * MS)
+
+
+def test_after_a_timeout_the_epoch_is_raised_before_new_records_go_out() -> None:
+    """Nobody knows whether sequence 0 was used, so r1 may not take sequence 1 under the old epoch."""
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2500)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 3)
+    send(harness, 0)
+    harness.run_until(4 * SECOND)
+    assert names_of(harness.events("RecordFailed")) == ["r0"]
+    send(harness, 1)
+    harness.run_until(8 * SECOND)
+    assert names_of(harness.events("RecordAcked")) == ["r1"]
+    last = harness.events("BatchSent")[-1]
+    assert last.base_sequence == 0
+    assert cluster.broker(1).sequences[(0, last.producer_id)] == (1, 0)
+
+
+def test_a_topic_nobody_knows_fails_after_max_block_ms() -> None:
+    cluster = cluster_of()
+    cluster.topic_exists = False
+    harness = producer(cluster, max_block_ms=3000)
+    harness.run_until(1 * SECOND)
+    send(harness, 0)
+    harness.run_until(10 * SECOND)
+    (failed,) = harness.events("RecordFailed")
+    assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", True, 3000 * MS)
+    assert failed.reason == "no metadata of partition t-0 within max.block.ms of 3000"
+
+
+def test_a_connection_that_is_never_made_times_out() -> None:
+    cluster = cluster_of(brokers=2)
+    cluster.broker(1).swallows_connections = True
+    harness = producer(cluster, bootstrap=2, seed=3, socket_connection_setup_timeout_ms=1000)
+    harness.run_until(1 * SECOND)
+    cluster.leaders[0] = (2, 0)
+    send(harness, 0)
+    harness.run_until(5 * SECOND)
+    assert names_of(harness.events("RecordAcked")) == ["r0"]
+
+
+# ------------------------------------------------------------------------------------------------ acks=0, memory
+
+
+def test_with_acks_0_a_record_is_handed_over_and_nothing_is_promised() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster, acks="0")
+    warm_up(harness)
+    send(harness, *range(8))  # no answer to wait for: the in-flight limit does not bind
+    assert names_of(harness.events("RecordHandedOver")) == [f"r{n}" for n in range(8)]
+    assert {event.latency_us for event in harness.events("RecordHandedOver")} == {0}
+    harness.run_until(2 * SECOND)
+    assert stored(cluster.broker(1)) == [f"r{n}" for n in range(8)]
+    assert not [at for at, api, _ in cluster.broker(1).requests if api == INIT_PRODUCER_ID]
+
+
+def test_with_acks_0_yesterdays_leader_swallows_one_record_and_closes_the_connection() -> None:
+    cluster = cluster_of()
+    harness = producer(cluster, acks="0")
+    warm_up(harness)
+    cluster.leaders[0] = (2, 1)
+    for number in range(3):
+        send(harness, number)
+        harness.run_until((2 + number) * SECOND)
+    assert stored(cluster.broker(1)) + stored(cluster.broker(2)) == ["r1", "r2"]
+    assert len(harness.events("RecordHandedOver")) == 3
+    assert harness.events("RecordFailed", "BatchRefused") == []
+
+
+def test_sends_wait_for_memory_and_give_up_after_max_block_ms() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster, buffer_memory=1000, max_block_ms=500)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, handle(delay_ms=300), handle(delay_ms=3000))
+    send(harness, 0, 1, 2, 3, size=400)  # two fit; r2 gets the memory of r0 after 300 ms; r3 waits in vain
+    assert len(harness.events("BatchSent")) == 2
+    harness.run_until(6 * SECOND)
+    assert names_of(harness.events("RecordAcked")) == ["r0", "r1", "r2"]
+    (failed,) = harness.events("RecordFailed")
+    assert (failed.record, failed.definite, failed.latency_us) == ("r3", True, 500 * MS)
+    assert failed.reason == "no room in buffer.memory of 1000 bytes within max.block.ms of 500"
+
+
+def test_a_record_above_the_request_size_is_refused_at_once() -> None:
+    harness = producer(cluster_of(), max_request_size=1000)
+    harness.run_until(1 * SECOND)
+    send(harness, 0, size=2000)
+    (failed,) = harness.events("RecordFailed")
+    assert (failed.error, failed.definite) == ("MESSAGE_TOO_LARGE", True)
+
+
+# --------------------------------------------------------------------------------------------------- idempotence
+
+
+def test_a_gap_in_the_log_makes_the_producer_raise_its_epoch_and_start_at_0() -> None:
+    """idempotent-sequence-gap: an unclean leader lost acked records; the broker's 45 makes the loss visible."""
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster)
+    warm_up(harness)
+    send(harness, 0, 1, 2)
+    harness.run_until(2 * SECOND)
+    broker = cluster.broker(1)
+    broker.log[0], broker.log_end[0] = broker.log[0][:1], 1
+    pid = harness.events("BatchSent")[0].producer_id
+    broker.sequences[(0, pid)] = (0, 0)
+    send(harness, 3)
+    harness.run_until(4 * SECOND)
+    sent = harness.events("BatchSent")[3:]
+    assert [event.base_sequence for event in sent] == [4, 0]
+    assert sent[0].crc != sent[1].crc
+    assert [event.error for event in harness.events("BatchRefused")] == ["OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert broker.names() == ["r900", "r3"]
+
+
+def test_out_of_order_behind_a_refused_batch_is_only_its_shadow() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster)
+    warm_up(harness)
+    send(harness, 0)
+    harness.run_until(2 * SECOND)
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
+    send(harness, 1, 2, 3)
+    harness.run_until(5 * SECOND)
+    assert stored(cluster.broker(1)) == ["r0", "r1", "r2", "r3"]
+    assert {event.producer_id for event in harness.events("BatchSent")} == {1001}
+    refusals = [(event.records, event.error) for event in harness.events("BatchRefused")]
+    assert refusals == [
+        (("r1",), "NOT_ENOUGH_REPLICAS"),
+        (("r2",), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (("r3",), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    ]
+    assert cluster.broker(1).sequences[(0, 1001)] == (0, 4)
+
+
+# ------------------------------------------------------------------------------------------- connections, shutdown
+
+
+def test_an_answer_to_nothing_ends_the_connection_and_the_batch_is_sent_again() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, Verdict(garbage=True))
+    send(harness, 0)
+    harness.run_until(3 * SECOND)
+    (refused,) = harness.events("BatchRefused")
+    assert refused.error == "NETWORK_EXCEPTION"
+    assert stored(cluster.broker(1)) == ["r0"]
+    assert names_of(harness.events("RecordAcked")) == ["r0"]
+
+
+def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster, connections_max_idle_ms=10_000, metadata_max_age_ms=600_000)
+    harness.run_until(15 * SECOND)
+    closed = [at_us for at_us, action in harness.actions if isinstance(action, Close)]
+    assert closed == [10 * SECOND + 4 * MS]
+    send(harness, 0)
+    harness.run_until(16 * SECOND)
+    assert names_of(harness.events("RecordAcked")) == ["r0"]
+
+
+def test_close_sends_what_is_left_and_exits() -> None:
+    harness = producer(cluster_of(), linger_ms=60_000)
+    warm_up(harness)
+    send(harness, 0, 1, own_batch=False)
+    harness.call(harness.core.close)
+    assert not harness.exited
+    harness.run_until(2 * SECOND)
+    assert harness.exited
+    assert names_of(harness.events("RecordAcked")) == ["r0", "r1"]
+
+
+def test_close_with_a_timeout_fails_what_is_left() -> None:
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, never_answer())
+    send(harness, 0)
+    harness.call(lambda now_us: harness.core.close(now_us, timeout_ms=500))
+    harness.run_until(2 * SECOND)
+    assert harness.exited
+    (failed,) = harness.events("RecordFailed")
+    assert not failed.definite
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    def story(seed: int) -> list[Any]:
+        cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
+        harness = producer(cluster, seed=seed)
+        cluster.broker(1).next(
+            PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), reset(), refuse(ErrorCode.REQUEST_TIMED_OUT)
+        )
+        for number in range(6):
+            one = record(number, partition=None, size=5000)
+            harness.call(lambda now_us, r=one: harness.core.send(r, now_us))
+        harness.run_until(10 * SECOND)
+        return harness.rows
+
+    assert story(7) == story(7)
+    assert story(7) != story(8)
