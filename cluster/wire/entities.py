@@ -33,14 +33,12 @@ from cluster.wire.primitives import (
     error_of,
     length,
     read_count,
-    read_length,
     read_string,
     read_tagged,
     read_text,
     read_uuid,
     string,
     tagged,
-    take,
 )
 from replica.errors import ErrorCode, PeerViolation
 
@@ -55,8 +53,6 @@ ONE_MS: Final = timedelta(milliseconds=1)
 
 BOOL = Struct(">?")
 UINT16 = Struct(">H")
-UINT32 = Struct(">I")
-FLOAT64 = Struct(">d")
 
 
 class Shape(NamedTuple):
@@ -76,6 +72,7 @@ def shapes(entity_type: type) -> dict[str, Shape]:
 
 
 def _shape_of(field: dataclasses.Field[Any]) -> Shape:
+    # No message of versions.VERSIONS has a nullable structure (KIP-893), a float, or a bytes field.
     hint, is_nullable = _without_none(field.type)
     is_array = get_origin(hint) is tuple
     if is_array:
@@ -138,8 +135,6 @@ def _field_reader(shape: Shape, flexible: bool) -> Reader:
         item_bytes = _least_bytes_of_primitive(shape.kafka_type, flexible)
     if shape.is_array:
         return _array_reader(read_item, flexible, shape.is_nullable, item_bytes)
-    if shape.entity is not None and shape.is_nullable:
-        return _nullable_reader(read_item)
     return read_item
 
 
@@ -159,15 +154,6 @@ def _array_reader(read_item: Reader, flexible: bool, is_nullable: bool, item_byt
     return read
 
 
-def _nullable_reader(read_entity: Reader) -> Reader:
-    def read(frame: Frame, position: int) -> tuple[Entity | None, int]:
-        # KIP-893: one byte before the structure, 1 or -1.
-        (marker,) = INT8.unpack_from(frame, position)
-        return (None, position + 1) if marker < 0 else read_entity(frame, position + 1)
-
-    return read
-
-
 def _fixed_reader(struct: Struct, convert: Callable[[Any], Any] | None = None) -> Reader:
     unpack, size = struct.unpack_from, struct.size
 
@@ -182,27 +168,12 @@ def _fixed_reader(struct: Struct, convert: Callable[[Any], Any] | None = None) -
 
 
 def _milliseconds_to_timedelta(value: int) -> timedelta:
-    try:
-        return timedelta(milliseconds=value)
-    except OverflowError:
-        raise PeerViolation(f"a duration of {value} ms") from None
+    return timedelta(milliseconds=value)
 
 
 def _read_id(frame: Frame, position: int) -> tuple[UUID | None, int]:
     value, position = read_uuid(frame, position)
     return (None if value == NO_ID else value), position
-
-
-def _bytes_reader(flexible: bool, is_nullable: bool) -> Reader:
-    def read(frame: Frame, position: int) -> tuple[bytes | None, int]:
-        size, position = read_length(frame, position, flexible)
-        if size < 0:
-            if not is_nullable:
-                raise PeerViolation("a bytes field that must be there is null")
-            return None, position
-        return take(frame, position, size)
-
-    return read
 
 
 _FIXED: Final[dict[str, tuple[Struct, Callable[[Any], Any] | None]]] = {
@@ -212,11 +183,8 @@ _FIXED: Final[dict[str, tuple[Struct, Callable[[Any], Any] | None]]] = {
     "int32": (INT32, None),
     "int64": (INT64, None),
     "uint16": (UINT16, None),
-    "uint32": (UINT32, None),
-    "float64": (FLOAT64, None),
     "error_code": (INT16, error_of),
     "timedelta_i32": (INT32, _milliseconds_to_timedelta),
-    "timedelta_i64": (INT64, _milliseconds_to_timedelta),
 }
 
 
@@ -227,8 +195,6 @@ def _primitive_reader(kafka_type: str, flexible: bool, is_nullable: bool) -> Rea
         case "string":
             read_value = read_string if is_nullable else read_text
             return lambda frame, position: read_value(frame, position, flexible)
-        case "bytes" | "records":
-            return _bytes_reader(flexible, is_nullable)
         case "uuid":
             return _read_id
     raise NotImplementedError(f"wire type {kafka_type}")
@@ -245,7 +211,7 @@ def least_bytes(entity_type: type) -> int:
         if shape.is_array:
             total += 1 if flexible else 4
         elif shape.entity is not None:
-            total += 1 if shape.is_nullable else least_bytes(shape.entity)
+            total += least_bytes(shape.entity)
         else:
             assert shape.kafka_type is not None
             total += _least_bytes_of_primitive(shape.kafka_type, flexible)
@@ -257,9 +223,7 @@ def _least_bytes_of_primitive(kafka_type: str, flexible: bool) -> int:
         return _FIXED[kafka_type][0].size
     if kafka_type == "uuid":
         return 16
-    if flexible:
-        return 1
-    return 2 if kafka_type == "string" else 4
+    return 1 if flexible else 2
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -313,8 +277,6 @@ def _field_writer(shape: Shape, flexible: bool) -> Writer:
         write_item = _primitive_writer(shape.kafka_type, flexible)
     if shape.is_array:
         return _array_writer(write_item, flexible)
-    if shape.entity is not None and shape.is_nullable:
-        return lambda value: b"\xff" if value is None else b"\x01" + write_item(value)
     return write_item
 
 
@@ -329,13 +291,11 @@ def _array_writer(write_item: Writer, flexible: bool) -> Writer:
 
 def _primitive_writer(kafka_type: str, flexible: bool) -> Writer:
     match kafka_type:
-        case "timedelta_i32" | "timedelta_i64":
-            pack = _FIXED[kafka_type][0].pack
+        case "timedelta_i32":
+            pack = INT32.pack
             return lambda value: pack(value // ONE_MS)
         case "string":
             return lambda value: string(value, flexible)
-        case "bytes" | "records":
-            return lambda value: length(-1, flexible) if value is None else length(len(value), flexible) + value
         case "uuid":
             return lambda value: (value or NO_ID).bytes
     return _FIXED[kafka_type][0].pack
@@ -355,12 +315,10 @@ def implicit_default(shape: Shape) -> Any:
     match shape.kafka_type:
         case "string":
             return ""
-        case "bytes" | "records":
-            return b""
         case "bool":
             return False
         case "error_code":
             return ErrorCode.NONE
-        case "timedelta_i32" | "timedelta_i64":
+        case "timedelta_i32":
             return timedelta(0)
     return 0

@@ -48,7 +48,7 @@ from cluster.wire.primitives import (
     tagged,
     uvarint,
 )
-from cluster.wire.versions import CREATE_TOPICS, FETCH, METADATA, PRODUCE, VERSIONS
+from cluster.wire.versions import BROKER_HEARTBEAT, CREATE_TOPICS, FETCH, METADATA, PRODUCE, VERSIONS
 from replica.errors import ErrorCode, PeerViolation
 
 TOPIC_ID = _uuid_of(bytes(range(16)))
@@ -227,7 +227,7 @@ def test_varints(value):
     assert read_uvarint(data + b"rest", 0) == (value, len(data))
 
 
-@pytest.mark.parametrize("data", [b"\x80\x80\x80\x80\x80\x01", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08"])
+@pytest.mark.parametrize("data", [b"\x80\x80\x80\x80\x80\x00", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08"])
 def test_varints_beyond_31_bits(data):
     with pytest.raises(PeerViolation):
         read_uvarint(data, 0)
@@ -250,11 +250,31 @@ def test_a_tag_may_not_reach_past_its_frame():
         read_tagged(b"\x01\x00\x09ab", 0)
 
 
-def test_a_tagged_structure_fills_its_field():
-    """diverging_epoch of 13 bytes in a field of 14: the ends disagree about the layout."""
-    frame = hot_response(FETCH, 12)
-    tag = b"\x00\x0d\x00\x00\x00\x03" + (4).to_bytes(8, "big") + b"\x00"
-    assert frame.count(tag) == 2
-    longer = frame.replace(tag, b"\x00\x0e" + tag[2:] + b"!", 1)
+@pytest.mark.parametrize(
+    ("api_key", "version", "tag"),
+    [
+        (FETCH, 12, b"\x00\x0d" + (3).to_bytes(4, "big") + (4).to_bytes(8, "big") + b"\x00"),  # diverging_epoch
+        (FETCH, 12, b"\x01\x09" + bytes(3) + b"\x02" + bytes(3) + b"\x05\x00"),  # current_leader
+        (PRODUCE, 10, b"\x00\x09" + bytes(3) + b"\x02" + bytes(3) + b"\x05\x00"),  # current_leader
+        (FETCH, 16, b"\x00\x12\x02" + bytes(3) + b"\x02\x03b2" + bytes(2) + b"\x23\x84\x05rack\x00"),  # node_endpoints
+    ],
+)
+def test_a_tagged_structure_fills_its_field(api_key, version, tag):
+    """One byte more than the structure takes: the ends disagree about the layout."""
+    frame = hot_response(api_key, version)
+    longer = frame.replace(tag, bytes((tag[0], tag[1] + 1)) + tag[2:] + b"!", 1)
+    assert len(longer) == len(frame) + 1
     with pytest.raises(PeerViolation, match="left over"):
-        decode_fetch_response(12, longer)
+        decode_any_response(api_key, version, longer)
+
+
+def test_a_tagged_value_of_a_cold_message_fills_its_field():
+    frame = kio_request(BROKER_HEARTBEAT, 1, 1, "c", offline_log_dirs=[TOPIC_ID])
+    tag = b"\x01\x00\x11\x02" + TOPIC_ID.bytes
+    assert frame.endswith(tag)
+    with pytest.raises(PeerViolation, match="tagged field 0 is 18 bytes long, its value 17"):
+        decode_any_request(frame.removesuffix(tag) + b"\x01\x00\x12" + tag[3:] + b"!")
+
+
+def test_tags_ascend_whatever_order_they_came_in():
+    assert tagged({7: b"b", 2: b"a"}) == b"\x02\x02\x01a\x07\x01b"

@@ -212,6 +212,19 @@ def test_response_is_what_others_write(version):
 
 
 @pytest.mark.parametrize("version", served(FETCH))
+def test_messages_leave_out_what_the_version_cannot_say(version):
+    request = request_at(16)._replace(
+        topics=topics_at(version, [("orders", request_at(16).topics[0][1])]), forgotten=[]
+    )
+    frame = encode_fetch_request(version, 77, "b2", request)
+    assert frame[4:] == kio_request(FETCH, version, 77, "b2", **kio_request_fields(version, request))
+    topics = topics_at(version, [("orders", responses_at(16))])
+    frame = b"".join(fetch_response_segments(version, 77, topics, ErrorCode.NONE, 5, 12, ENDPOINTS))
+    fields = kio_response_fields(version, ErrorCode.NONE, 5, topics, ENDPOINTS)
+    assert frame[4:] == kio_response(FETCH, version, 77, **fields)
+
+
+@pytest.mark.parametrize("version", served(FETCH))
 def test_slices_stay_in_their_file(version, tmp_path):
     """The segments name file ranges; sent by sendfile they make the same frame as bytes held in memory."""
     path = tmp_path / "00000000000000000000.log"

@@ -126,6 +126,13 @@ def test_response_is_what_others_write(version):
     assert decode_produce_response(version, frame[4:]) == ProduceResponse(topics, 12, endpoints)
 
 
+@pytest.mark.parametrize("version", served(PRODUCE))
+def test_response_leaves_out_what_the_version_cannot_say(version):
+    topics = [("orders", partitions_of(10))]
+    frame = encode_produce_response(version, 77, topics, 12, ENDPOINTS)
+    assert frame[4:] == kio_response(PRODUCE, version, 77, **kio_response_fields(topics, ENDPOINTS))
+
+
 def test_unknown_error_code_is_unknown_server_error():
     frame = bytearray(encode_produce_response(7, 1, [("t", [ProducePartitionResponse(0, ErrorCode.NONE)])])[4:])
     at = frame.index(b"\x00\x01t") + 3 + 4 + 4
