@@ -327,8 +327,9 @@ class LeaderState:
             return []
         remaining = tuple(member for member in self.in_sync_replicas if member not in out_of_sync)
         who = listed([self._names(member) for member in out_of_sync])
-        why = "; ".join(self._explain_lag(member, now_us) for member in out_of_sync)
-        reason = f"{self._names(self.broker_id)} wants {who} out of the ISR: {why}"
+        why = listed([self._explain_lag(member, now_us) for member in out_of_sync])
+        limit = duration(self._replica_lag_time_max_us)
+        reason = f"{self._names(self.broker_id)} wants {who} out of the ISR: {why} (replica.lag.time.max.ms is {limit})"
         # If the proposal fails, the old members could still be elected: they gate the high watermark until it succeeds.
         return self._propose(remaining, maximal_isr=self.in_sync_replicas, reason=reason)
 
@@ -344,10 +345,9 @@ class LeaderState:
         replica = self.replicas.get(member)
         if replica is None:
             return f"{name} is not a replica any more"
-        limit = f"(replica.lag.time.max.ms is {duration(self._replica_lag_time_max_us)})"
         if replica.last_caught_up_us == LONG_AGO_US:
-            return f"{name} has not caught up since {self._names(self.broker_id)} leads {limit}"
-        return f"{name} has not caught up for {duration(now_us - replica.last_caught_up_us)} {limit}"
+            return f"{name} has not caught up since {self._names(self.broker_id)} leads"
+        return f"{name} has not caught up for {duration(now_us - replica.last_caught_up_us)}"
 
     def _propose(
         self, proposed: tuple[BrokerId, ...], *, maximal_isr: tuple[BrokerId, ...], reason: str
