@@ -122,7 +122,7 @@ def _event(scope: Scope, node: Node, path: str) -> EventTest | None:
     return EventTest(
         event=event,
         never=never,
-        where=where,
+        where=dict(sorted(where.items())),
         between=reader.bounds_of(fields),
         count=fields.number_test("count"),
         line=node.place.line + 1,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from cluster.config import ConsumerConfig, ProducerConfig
+from cluster.producer_config import producer_config_from
 from replica.config import ConfigError
 from scenarios.parse_cluster import check_whole, new_node
 from scenarios.reading import Reader
 from scenarios.scope import Scope
-from scenarios.spec import DEFAULT_RECORD_BYTES, Arrival, Workload, may_be_idempotent
+from scenarios.spec import DEFAULT_RECORD_BYTES, Arrival, Workload
 from scenarios.yaml_source import Mapping, Node, Scalar
 
 WORKLOADS_MAX = 100
@@ -67,7 +68,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     )
     scope.producers[name] = topic
     scope.prefixes[workload.prefix] = name
-    _check_producer_config(reader, workload, f"{path}.config", path)
+    _check_producer_config(reader, config, f"{path}.config", path)
     return workload
 
 
@@ -112,29 +113,10 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
     return Arrival(int(match[1]), period_us, poisson is not None and rate is None)
 
 
-def _check_producer_config(reader: Reader, workload: Workload, path: str, workload_path: str) -> None:
+def _check_producer_config(reader: Reader, config: dict[str, str], path: str, workload_path: str) -> None:
     """What the Java producer refuses to start with."""
     try:
-        config = ProducerConfig.from_mapping(workload.config)
-    except ConfigError:
-        return  # reported already
-    asked = workload.config.get("enable.idempotence", "").lower() == "true"
-    if asked and not may_be_idempotent(config):
-        place = reader.places.get(f"{path}.enable.idempotence", reader.places[workload_path])
-        reader.error(
-            "E126",
-            "`enable.idempotence: true` needs acks=all, retries above 0 and at most 5 requests in flight",
-            place,
-            path=f"{path}.enable.idempotence",
-            label="leave it out or set it to false",
-        )
-    least = config.linger_ms + config.request_timeout_ms
-    if "delivery.timeout.ms" in workload.config and config.delivery_timeout_ms < least:
-        place = reader.places.get(f"{path}.delivery.timeout.ms", reader.places[workload_path])
-        reader.error(
-            "E126",
-            "`delivery.timeout.ms` must be at least linger.ms + request.timeout.ms",
-            place,
-            path=f"{path}.delivery.timeout.ms",
-            label=f"at least {least}",
-        )
+        producer_config_from(config)
+    except ConfigError as error:
+        place = reader.places.get(f"{path}.{error.key}") or reader.places.get(path) or reader.places[workload_path]
+        reader.error("E126", f"`{error.key}`: {error.message}", place, path=f"{path}.{error.key}")

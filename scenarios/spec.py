@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from cluster.producer_config import producer_config_from
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.ids import Names, TopicPartition
 from scenarios.diagnostics import Diagnostic
@@ -157,26 +158,11 @@ class Workload:
     stop_us: int | None = None
 
     def producer_config(self) -> ProducerConfig:
-        """Typed, after what KafkaProducer derives itself.
-
-        Idempotence is on by default but gives way silently to settings that rule it out (KIP-679); delivery.timeout.ms
-        by default is stretched to linger.ms + request.timeout.ms (KafkaProducer.configureDeliveryTimeout).
-        """
-        config = ProducerConfig.from_mapping(self.config)
-        if "enable.idempotence" not in self.config and not may_be_idempotent(config):
-            config = replace(config, enable_idempotence=False)
-        least = config.linger_ms + config.request_timeout_ms
-        if "delivery.timeout.ms" not in self.config and config.delivery_timeout_ms < least:
-            config = replace(config, delivery_timeout_ms=least)
-        return config
+        """Typed, after what KafkaProducer derives itself."""
+        return producer_config_from(self.config)
 
     def consumer_config(self) -> ConsumerConfig:
         return ConsumerConfig.from_mapping(self.config)
-
-
-def may_be_idempotent(config: ProducerConfig) -> bool:
-    """ProducerConfig.postProcessAndValidateIdempotenceConfigs."""
-    return config.required_acks == -1 and config.retries > 0 and config.max_in_flight_requests_per_connection <= 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
