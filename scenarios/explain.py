@@ -1,0 +1,445 @@
+"""The causal story of one record: who appended it, who acked it and why so early or late, who held it when the leader
+died, who was elected and why, who truncated it. Everything is read from the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.ledger import RecordLedger
+from scenarios.mirror import LogMirror
+from scenarios.remedies import Remedies, remedies_for
+from scenarios.verdict import judge
+from scenarios.view import ClusterView
+from scenarios.wording import duration, listed
+
+
+class RecordUnknown(ValueError):
+    """No producer of the run ever sent a record of that name."""
+
+
+@dataclass(slots=True)
+class Moment:
+    """One step of the story. decisive: without it the record would not have met its end."""
+
+    at_us: int
+    seq: int
+    sentence: str
+    decisive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Who held the record at a moment: a word per broker, and what its producer believed."""
+
+    at_us: int
+    brokers: Mapping[str, str]
+    producer: str
+
+
+@dataclass(slots=True)
+class Explanation:
+    """The story of one record. fate: lost, unseen, duplicated, missing, failed or kept, as the verdict has it.
+
+    chain: seqs of the facts that lead from the send to the last moment, each the cause of the next
+    """
+
+    record: str
+    partition: TopicPartition
+    producer: str
+    acks: int
+    scenario: str
+    seed: int
+    fate: str
+    moments: list[Moment] = field(default_factory=list)
+    holdings: list[Holding] = field(default_factory=list)
+    ending: str = ""
+    remedies: Remedies = field(default_factory=Remedies)
+    chain: list[int] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "record": self.record,
+            "partition": str(self.partition),
+            "producer": self.producer,
+            "acks": self.acks,
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "fate": self.fate,
+            "moments": [
+                {"at_us": one.at_us, "seq": one.seq, "sentence": one.sentence, "decisive": one.decisive}
+                for one in self.moments
+            ],
+            "holdings": [
+                {"at_us": one.at_us, "brokers": dict(one.brokers), "producer": one.producer} for one in self.holdings
+            ],
+            "ending": self.ending,
+            "would_have_saved": list(self.remedies.would),
+            "would_not_have_saved": list(self.remedies.would_not),
+            "chain": self.chain,
+        }
+
+
+def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
+    """The story of `record` from a whole trace in order. raises: RecordUnknown"""
+    teller = _Teller(record)
+    kept = []
+    for row in rows:
+        kept.append(row)
+        teller(row)
+    story = teller.finish()
+    if story.moments:
+        story.chain = causal_chain(kept, story.moments[0].seq, story.moments[-1].seq)
+    return story
+
+
+def causal_chain(rows: Iterable[TraceRow], first: int, last: int) -> list[int]:
+    """Shortest path of causes from one fact to a later one; just both ends when nothing in the trace links them."""
+    import networkx as nx  # heavy, and only an explanation needs it
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from((first, last))
+    for row in rows:
+        if first <= row.seq <= last:
+            graph.add_edges_from((cause, row.seq) for cause in row.causes if cause >= first)
+    try:
+        return list(nx.shortest_path(graph, first, last))
+    except nx.NetworkXNoPath:
+        return [first, last]
+
+
+class _Teller:
+    """Follows one record through the trace. Listeners of its own keep the state around it."""
+
+    def __init__(self, record: str) -> None:
+        self.record = record
+        self.view = ClusterView((), ())
+        self.mirror = LogMirror()
+        self.ledger = RecordLedger()
+        self.moments: list[Moment] = []
+        self.holdings: list[Holding] = []
+        self.crcs: dict[int, int] = {}
+        """batches the record was sent in -> its place in them"""
+        self.holders: dict[str, int] = {}
+        """nodes that hold it -> its first offset there"""
+        self.words: dict[str, str] = {}
+        """what the next line of the table says of a broker instead of whether it holds the record"""
+        self.partition: TopicPartition | None = None
+        self.producer, self.acks = "", 0
+        self.scenario, self.seed = "", 0
+        self.believes = "waits"
+        self.remedies = Remedies()
+        self.isr_at_ack: tuple[str, ...] = ()
+        self.lacking_at_ack: tuple[str, ...] = ()
+        self.min_isr_at_ack = 1
+        self.lasting: dict[str, Moment] = {}
+        self.lost_on_disk: dict[str, int] = {}
+        self.elected_uncleanly = False
+        self.came_back: dict[str, int] = {}
+        self.committed_us: int | None = None
+        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+            trace.RunStarted: self._run_started,
+            trace.RecordSent: self._sent,
+            trace.BatchSent: self._batch_sent,
+            trace.BatchAppended: self._appended,
+            trace.HighWatermarkAdvanced: self._high_watermark,
+            trace.RecordAcked: self._acked,
+            trace.RecordHandedOver: self._handed_over,
+            trace.BatchRefused: self._refused,
+            trace.RecordFailed: self._failed,
+            trace.RecordRead: self._read,
+            trace.FaultBegan: self._fault_began,
+            trace.FaultEnded: self._fault_ended,
+            trace.NodeStopped: self._node_stopped,
+            trace.NodeStarted: self._node_started,
+            trace.LeaderElected: self._elected,
+            trace.PartitionWentOffline: self._went_offline,
+            trace.IsrCommitted: self._isr_committed,
+            trace.LogTruncated: self._truncated,
+            trace.LogRecovered: self._recovered,
+            trace.DataLost: self._data_lost,
+        }
+
+    def __call__(self, row: TraceRow) -> None:
+        self.view(row)
+        self.mirror(row)
+        self.ledger(row)
+        handler = self._handlers.get(type(row.event))
+        if handler is not None:
+            handler(row, row.event)
+
+    def finish(self) -> Explanation:
+        if self.partition is None:
+            raise RecordUnknown(f"no producer of this run sent a record named {self.record}")
+        self.ledger.close()
+        fate = self._fate()
+        if fate not in ("lost", "missing", "unseen"):
+            for moment in self.moments:
+                moment.decisive = False
+        return Explanation(
+            self.record,
+            self.partition,
+            self.producer,
+            self.acks,
+            self.scenario,
+            self.seed,
+            fate,
+            self.moments,
+            self.holdings,
+            self._ending(fate),
+            remedies_for(self) if fate == "lost" else Remedies(),
+        )
+
+    # ---------------------------------------------------------------------------------------------------- telling
+
+    def _say(self, row: TraceRow, sentence: str, *, decisive: bool = False, table: bool = True) -> Moment:
+        moment = Moment(row.at_us, row.seq, sentence, decisive)
+        self.moments.append(moment)
+        if table:
+            self._show(row.at_us)
+        return moment
+
+    def _show(self, at_us: int) -> None:
+        assert self.partition is not None
+        state = self.view.partitions.get(self.partition)
+        brokers = {}
+        for node in state.assigned if state else ():
+            view = self.view.nodes[node]
+            held = self.record if node in self.holders else "-"
+            if node in self.words:
+                brokers[node] = self.words[node]
+            elif not view.running:
+                brokers[node] = f"down, {held}" if node in self.holders else "down"
+            elif view.paused:
+                brokers[node] = f"frozen, {held}" if node in self.holders else "frozen"
+            elif state is not None and state.leader == node:
+                brokers[node] = f"leads, {held}" if node in self.holders else f"leads, no {self.record}"
+            else:
+                brokers[node] = held
+        self.words.clear()
+        if self.holdings and self.holdings[-1].at_us == at_us:
+            self.holdings.pop()
+        self.holdings.append(Holding(at_us, brokers, self.believes))
+
+    def _here(self, event: Any) -> bool:
+        return self.partition is not None and (event.topic, event.partition) == self.partition
+
+    def _only(self) -> str:
+        """`Only b1 has it.`, `b1 and b2 have it.`"""
+        holders = sorted(self.holders)
+        if len(holders) == 1:
+            return f"Only {holders[0]} has it."
+        return f"{listed(holders)} have it." if holders else "Nobody has it."
+
+    # ------------------------------------------------------------------------------------------- the record itself
+
+    def _run_started(self, row: TraceRow, event: trace.RunStarted) -> None:
+        self.scenario = event.scenario if event.variant is None else f"{event.scenario}, {event.variant}"
+        self.seed = event.seed
+
+    def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
+        if event.record != self.record:
+            return
+        self.partition = TopicPartition(event.topic, event.partition)
+        self.producer, self.acks = event.client, event.acks
+        for moment in self.lasting.values():
+            self.moments.append(moment)
+        acks = "all" if event.acks == -1 else event.acks
+        self._say(
+            row, f"The application hands {self.record} to {event.client}, which asks for acks={acks}.", table=False
+        )
+
+    def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
+        if self.record not in event.records:
+            return
+        self.partition = TopicPartition(event.topic, event.partition)
+        self.crcs[event.crc] = event.records.index(self.record)
+        if event.attempt > 1:
+            again = f"{event.client} sends {self.record} again, to {event.peer} (attempt {event.attempt})."
+            self._say(row, again, table=False)
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        if event.crc not in self.crcs:
+            return
+        offset = event.base_offset + self.crcs[event.crc]
+        again = event.node in self.holders
+        self.holders.setdefault(event.node, offset)
+        self.words[event.node] = "appends it"
+        if event.role == "leader":
+            sentence = f"{event.node}, the leader, appends {self.record} at offset {offset}"
+            self._say(row, f"{sentence} a second time." if again else f"{sentence}. {self._only()}")
+        else:
+            self._say(row, f"{event.node} copies {self.record} from the leader. {self._only()}")
+
+    def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        offset = self.holders.get(event.node)
+        if not self._here(event) or event.role != "leader" or offset is None:
+            return
+        if event.previous_high_watermark <= offset < event.high_watermark:
+            self.committed_us = row.at_us
+            self._say(row, f"{self.record} is committed: {_sentence(event.reason)}", table=False)
+
+    def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
+        if event.record != self.record:
+            return
+        assert self.partition is not None
+        state = self.view.partitions.get(self.partition)
+        self.isr_at_ack = state.isr if state else ()
+        self.min_isr_at_ack = state.min_isr if state else 1
+        self.lacking_at_ack = tuple(
+            node for node in self.isr_at_ack if self.view.running(node) and node not in self.holders
+        )
+        if event.acks == -1:
+            why = f"{event.peer} answers once every in-sync replica {{{', '.join(self.isr_at_ack)}}} has it"
+        else:
+            why = f"{event.peer} answers at once, because acks=1 does not wait for followers"
+        self.believes = f"believes {self.record} is safe"
+        self._say(
+            row,
+            f"{why}; after {duration(event.latency_us)} {event.client} believes that {self.record} is safe.",
+            decisive=bool(self.lacking_at_ack) or len(self.isr_at_ack) == 1,
+        )
+
+    def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
+        if event.record == self.record:
+            self.believes = "does not ask"
+            self._say(
+                row,
+                f"{event.client} puts {self.record} into its socket to {event.peer} and, with acks=0, asks no more.",
+                decisive=True,
+            )
+
+    def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
+        if self.record in event.records:
+            more = f"{event.client} will try again" if event.will_retry else f"{event.client} gives up"
+            self._say(row, f"{event.error} from {event.peer}: {event.reason}; {more}.", table=False)
+
+    def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
+        if event.record == self.record:
+            self.believes = "was told it failed"
+            surely = "It was never written." if event.definite else "It may be in the log all the same."
+            self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.reason}. {surely}")
+
+    def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
+        entry = self.ledger.records.get(self.record)
+        if event.record == self.record and entry is not None and entry.first_read_seq == row.seq:
+            self._say(
+                row, f"{event.client} reads {self.record} at offset {event.offset} from {event.peer}.", table=False
+            )
+
+    # ----------------------------------------------------------------------------------------- the world around it
+
+    def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
+        if event.verb in ("kill", "power_off", "stop", "start", "restart"):
+            return  # told by the node's own stop or start
+        if event.verb in ("heal", "release", "resume"):
+            self.lasting.clear()
+        if self.partition is None:
+            if event.verb in ("cut", "partition", "hold", "pause", "latency", "loss", "bandwidth"):
+                self.lasting[event.fault] = Moment(row.at_us, row.seq, _sentence(event.reason))
+        elif event.verb != "flush" or any(node in self.holders for node in event.targets):
+            self._say(row, _sentence(event.reason), table=False)
+
+    def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
+        self.lasting.pop(event.fault, None)
+        if self.partition is not None:
+            self._say(row, _sentence(event.reason), table=False)
+
+    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        if self.partition is None or event.node not in self.view.replicas(self.partition):
+            return
+        copy = ""
+        if list(self.holders) == [event.node]:
+            unseen = "" if self.committed_us else ", above the high watermark: no consumer has seen it"
+            copy = f" The only copy of {self.record} is on its disk{unseen}."
+        self._say(row, _sentence(event.reason) + copy)
+
+    def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
+        if self.partition is not None and event.node in self.view.replicas(self.partition):
+            if event.node in self.holders:
+                self.came_back[event.node] = row.at_us
+            self._say(row, _sentence(event.reason), table=False)
+
+    def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
+        if not self._here(event) or event.broker is None:
+            return
+        if event.broker in self.holders:
+            self._say(row, f"{_sentence(event.reason)} {event.broker} has {self.record}.")
+            return
+        told = ""
+        if self.holders:
+            told = f" But {event.broker} does not have {self.record}, and its log is now the truth."
+        self._say(row, _sentence(event.reason) + told, decisive=bool(self.holders))
+        self.elected_uncleanly |= not event.clean
+
+    def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
+        if self._here(event):
+            self._say(row, _sentence(event.reason))
+
+    def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        if self._here(event):
+            self._say(row, _sentence(event.reason), table=False)
+
+    def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
+        if self._here(event) and self._dropped(event.node, event.log_end_offset):
+            self.words[event.node] = "truncates it"
+            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
+
+    def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
+        if self._here(event) and self._dropped(event.node, event.log_end_offset):
+            self.lost_on_disk[event.node] = row.at_us
+            self.words[event.node] = "lost it"
+            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}", decisive=not self.holders)
+
+    def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        if self._here(event) and event.node in self.holders:
+            self._say(row, _sentence(event.reason), table=False)
+
+    def _dropped(self, node: str, end: int) -> bool:
+        offset = self.holders.get(node)
+        if offset is None or offset < end:
+            return False
+        del self.holders[node]
+        return True
+
+    def _left(self, node: str) -> str:
+        if self.holders:
+            return f"{self.record} is gone from {node}. {self._only()}"
+        return f"{self.record} is gone everywhere."
+
+    # ------------------------------------------------------------------------------------------------------ the end
+
+    def _fate(self) -> str:
+        records = judge(self.ledger).records
+        for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered"):
+            if self.record in records[kind]:
+                return kind
+        return "kept"
+
+    def _ending(self, fate: str) -> str:
+        offsets = self.ledger.present.get(self.record, (None, ()))[1]
+        where = " and ".join(str(offset) for offset in offsets)
+        match fate:
+            case "lost":
+                return f"{self.record} was acked and is not in the log that counts."
+            case "unseen":
+                return f"{self.record} was acked and is at offset {where}, but nobody could read it when the run ended."
+            case "duplicated":
+                return f"{self.record} is in the log more than once: at offsets {where}."
+            case "missing":
+                return f"{self.record} never got into the log that counts; its producer was promised nothing."
+            case "failed":
+                return f"{self.record} was refused for good, and is not in the log."
+            case "reordered":
+                return f"{self.record} is at offset {where}, behind records that were sent after it."
+        return f"{self.record} is at offset {where} and can be read."
+
+
+def _sentence(reason: str) -> str:
+    """A reason as a sentence of its own: a full stop at the end, the first letter as it is (`b1 ...`)."""
+    return reason if reason.endswith((".", "!", "?")) else f"{reason}."

@@ -1,0 +1,69 @@
+"""The story of a record as text, 80-100 columns."""
+
+from __future__ import annotations
+
+import textwrap
+
+from scenarios.explain import Explanation
+from scenarios.style import Style
+
+_TEXT_WIDTH = 76
+
+
+def explanation_text(story: Explanation, style: Style) -> str:
+    """Headline, moments (decisive ones marked), the table of who held it when, and what would have saved it."""
+    acks = "all" if story.acks == -1 else str(story.acks)
+    dot = style.sign("dot")
+    headline = f"  {_headline(story)}"
+    lines = ["", f"{style.bold(headline)}    {story.scenario} {dot} acks={acks} {dot} seed {story.seed}", ""]
+    lines += _moments(story, style)
+    lines += ["", f"  {story.ending}"]
+    if any(moment.decisive for moment in story.moments):
+        lines.append(f"  {style.sign('decisive')} marks the decisive steps.")
+    if story.holdings:
+        lines += ["", *_table(story)]
+    for title, entries in (
+        ("Would have saved it", story.remedies.would),
+        ("Would not have saved it", story.remedies.would_not),
+    ):
+        if entries:
+            lines += ["", f"  {title}:", *(f"    {entry}" for entry in entries)]
+    return "\n".join([*lines, ""])
+
+
+def _headline(story: Explanation) -> str:
+    words = {
+        "lost": "was lost",
+        "unseen": "cannot be read",
+        "duplicated": "is there twice",
+        "missing": "never arrived",
+        "failed": "was refused",
+        "reordered": "is out of order",
+        "kept": "is safe",
+    }
+    return f"Why record {story.record} {words[story.fate]}"
+
+
+def _moments(story: Explanation, style: Style) -> list[str]:
+    lines = []
+    for place, moment in enumerate(story.moments):
+        sign = style.sign("decisive" if moment.decisive else "step")
+        bar = style.sign("bar") if place + 1 < len(story.moments) else " " * len(style.sign("bar"))
+        first, *rest = textwrap.wrap(moment.sentence, _TEXT_WIDTH)
+        lines.append(f"  {sign} {moment.at_us / 1_000_000:>7.3f}  {first}")
+        lines += [f"  {bar}{' ' * 10}{line}" for line in rest]
+    return lines
+
+
+def _table(story: Explanation) -> list[str]:
+    brokers = list(dict.fromkeys(node for holding in story.holdings for node in holding.brokers))
+    rows = [["", *brokers, story.producer]]
+    for holding in story.holdings:
+        cells = [holding.brokers.get(node, "") for node in brokers]
+        row = [f"{holding.at_us / 1_000_000:.3f}", *cells, holding.producer]
+        if rows[-1][1:] != row[1:]:
+            rows.append(row)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

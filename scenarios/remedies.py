@@ -1,0 +1,61 @@
+"""Which settings would have saved a lost record, as far as its own trace proves it; nothing here is a rule of thumb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    would: tuple[str, ...] = ()
+    would_not: tuple[str, ...] = ()
+
+
+class LostRecord(Protocol):
+    """What the story of a lost record knows.
+
+    isr_at_ack: in-sync replicas when the producer was told; lacking_at_ack: those of them that ran without the record
+    lost_on_disk: brokers whose disk lost it; came_back: brokers that stopped holding it and started again
+    """
+
+    acks: int
+    isr_at_ack: tuple[str, ...]
+    lacking_at_ack: tuple[str, ...]
+    min_isr_at_ack: int
+    lost_on_disk: dict[str, int]
+    came_back: dict[str, int]
+    elected_uncleanly: bool
+
+
+def remedies_for(lost: LostRecord) -> Remedies:
+    """Every entry says in a few words why the trace proves it."""
+    return Remedies(tuple(_would(lost)), tuple(_would_not(lost)))
+
+
+def _would(lost: LostRecord) -> Iterator[str]:
+    alone = len(lost.isr_at_ack) == 1
+    if lost.acks == 1 and lost.lacking_at_ack:
+        other = lost.lacking_at_ack[0]
+        yield f"acks=all with min.insync.replicas=2: {other} was in sync and running, and did not have the record"
+    elif lost.acks == 1 and alone:
+        yield "acks=all with min.insync.replicas=2: one replica was in sync, so the record would have been refused"
+    elif lost.acks == -1 and alone and lost.min_isr_at_ack == 1:
+        yield "min.insync.replicas=2: one replica was in sync, so the record would have been refused, not acked"
+    if lost.elected_uncleanly and lost.came_back and not lost.lost_on_disk:
+        node = next(iter(lost.came_back))
+        yield f"unclean.leader.election.enable=false: {node} came back with the record"
+    if lost.lost_on_disk:
+        nodes = " and ".join(lost.lost_on_disk)
+        yield f"log.flush.interval.messages=1: {nodes} lost the record before it was flushed"
+
+
+def _would_not(lost: LostRecord) -> Iterator[str]:
+    yield "retries: the producer was told that all was well"
+    if lost.acks == -1 and len(lost.isr_at_ack) == 1:
+        yield "acks=all: with one replica in sync, all means one"
+    if not lost.elected_uncleanly:
+        yield "unclean.leader.election.enable=false: every election was clean"
+    if len(lost.lost_on_disk) > 1 and len(lost.lost_on_disk) == len(lost.isr_at_ack):
+        yield "more replicas in the same power failure: every copy lay in a page cache"

@@ -1,0 +1,72 @@
+"""How a terminal is written to: colours or none, typographic signs or plain ASCII, and how wide it is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+_SIGNS: Mapping[str, tuple[str, str]] = {
+    "fault": ("⚡", "FAULT"),
+    "undone": ("↺", "UNDONE"),
+    "isr": ("◎", "ISR"),
+    "elected": ("♛", "LEADER"),
+    "offline": ("∅", "OFFLINE"),
+    "truncated": ("✂", "TRUNCATE"),
+    "lost": ("✕", "LOST"),
+    "down": ("✕", "DOWN"),
+    "up": ("↺", "UP"),
+    "refused": ("▲", "REFUSED"),
+    "note": ("·", "NOTE"),
+    "good": ("✓", "ok"),
+    "bad": ("✕", "FAIL"),
+    "dot": ("·", "-"),
+    "arrow": ("→", "->"),
+    "rule": ("─", "-"),
+    "step": ("○", "o"),
+    "decisive": ("●", "*"),
+    "bar": ("│", "|"),
+    "leads": ("♛", "L"),
+    "in": ("█", "#"),
+    "out": ("·", "."),
+    "frozen-in": ("≀", "="),
+    "frozen-out": ("~", "~"),
+    "gone": ("✕", "x"),
+    "none": ("–", "-"),
+}
+_COLOURS: Mapping[str, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+_LEVELS = ("▁▂▃▄▅▆▇█", "12345678")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """plain: ASCII and full words instead of signs. width: columns, within 80 and 100."""
+
+    colour: bool = False
+    plain: bool = False
+    width: int = 100
+
+    @classmethod
+    def of(cls, stream: TextIO, environment: Mapping[str, str], *, plain: bool = False) -> Style:
+        """For a stream: no colour with NO_COLOR, TERM=dumb or no terminal; words where signs cannot be printed."""
+        terminal = stream.isatty() and environment.get("TERM") != "dumb"
+        unicode = (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+        width = shutil.get_terminal_size((100, 24)).columns if terminal else 100
+        plain = plain or environment.get("TERM") == "dumb" or not unicode
+        colour = terminal and not plain and not environment.get("NO_COLOR")
+        return cls(colour, plain, min(max(width, 80), 100))
+
+    def sign(self, name: str) -> str:
+        return _SIGNS[name][self.plain]
+
+    def level(self, part: float) -> str:
+        """A bar of height `part` of 1."""
+        levels = _LEVELS[self.plain]
+        return levels[min(int(part * len(levels)), len(levels) - 1)]
+
+    def paint(self, text: str, colour: str) -> str:
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
+
+    def bold(self, text: str) -> str:
+        return self.paint(text, "bold")
