@@ -146,12 +146,9 @@ class InvariantChecker:
     def _table(self) -> dict[type, tuple[bool, tuple[Handler, ...]]]:
         """Per kind of fact: whether it belongs to a partition, and who wants it; the truth first."""
         table = {}
+        tables = [self.truth.handlers, *(invariant.handlers() for invariant in self.invariants)]
         for kind in EVENT_CLASSES:
-            wanted = [self.truth.handlers[kind]] if kind in self.truth.handlers else []
-            for invariant in self.invariants:
-                handler = invariant.handlers().get(kind)
-                if handler is not None:
-                    wanted.append(handler)
+            wanted = [handlers[kind] for handlers in tables if kind in handlers]
             fields = kind.__dataclass_fields__
             table[kind] = ("topic" in fields and "partition" in fields, tuple(wanted))
         return table
