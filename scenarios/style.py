@@ -33,6 +33,7 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
     "frozen-in": ("≀", "="),
     "frozen-out": ("~", "~"),
     "gone": ("✕", "x"),
+    "good-record": ("✓", "+"),
     "none": ("–", "-"),
 }
 _COLOURS: Mapping[str, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}

@@ -1,0 +1,319 @@
+"""What the terminal shows of finished runs: one run, several side by side, one line of `highwater test`.
+
+Everything shown is in the summary (summary.json) or in the trace (story.Story). Order is deliberate: what happened, the
+shape of it, promise against truth, the one red line, what the scenario expected, and how to see it again.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica.ids import TopicPartition
+from scenarios.record_sets import format_record_names, split_record_name
+from scenarios.story import PartitionHistory, Story, value_at
+from scenarios.style import Style
+from scenarios.wording import count_of, duration
+
+Summary = Mapping[str, Any]
+
+LINES_MAX = 30
+"""key events on a screen; the rest are in the trace"""
+PARTITIONS_MAX = 3
+_MARGIN = 9
+
+
+def run_screen(summary: Summary, story: Story, style: Style) -> str:
+    """The whole screen of `highwater run`, ending in a newline."""
+    blocks = [
+        _headline(summary, style),
+        _key_events(story, style),
+        *(_ribbon(partition, history, story.end_us, style) for partition, history in _shown(summary, story)),
+        _told_and_true(summary, style),
+        _findings(summary, style),
+        _expectations(summary, style),
+        _again(summary, style),
+    ]
+    return "\n" + "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _headline(summary: Summary, style: Style) -> list[str]:
+    dot = f" {style.sign('dot')} "
+    setting = summary["setting"]
+    name = summary["scenario"] + (f" ({summary['variant']})" if summary["variant"] else "")
+    parts = [style.bold(name), count_of(setting["brokers"], "broker")]
+    for topic, values in setting["topics"].items():
+        sizes = f"{topic}: {count_of(values['partitions'], 'partition')}, RF {values['replication_factor']}"
+        parts.append(f"{sizes}, min.insync.replicas {values['min.insync.replicas']}")
+    parts += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
+    ran = f"{summary['virtual_s']:g} s of virtual time, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
+    return [
+        f"  {dot.join(parts)}",
+        f"  {summary['profile']}{dot}seed {summary['seed']}{dot}{ran}",
+    ]
+
+
+def _key_events(story: Story, style: Style) -> list[str]:
+    lines = []
+    width = max(len(style.sign(line.sign)) for line in story.lines) if story.lines else 0
+    for at_us, sign, text in story.lines[:LINES_MAX]:
+        mark = style.sign(sign).ljust(width)
+        first, *rest = textwrap.wrap(text, style.width - _MARGIN - width - 5) or [""]
+        lines.append(f"  {at_us / 1_000_000:>8.3f}  {style.paint(mark, _COLOUR_OF.get(sign, 'dim'))} {first}")
+        lines += [" " * (_MARGIN + width + 4) + line for line in rest]
+    more = len(story.lines) - LINES_MAX
+    if more > 0:
+        lines.append(
+            f"  {'':>8}  {style.sign('note').ljust(width)} and {count_of(more, 'event')} more, all in the trace"
+        )
+    return lines
+
+
+_COLOUR_OF = {
+    "fault": "yellow",
+    "down": "red",
+    "lost": "red",
+    "bad": "red",
+    "offline": "red",
+    "truncated": "yellow",
+    "refused": "yellow",
+    "elected": "bold",
+}
+
+
+# -------------------------------------------------------------------------------------------------------- the shape
+
+
+def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, PartitionHistory]]:
+    """The partitions with an anomaly first, then those with most changes."""
+    hurt = [anomaly["partition"] for anomaly in summary["anomalies"]]
+    ranked = sorted(story.histories.items(), key=lambda item: (str(item[0]) not in hurt, -len(item[1].states), item[0]))
+    return ranked[:PARTITIONS_MAX]
+
+
+def _ribbon(partition: TopicPartition, history: PartitionHistory, end_us: int, style: Style) -> list[str]:
+    """Leader, ISR and outages per replica over the run, and the high watermark, on one time axis."""
+    label = max(len(f"ISR {node}") for node in history.replicas) + 2
+    columns = style.width - label - 6
+    moments = [end_us * (column + 1) // columns for column in range(columns)]
+    lines = [f"  {str(partition).ljust(label)}{_axis(end_us, columns)}"]
+    for place, node in enumerate(history.replicas):
+        cells = []
+        for moment in moments:
+            states = value_at(history.states, moment)
+            cells.append(" " if states is None else style.sign(states[place]))
+        lines.append(f"  {f'ISR {node}'.ljust(label)}{''.join(cells)}")
+    top = max((value for _, value in history.high_watermark), default=0)
+    if top:
+        levels = [value_at(history.high_watermark, moment) for moment in moments]
+        bar = "".join(" " if not level else style.level((level - 1) / top) for level in levels)
+        lines.append(f"  {'HW'.ljust(label)}{bar}  {top}")
+    legend = "  ".join(
+        f"{style.sign(sign)} {word}"
+        for sign, word in (("leads", "leads"), ("in", "in the ISR"), ("out", "out"), ("gone", "down"))
+    )
+    if any("frozen" in sign for _, states in history.states for sign in states):
+        legend += f"  {style.sign('frozen-in')} frozen, still in the ISR  {style.sign('frozen-out')} frozen"
+    lines.append(style.paint(f"  {'':<{label}}{legend}", "dim"))
+    return lines
+
+
+def _axis(end_us: int, columns: int) -> str:
+    """Five or so round moments, each above its column."""
+    seconds = end_us / 1_000_000
+    step = next((size for size in _STEPS if seconds / size <= 7), _STEPS[-1])
+    cells = [" "] * (columns + 8)
+    moment = 0.0
+    while moment <= seconds * 0.96:
+        text = f"{moment:g}"
+        place = int(moment / seconds * columns) if seconds else 0
+        cells[place : place + len(text)] = text
+        moment += step
+    return "".join(cells[:columns]).rstrip() + " s"
+
+
+_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+# ------------------------------------------------------------------------------------------------ promise and truth
+
+
+def _told_and_true(summary: Summary, style: Style) -> list[str]:
+    records = summary["records"]
+    lines = []
+    for producer, told in summary["producers"].items():
+        parts = [f"{told['sent']} sent"]
+        parts.append(f"{told['handed_over']} handed over" if told["handed_over"] else f"{told['acked']} acked")
+        if told["failed"]:
+            parts.append(f"{told['failed']} refused")
+        latency = told["latency_us"]
+        if latency and not told["handed_over"]:
+            parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
+        lines.append(f"  {f'{producer} was told'.ljust(24)}{'    '.join(parts)}")
+        errors = ", ".join(f"{error} x{count}" for error, count in told["errors"].items())
+        if errors:
+            lines.append(f"  {'':<24}{errors}")
+    readable = sum(len(dict.fromkeys(log)) for log in summary["logs"].values()) - len(records["unseen"])
+    true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
+    if records["missing"]:
+        true.append(f"{len(records['missing'])} never arrived")
+    lines.append(f"  {'The log says'.ljust(24)}{'    '.join(true)}")
+    for partition, windows in summary["unavailable"].items():
+        if windows:
+            longest = max(window[1] - window[0] for window in windows)
+            lines.append(f"  {f'{partition} unwritable'.ljust(24)}{duration(longest)} at a stretch")
+    return lines
+
+
+_TITLES = {
+    "lost": "ACKED {records} LOST",
+    "unseen": "ACKED {records} THAT NOBODY CAN READ",
+    "dirty-read": "{records} READ THAT THE LOG NO LONGER HAS",
+    "duplicated": "{records} STORED TWICE",
+    "reordered": "{records} OUT OF ORDER",
+    "poll-skip": "{records} SKIPPED BY A CONSUMER",
+}
+
+
+def _findings(summary: Summary, style: Style) -> list[str]:
+    """The red lines with their records, or the green one."""
+    lines = []
+    for anomaly in summary["anomalies"]:
+        names = anomaly["records"]
+        count = count_of(len(names), "RECORD") if len(names) == 1 else f"{len(names)} RECORDS"
+        title = _TITLES.get(anomaly["kind"], anomaly["kind"].upper().replace("-", " ")).format(records=count)
+        title = title if title[0].isdigit() or "ACKED" not in title else _count_first(title, len(names))
+        shown = f": {format_record_names(names)}" if names and anomaly["kind"] in _TITLES else ""
+        lines.append(style.paint(f"  {style.sign('bad' if style.plain else 'lost')} {title}{shown}", "red"))
+        lines += [f"      {line}" for line in textwrap.wrap(anomaly["sentence"], style.width - 8)]
+    if not lines:
+        promised = len(summary["records"]["acked"])
+        words = (
+            f"NOTHING LOST of {count_of(promised, 'acked record')}" if promised else "NOTHING PROMISED, NOTHING BROKEN"
+        )
+        lines.append(style.paint(f"  {style.sign('good')} {words}", "green"))
+    if summary["records"]["missing"]:
+        lines.append(f"      never arrived, and never promised: {format_record_names(summary['records']['missing'])}")
+    return lines
+
+
+def _count_first(title: str, count: int) -> str:
+    """`ACKED 5 RECORDS LOST` -> `5 ACKED RECORDS LOST`."""
+    return f"{count} " + title.replace(f"{count} ", "", 1)
+
+
+def _expectations(summary: Summary, style: Style) -> list[str]:
+    results = summary["expectations"]
+    failed = [result for result in results if not result["held"]]
+    if not results:
+        return []
+    if not failed:
+        return [
+            style.paint(
+                f"  {style.sign('good')} as the scenario expects ({len(results)} of {len(results)} hold)", "green"
+            )
+        ]
+    lines = [style.paint(f"  {style.sign('bad')} {len(failed)} of {len(results)} expectations do not hold", "red")]
+    for result in failed:
+        text = f"{result['what']}: {result['why']}"
+        lines += textwrap.wrap(text, style.width - 6, initial_indent="      ", subsequent_indent="        ")
+    return lines
+
+
+def _again(summary: Summary, style: Style) -> list[str]:
+    lines = []
+    records = summary["records"]
+    culprit = next((records[kind][0] for kind in ("lost", "unseen", "duplicated", "dirty") if records[kind]), None)
+    if culprit is not None and summary["run_dir"]:
+        lines.append(f"  Why:     highwater explain last {culprit}")
+    if summary["run_dir"]:
+        lines.append("  Report:  highwater report last")
+        lines.append(f"  Kept in  {summary['run_dir']}")
+    lines.append(f"  Again:   {replay_command(summary)}")
+    return lines
+
+
+def replay_command(summary: Summary) -> str:
+    """The command that gives the same run, byte for byte."""
+    variant = f" --variant {summary['variant']}" if summary["variant"] else ""
+    return f"highwater run {summary['scenario']}{variant} --seed {summary['seed']}"
+
+
+# ----------------------------------------------------------------------------------------------------- several runs
+
+
+def compare_table(summaries: Sequence[Summary], style: Style) -> str:
+    """The variants of one scenario side by side, then what became of every record in each."""
+    names = [summary["variant"] or "as written" for summary in summaries]
+    rows = [_compared(summary, style) for summary in summaries]
+    labels = list(rows[0])
+    label_width = max(len(label) for label in labels) + 2
+    widths = [max(len(name), *(len(row[label]) for label in labels)) + 3 for name, row in zip(names, rows, strict=True)]
+    first = summaries[0]
+    rule = "  " + style.sign("rule") * (label_width + sum(widths))
+    head = "".join(name.rjust(width) for name, width in zip(names, widths, strict=True))
+    lines = ["", f"  {style.bold(first['scenario'])} {style.sign('dot')} seed {first['seed']}", ""]
+    lines += [f"  {'':<{label_width}}{head}", rule]
+    for label in labels:
+        cells = [row[label].rjust(width) for row, width in zip(rows, widths, strict=True)]
+        coloured = [style.paint(cell, "red") if style.sign("lost") in cell else cell for cell in cells]
+        lines.append(f"  {label:<{label_width}}{''.join(coloured)}")
+    lines += [rule, ""]
+    name_width = max(len(name) for name in names) + 2
+    for name, summary in zip(names, summaries, strict=True):
+        lines.append(f"  {name:<{name_width}}{_fates(summary, style, style.width - name_width - 4)}")
+    return "\n".join([*lines, ""])
+
+
+def _compared(summary: Summary, style: Style) -> dict[str, str]:
+    records = summary["records"]
+    none = style.sign("none")
+    handed_over = sum(told["handed_over"] for told in summary["producers"].values())
+    latencies = [told["latency_us"] for told in summary["producers"].values() if told["latency_us"]]
+    timed = latencies and not handed_over
+    windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
+    lost = len(records["lost"])
+    readable = sum(len(dict.fromkeys(log)) for log in summary["logs"].values()) - len(records["unseen"])
+    mark, good = style.sign("lost"), style.sign("good")
+    return {
+        "sent": str(records["sent"]),
+        "acked": "not asked" if handed_over else str(len(records["acked"])),
+        "acked, then lost": none if handed_over else f"{mark} {lost}" if lost else f"{good} 0",
+        "never arrived": str(len(records["missing"])),
+        "readable at the end": str(readable),
+        "duplicated": str(len(records["duplicated"])),
+        "ack latency, median": duration(latencies[0]["p50"]) if timed else none,
+        "ack latency, worst": duration(max(latency["max"] for latency in latencies)) if timed else none,
+        "retries": str(summary["retries"]),
+        "no write succeeded for": duration(max(windows)) if windows else none,
+        "verdict": ", ".join(summary["verdict"]) or "ok",
+    }
+
+
+def _fates(summary: Summary, style: Style, room: int) -> str:
+    """One sign per record in sending order when they fit, then the losses by name."""
+    records = summary["records"]
+    found = [f"{format_record_names(records['lost'])} lost"] if records["lost"] else []
+    found += [f"{format_record_names(records['missing'])} never arrived"] if records["missing"] else []
+    found += [f"{format_record_names(records['duplicated'])} twice"] if records["duplicated"] else []
+    text = "; ".join(found) or "nothing lost"
+    order = sorted([*records["acked"], *records["failed"], *records["unknown"]], key=split_record_name)
+    if len(order) + len(text) + 3 > room:
+        return text
+    gone, acked = {*records["lost"], *records["missing"]}, set(records["acked"])
+    signs = ["gone" if name in gone else "good-record" if name in acked else "step" for name in order]
+    return f"{''.join(style.sign(sign) for sign in signs)}   {text}"
+
+
+def test_line(summary: Summary, style: Style) -> str:
+    """One line of `highwater test`; below it, indented, what does not hold."""
+    name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")
+    held = summary["held"] and "invariant" not in summary["verdict"]
+    mark = style.paint(style.sign("good"), "green") if held else style.paint(style.sign("bad"), "red")
+    verdict = ", ".join(summary["verdict"]) or "ok"
+    lost = summary["records"]["lost"]
+    if lost:
+        verdict += f" {format_record_names(lost)}"
+    line = f"  {mark} {name:<52} {verdict:<24} {summary['wall_s']:>6.2f} s"
+    return "\n".join([line, *(_expectations(summary, style)[1:] if not held else [])])

@@ -1,0 +1,189 @@
+"""What a screen tells of a run: its key events with their reasons, and who was in the ISR, leading or down, over
+time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceRow
+from scenarios.view import ClusterView, PartitionView
+
+
+class StoryLine(NamedTuple):
+    """One key event. sign: a name of style.Style.sign"""
+
+    at_us: int
+    sign: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHistory:
+    """How a partition stood over time. states: (from microsecond, a sign per replica), when it changed.
+
+    high_watermark: (from microsecond, the largest HW any leader had reached)
+    """
+
+    replicas: tuple[str, ...]
+    states: list[tuple[int, tuple[str, ...]]]
+    high_watermark: list[tuple[int, int]]
+
+
+_TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
+"""Verbs whose effect is told by NodeStopped and NodeStarted."""
+
+_UNDOING = ("heal", "release", "resume")
+
+
+class Story:
+    """Listener, after the view it is given. `lines` in order; `histories` per partition."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self.view = view
+        self.lines: list[StoryLine] = []
+        self.histories: dict[TopicPartition, PartitionHistory] = {}
+        self.end_us = 0
+        self._refused: dict[tuple[str, str, str], None] = {}
+        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+            trace.FaultBegan: self._fault_began,
+            trace.FaultEnded: self._fault_ended,
+            trace.NodeStopped: self._node_stopped,
+            trace.NodeStarted: self._node_started,
+            trace.BrokerFenced: self._broker_fenced,
+            trace.LeaderElected: self._elected,
+            trace.PartitionWentOffline: self._went_offline,
+            trace.ElectionRefused: self._election_refused,
+            trace.IsrCommitted: self._isr_committed,
+            trace.LogTruncated: self._truncated,
+            trace.DataLost: self._data_lost,
+            trace.ProduceRefused: self._produce_refused,
+            trace.CheckMade: self._check_made,
+            trace.InvariantBroken: self._invariant_broken,
+            trace.PartitionCreated: self._sample,
+            trace.HighWatermarkAdvanced: self._high_watermark,
+        }
+
+    @classmethod
+    def of(cls, view: ClusterView, rows: Iterable[TraceRow]) -> Self:
+        """From a finished trace; `view` is fed along."""
+        story = cls(view)
+        for row in rows:
+            view(row)
+            story(row)
+        return story
+
+    def __call__(self, row: TraceRow) -> None:
+        handler = self._handlers.get(type(row.event))
+        self.end_us = row.at_us
+        if handler is not None:
+            handler(row, row.event)
+
+    # ------------------------------------------------------------------------------------------------------- lines
+
+    def _say(self, row: TraceRow, sign: str, text: str) -> None:
+        line = StoryLine(row.at_us, sign, text)
+        if line not in self.lines[-8:]:  # the same words at the same moment, of another partition
+            self.lines.append(line)
+
+    def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
+        self._sample(row, event)
+        if event.verb not in _TOLD_BY_THEIR_NODE:
+            self._say(row, "undone" if event.verb in _UNDOING else "fault", event.reason)
+
+    def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
+        self._sample(row, event)
+        if event.verb not in _TOLD_BY_THEIR_NODE:
+            self._say(row, "undone", event.reason)
+
+    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        self._sample(row, event)
+        self._say(row, "down", event.reason)
+
+    def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
+        self._sample(row, event)
+        if row.at_us > 0 and event.role in ("broker", "controller"):
+            self._say(row, "up", event.reason)
+
+    def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
+        if self.view.partitions:
+            self._say(row, "note", event.reason)
+
+    def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
+        self._sample(row, event)
+        self._say(row, "elected", f"{event.reason} (epoch {event.leader_epoch})")
+
+    def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
+        self._sample(row, event)
+        self._say(row, "offline", event.reason)
+
+    def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
+        self._say(row, "refused", event.reason)
+
+    def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        self._sample(row, event)
+        self._say(row, "isr", f"ISR {{{', '.join(event.isr)}}}: {event.reason}")
+
+    def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
+        self._say(row, "truncated", event.reason)
+
+    def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        self._say(row, "lost", event.reason)
+
+    def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
+        """The first refusal of its kind; the others are counted elsewhere."""
+        key = (event.node, f"{event.topic}-{event.partition}", event.error)
+        if key not in self._refused:
+            self._refused[key] = None
+            self._say(row, "refused", f"{event.error}: {event.reason}")
+
+    def _check_made(self, row: TraceRow, event: trace.CheckMade) -> None:
+        if not event.held:
+            self._say(row, "bad", event.reason)
+
+    def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
+        self._say(row, "bad", f"invariant {event.invariant} is broken: {event.reason}")
+
+    # ---------------------------------------------------------------------------------------------------- histories
+
+    def _history(self, partition: PartitionView) -> PartitionHistory:
+        known = self.histories.get(partition.topic_partition)
+        if known is None:
+            known = PartitionHistory(partition.assigned, [], [])
+            self.histories[partition.topic_partition] = known
+        return known
+
+    def _sample(self, row: TraceRow, event: object) -> None:
+        for partition in self.view.partitions.values():
+            states = self._history(partition).states
+            now = tuple(self._sign(partition, node) for node in partition.assigned)
+            if not states or states[-1][1] != now:
+                states.append((row.at_us, now))
+
+    def _sign(self, partition: PartitionView, node: str) -> str:
+        if not self.view.running(node):
+            return "gone"
+        inside = node in partition.isr
+        if self.view.nodes[node].paused:
+            return "frozen-in" if inside else "frozen-out"
+        if partition.leader == node:
+            return "leads"
+        return "in" if inside else "out"
+
+    def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
+        if partition is not None and event.role == "leader":
+            self._history(partition).high_watermark.append((row.at_us, event.high_watermark))
+
+
+def value_at(changes: Sequence[tuple[int, Any]], at_us: int) -> Any:
+    """The value in force at a moment, None before the first change."""
+    found = None
+    for since_us, value in changes:
+        if since_us > at_us:
+            break
+        found = value
+    return found
