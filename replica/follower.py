@@ -183,7 +183,7 @@ class FollowerState:
         if event.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fenced()
         if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            why = f"{self._leader} has no offset {self.fetch_offset} to fetch from"
+            why = f"it answered that {self.fetch_offset} is out of range"
             return self._ask(Which.LATEST, why)
         return self._delay(event.now_us, f"{self._leader} answered {event.error.name}")
 
@@ -283,9 +283,8 @@ class FollowerState:
         if leader_end_offset < self.log_end_offset:
             # After an unclean election; loses records by design.
             return self._cut(leader_end_offset, f"the log of the leader {self._leader} ends there")
-        return self._ask(
-            Which.EARLIEST, f"its own end {self.log_end_offset} is not past {leader_end_offset}, the leader's"
-        )
+        why = f"{self._me}'s own log ends at {self.log_end_offset}, not after {self._leader}'s at {leader_end_offset}"
+        return self._ask(Which.EARLIEST, why)
 
     def _leader_start_known(self, leader_start_offset: Offset) -> list[FollowerAction]:
         if leader_start_offset <= self.log_end_offset:

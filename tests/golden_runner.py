@@ -8,9 +8,9 @@ A file is a row of blocks, divided by blank lines:
     ----
     what the commands printed, or ok
 
-A command `check-lag at=11s` calls `world.check_lag(at=11_000_000)`: words are positional, `key=value` is by name, numbers
-are ints, times are microseconds, `(b1,b2)` is a tuple. A method returns the lines to print. `pytest --rewrite` writes the
-outcome into the file instead of comparing it; then read the diff.
+A command `check-lag at=11s` calls `world.check_lag(at=11_000_000)`: words are positional, `key=value` is by name,
+numbers are ints, times are microseconds, `(b1,b2)` is a tuple. A method returns the lines to print. `pytest --rewrite`
+writes the outcome into the file instead of comparing it; then read the diff.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from replica.remote_replica import LONG_AGO_US
 from replica.wording import duration
 
 NAMES = Names()
+LAG_MAX_US = 30_000_000
 TOPIC = TopicPartition("orders", 0)
 
 
@@ -43,7 +44,7 @@ class LeaderWorld:
         self.state = LeaderState(
             topic_partition=TOPIC,
             broker_id=1,
-            replica_lag_time_max_us=30_000_000,
+            replica_lag_time_max_us=LAG_MAX_US,
             min_insync_replicas=1,
             names=NAMES,
             is_eligible=lambda broker_id, broker_epoch: (
@@ -219,8 +220,12 @@ class LeaderWorld:
                 notes.append(f"caught up {duration(self.now_us - replica.last_caught_up_us)} ago")
             else:
                 notes.append("never caught up")
-            pins = broker_id in state.maximal_isr and replica.log_end_offset <= state.high_watermark
-            arrow = "   <- HW waits for it" if pins and state.high_watermark < state.log_end_offset else ""
+            holds_back = replica.log_end_offset <= state.high_watermark < state.log_end_offset
+            arrow = ""
+            if holds_back and broker_id in state.maximal_isr:
+                arrow = "   <- HW waits for it"
+            elif holds_back and replica.is_caught_up(state.log_end_offset, self.now_us, LAG_MAX_US):
+                arrow = "   <- HW waits for it, as it may join the ISR, if it is eligible"
             lines.append(f"  {NAMES(broker_id)} {', '.join(notes)}{arrow}")
         return lines
 
