@@ -107,7 +107,7 @@ def read_cluster(scope: Scope, node: Node, path: str) -> Cluster:
     scope.controllers = controllers
     config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
     for name, broker in brokers.items():
-        check_whole(
+        _check_whole(
             reader, f"{path}.brokers.{name}.config", BrokerConfig, {**config, **broker.config}, f"{path}.config"
         )
     return Cluster(controllers=tuple(controllers) or ("c1",), brokers=brokers, config=config)
@@ -159,7 +159,7 @@ def _read_controllers(scope: Scope, node: Node, path: str) -> list[str]:
     return names[:1]
 
 
-def check_whole(
+def _check_whole(
     reader: Reader, path: str, schema: type[Config], values: MappingType[str, str], other_path: str = ""
 ) -> None:
     """Rules that tie several keys of one block together."""

@@ -7,7 +7,7 @@ import re
 from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.producer_config import producer_config_from
 from replica.config import ConfigError
-from scenarios.parse_cluster import check_whole, new_node
+from scenarios.parse_cluster import new_node
 from scenarios.reading import Reader
 from scenarios.scope import Scope
 from scenarios.spec import DEFAULT_RECORD_BYTES, Arrival, Workload
@@ -50,7 +50,6 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
     schema = ConsumerConfig if consumer else ProducerConfig
     config = fields.read("config", lambda n, p: reader.config(n, p, schema), {})
-    check_whole(reader, f"{path}.config", schema, config, path)
     if consumer:
         scope.consumers[name] = topic
         return Workload(name=name, kind="consumer", topic=topic, config=config, start_us=start_us, stop_us=stop_us)

@@ -1,0 +1,103 @@
+"""The bundled scenarios: finding one by id or path, and the table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scenarios.diagnostics import did_you_mean
+from scenarios.loading import load_file
+from scenarios.spec import Scenario, ScenarioFile
+
+LIBRARY = Path(__file__).parent / "library"
+SCHEMA_FILE = Path(__file__).parent / "scenario.schema.json"
+
+LESSONS = {
+    1: "What does an ack promise?",
+    2: "Who is in sync?",
+    3: "Who is the leader?",
+    4: "Which log is right after a crash?",
+}
+"""The four lessons of the curriculum (reference/scenarios.md part a)."""
+
+
+class UnknownScenario(LookupError):
+    """Neither a bundled id nor a file; `suggestion` is the closest id."""
+
+    def __init__(self, name: str, suggestion: str | None) -> None:
+        hint = f"did you mean `{suggestion}`?" if suggestion else "`highwater list` names the bundled ones."
+        super().__init__(f"There is no scenario `{name}`: {hint}")
+        self.suggestion = suggestion
+
+
+class UnknownVariant(LookupError):
+    """The scenario has no variant of this id."""
+
+    def __init__(self, scenario: str, variant: str, known: Sequence[str]) -> None:
+        suggestion = did_you_mean(variant, known)
+        hint = f"did you mean `{suggestion}`?" if suggestion else f"it has {', '.join(known) or 'none'}."
+        super().__init__(f"`{scenario}` has no variant `{variant}`: {hint}")
+        self.suggestion = suggestion
+
+
+def bundled() -> dict[str, Path]:
+    """id -> file, sorted by id."""
+    return {path.stem: path for path in sorted(LIBRARY.glob("*.yaml"))}
+
+
+def find(name: str) -> Path:
+    """The file of a bundled id, or the path itself when it looks like one. raises: UnknownScenario"""
+    known = bundled()
+    if name in known:
+        return known[name]
+    path = Path(name)
+    # A path that does not exist is for the loader to report, with its own code; a bare word is a misspelt id.
+    if path.suffix in (".yaml", ".yml") or len(path.parts) > 1 or path.is_file():
+        return path
+    raise UnknownScenario(name, did_you_mean(name, known))
+
+
+def load(name: str, overrides: Sequence[str] = ()) -> ScenarioFile:
+    """A bundled id or a path, with `--set` overrides. raises: UnknownScenario, ScenarioInvalid"""
+    return load_file(find(name), overrides)
+
+
+def select(file: ScenarioFile, variant: str | None) -> Scenario:
+    """The file's own scenario, or one of its variants. raises: UnknownVariant"""
+    if variant is None:
+        return file.scenario
+    if variant not in file.variants:
+        raise UnknownVariant(file.scenario.id, variant, list(file.variants))
+    return file.variants[variant]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A lesson with its scenarios, or what is beside the lessons (lesson None)."""
+
+    lesson: int | None
+    title: str
+    files: tuple[ScenarioFile, ...]
+
+
+def sections(tag: str | None = None) -> tuple[Section, ...]:
+    """All bundled scenarios (with `tag`), lessons first, in curriculum order; empty sections left out."""
+    files = [load_file(path) for path in bundled().values()]
+    chosen = [file for file in files if tag is None or tag in file.scenario.tags]
+    found = [
+        Section(lesson, title, tuple(file for file in chosen if file.scenario.lesson == lesson))
+        for lesson, title in LESSONS.items()
+    ]
+    found.append(Section(None, "Besides", tuple(file for file in chosen if file.scenario.lesson is None)))
+    return tuple(section for section in found if section.files)
+
+
+def all_tags() -> tuple[str, ...]:
+    return tuple(sorted({tag for path in bundled().values() for tag in load_file(path).scenario.tags}))
+
+
+def outcome(scenario: Scenario) -> str:
+    """What a scenario expects, in a word or two: `ok`, `lost`, `lost, dirty-read`; `-` when it expects nothing."""
+    verdict = scenario.expect.verdict
+    return "-" if verdict is None else ", ".join(verdict) or "ok"

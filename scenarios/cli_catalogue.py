@@ -1,0 +1,263 @@
+"""`highwater list`, `show` and `check`: what there is to run, and whether a file can be. Nothing heavy is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from scenarios import catalogue, describe
+from scenarios.diagnostics import (
+    Diagnostic,
+    ScenarioInvalid,
+    count_line,
+    format_github,
+    format_json,
+    format_text,
+)
+from scenarios.exit_codes import ExitCode
+from scenarios.loading import load_file
+from scenarios.spec import Scenario, ScenarioFile
+from scenarios.style import Style
+from scenarios.wording import count_of
+
+_TEXT_OR_JSON = click.option(
+    "--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+
+
+def find_or_fail(name: str) -> ScenarioFile:
+    """A scenario by id or path; an unknown one ends the command with a suggestion, an invalid one with its errors."""
+    try:
+        return catalogue.load(name)
+    except catalogue.UnknownScenario as unknown:
+        raise click.UsageError(str(unknown)) from None
+    except ScenarioInvalid as invalid:
+        click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
+        raise click.exceptions.Exit(ExitCode.INVALID_SCENARIO) from None
+
+
+# ---------------------------------------------------------------------------------------------------------------- list
+
+
+@click.command("list")
+@click.option("--tag", metavar="TAG", help="Only scenarios with this tag, such as acks, isr, election, network, disk.")
+@click.option("--plain", is_flag=True, help="ASCII only.")
+@_TEXT_OR_JSON
+def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
+    """The bundled scenarios, by lesson, each with what it expects."""
+    found = catalogue.sections(tag)
+    if not found:
+        raise click.UsageError(f"No scenario has the tag `{tag}`. There are: {', '.join(catalogue.all_tags())}")
+    if format_ == "json":
+        click.echo(json.dumps(_list_document(found), indent=2, ensure_ascii=False))
+        return ExitCode.HELD
+    style = Style.of(sys.stdout, os.environ, plain=plain)
+    for section in found:
+        head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
+        click.echo(f"  {style.bold(head)}")
+        for file in section.files:
+            click.echo(_list_line(file, style))
+        click.echo()
+    count = sum(len(section.files) for section in found)
+    variants = sum(len(file.variants) for section in found for file in section.files)
+    click.echo(
+        f"  {count_of(count, 'scenario')}, {count_of(variants, 'variant')}"
+        f" {style.sign('dot')} highwater show NAME {style.sign('dot')} highwater run NAME"
+    )
+    return ExitCode.HELD
+
+
+def _list_line(file: ScenarioFile, style: Style) -> str:
+    scenario = file.scenario
+    outcomes = [catalogue.outcome(variant) for variant in file.all]
+    marks = "  ".join(
+        style.paint(f"{style.sign('good')} ok", "green")
+        if word == "ok"
+        else style.paint(f"{style.sign('bad')} {word}", "red")
+        for word in dict.fromkeys(outcomes)
+    )
+    return f"    {scenario.id:<31} {scenario.title:<48} {marks}"
+
+
+def _list_document(found: Sequence[catalogue.Section]) -> dict[str, Any]:
+    return {
+        "scenarios": [
+            {
+                "id": file.scenario.id,
+                "title": file.scenario.title,
+                "question": file.scenario.question,
+                "lesson": section.lesson,
+                "tags": list(file.scenario.tags),
+                "profile": file.scenario.profile,
+                "verdict": _verdict(file.scenario),
+                "variants": [
+                    {"id": name, "title": variant.title, "verdict": _verdict(variant)}
+                    for name, variant in file.variants.items()
+                ],
+                "path": file.path,
+            }
+            for section in found
+            for file in section.files
+        ]
+    }
+
+
+def _verdict(scenario: Scenario) -> list[str] | None:
+    verdict = scenario.expect.verdict
+    return None if verdict is None else list(verdict)
+
+
+# ---------------------------------------------------------------------------------------------------------------- show
+
+
+@click.command()
+@click.argument("scenario")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the file itself.")
+@click.option("--plain", is_flag=True, help="ASCII only.")
+@_TEXT_OR_JSON
+def show(scenario: str, as_yaml: bool, plain: bool, format_: str) -> int:
+    """The story of SCENARIO (a bundled id or a file): its timeline, and what is expected of each variant."""
+    file = find_or_fail(scenario)
+    if as_yaml:
+        click.echo(file.text, nl=not file.text.endswith("\n"))
+    elif format_ == "json":
+        click.echo(json.dumps(_show_document(file), indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(_show_lines(file, Style.of(sys.stdout, os.environ, plain=plain))))
+    return ExitCode.HELD
+
+
+def _show_document(file: ScenarioFile) -> dict[str, Any]:
+    from scenarios.lock import as_tree
+
+    return {"path": file.path, "story": story(file.text), "scenarios": [as_tree(scenario) for scenario in file.all]}
+
+
+def story(text: str) -> str:
+    """The comment a file opens with, without its `#`: what to watch."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").removeprefix(" ").rstrip())
+    return "\n".join(lines).strip()
+
+
+def _show_lines(file: ScenarioFile, style: Style) -> list[str]:
+    scenario = file.scenario
+    lines = ["", f"  {style.bold(scenario.id)} {style.sign('dot')} {scenario.title}"]
+    if scenario.question:
+        lines.append(f"  {scenario.question}")
+    lines += ["", *_indented(story(file.text), 2), ""] if story(file.text) else [""]
+    lines += [f"  {name:<10} {text}" for name, text in _facts(scenario)]
+    lines += ["", *("  " + line for line in describe.sketch(scenario, plain=style.plain)), ""]
+    lines += ["  " + line for line in describe.timeline_lines(scenario)]
+    lines += ["", *_expected(scenario, style, None)]
+    for variant in file.variants.values():
+        lines += _expected(variant, style, variant.variant)
+    lines += ["", "  Sources"]
+    for source in scenario.sources:
+        lines += _indented(source.ref + (" (recalled, not read)" if source.recalled else ""), 4)
+        lines += [f"      {source.url}"] if source.url else []
+    lines += ["", f"  File     {file.path}", f"  Run it   highwater run {scenario.id}"]
+    if file.variants:
+        lines.append(f"           highwater run {scenario.id} --variant {next(iter(file.variants))}")
+        lines.append(f"           highwater compare {scenario.id}")
+    return lines
+
+
+def _indented(text: str, columns: int) -> list[str]:
+    paragraphs = text.split("\n\n")
+    lines: list[str] = []
+    for paragraph in paragraphs:
+        wrapped = textwrap.wrap(
+            " ".join(paragraph.split()), 96 - columns, break_on_hyphens=False, break_long_words=False
+        )
+        lines += [*([""] if lines else []), *(" " * columns + line for line in wrapped)]
+    return lines
+
+
+def _facts(scenario: Scenario) -> list[tuple[str, str]]:
+    """The set-up in a few lines: name and text."""
+    cluster = scenario.cluster
+    racks = [f"{name} in rack {rack}" for name, rack in cluster.racks.items()]
+    facts = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
+    if cluster.config:
+        facts.append(("", _settings(cluster.config)))
+    for topic in scenario.topics.values():
+        partitions = count_of(topic.partitions, "partition")
+        facts.append(("Topic", f"{topic.name}: {partitions}, replication factor {topic.replication_factor}"))
+        facts += [("", _settings(topic.config))] if topic.config else []
+    for workload in scenario.workloads.values():
+        config = _settings(workload.config)
+        facts.append(
+            (workload.kind.capitalize(), f"{workload.name} on {workload.topic}{': ' if config else ''}{config}")
+        )
+    return [
+        *facts,
+        ("Run", f"{scenario.duration_us / 1e6:g} s of virtual time, {scenario.profile}, seed {scenario.seed}"),
+    ]
+
+
+def _settings(config: Any) -> str:
+    return ", ".join(f"{key}={value}" for key, value in config.items())
+
+
+def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str]:
+    title = "Expected" if variant is None else f"Variant {style.bold(variant)}: {scenario.title}"
+    return [f"  {title}", *("    " + line for line in describe.expect_lines(scenario.expect))]
+
+
+# --------------------------------------------------------------------------------------------------------------- check
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", show_default=True)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of the language, for editors.")
+def check(files: tuple[str, ...], format_: str, schema: bool) -> int:
+    """Find every error in scenario FILEs; runs nothing. Exit code 3 if there is one."""
+    if schema:
+        click.echo(catalogue.SCHEMA_FILE.read_text(encoding="utf-8"), nl=False)
+        return ExitCode.HELD
+    if not files:
+        raise click.UsageError("Name at least one file (or a bundled scenario).")
+    checked = [_check_one(name) for name in files]
+    if format_ == "json":
+        click.echo(format_json([(file, diagnostics) for file, diagnostics, _ in checked]))
+    elif format_ == "github":
+        for _, diagnostics, _ in checked:
+            if diagnostics:
+                click.echo(format_github(diagnostics))
+    else:
+        click.echo("\n\n".join(_check_text(*item) for item in checked))
+    invalid = any(diagnostic.severity == "error" for _, diagnostics, _ in checked for diagnostic in diagnostics)
+    return ExitCode.INVALID_SCENARIO if invalid else ExitCode.HELD
+
+
+def _check_one(name: str) -> tuple[str, tuple[Diagnostic, ...], ScenarioFile | None]:
+    try:
+        path = str(catalogue.find(name))
+    except catalogue.UnknownScenario as unknown:
+        raise click.UsageError(str(unknown)) from None
+    try:
+        file = load_file(path)
+    except ScenarioInvalid as invalid:
+        return path, invalid.diagnostics, None
+    return path, file.warnings, file
+
+
+def _check_text(path: str, diagnostics: tuple[Diagnostic, ...], file: ScenarioFile | None) -> str:
+    if file is None:
+        return format_text(path, diagnostics)
+    steps = count_of(len(file.scenario.timeline), "step")
+    valid = f"{path} is valid: {steps}, {count_of(len(file.variants), 'variant')}."
+    if not diagnostics:
+        return valid
+    return format_text(path, diagnostics, "").removesuffix(count_line(path, diagnostics)) + valid
