@@ -101,7 +101,7 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
         raise corrupt(f"{len(data) - position} bytes are too few for a batch header of {BATCH_HEADER_BYTES}")
     base_offset, length, *rest = _HEADER.unpack_from(data, position)
     if length < BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES:
-        raise corrupt(f"batch at offset {base_offset} claims a length of {length} bytes")
+        raise corrupt(f"the batch at offset {base_offset} claims a length of {length} bytes")
     return BatchHeader(base_offset, length + LOG_OVERHEAD_BYTES, *rest)
 
 

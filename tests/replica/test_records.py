@@ -150,7 +150,7 @@ def test_garbage_instead_of_records_is_corrupt_or_reads_as_records(garbage, coun
     try:
         assert len(read_records(batch)) == count
     except KafkaError as error:
-        assert error.code is ErrorCode.CORRUPT_MESSAGE  # noqa: PT017
+        assert error.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize(("codec", "name"), [(2, "snappy"), (3, "lz4"), (4, "zstd"), (7, "codec 7")])

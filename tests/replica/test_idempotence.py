@@ -1,0 +1,170 @@
+"""Idempotence as a story, tests/golden/idempotence.txt; then what a story cannot show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from replica_logs import LogHome, batch_of, content_of
+
+from replica.errors import ErrorCode, KafkaError
+from replica.producer_state import (
+    PRODUCER_ID_EXPIRATION_MS,
+    ProducerStateManager,
+    read_snapshot,
+    write_snapshot,
+)
+from replica.records import BatchHeader
+
+TRANSCRIPT = Path(__file__).parent.parent / "golden" / "idempotence.txt"
+
+
+class Story:
+    """Two replicas of a partition; one verb, one small method."""
+
+    def __init__(self, root: Path) -> None:
+        self.leader_epoch = 0
+        self.homes = [LogHome(root / "b1"), LogHome(root / "b2")]
+        self.logs = [home.open()[0] for home in self.homes]
+
+    def produce(self, *, pid: int = 7, epoch: int = 0, seq: int, n: int) -> list[str]:
+        batch = batch_of(*[b"r"] * n, producer_id=pid, producer_epoch=epoch, base_sequence=seq)
+        try:
+            info = self.logs[0].append_as_leader(batch, self.leader_epoch, 2_000_000)
+        except KafkaError as error:
+            return [f"{error.code.name}: {error}"]
+        return [f"{'duplicate of' if info.duplicate else 'appended'} {info.first_offset}..{info.last_offset}"]
+
+    def state(self) -> list[str]:
+        log = self.logs[0]
+        lines = [f"LEO={log.log_end_offset}"]
+        for pid, entry in sorted(log.producers.producers.items()):
+            batches = [f"{b.first_sequence}-{b.last_sequence} at {b.first_offset}" for b in entry.batches]
+            lines.append(f"  pid={pid} epoch={entry.epoch} batches: {', '.join(batches)}")
+        return lines
+
+    def replicate(self) -> None:
+        leader, follower = self.logs
+        while follower.log_end_offset < leader.log_end_offset:
+            found = leader.read(follower.log_end_offset, 300, leader.log_end_offset)
+            follower.append_as_follower(content_of(found), 2_000_000, self.leader_epoch)
+
+    def failover(self) -> None:
+        self.homes.reverse()
+        self.logs.reverse()
+        self.leader_epoch += 1
+
+    def truncate(self, *, to: int) -> None:
+        self.logs[0].truncate_to(to)
+
+    def kill(self) -> None:
+        self.logs[0].abandon()
+        self.logs[0], _ = self.homes[0].open(clean=False, now_us=2_000_000)
+
+    def stop(self) -> None:
+        self.logs[0].close()
+        self.logs[0], _ = self.homes[0].open(clean=True, now_us=2_000_000)
+
+    def expire(self) -> None:
+        self.logs[0].producers.remove_expired(1000 + PRODUCER_ID_EXPIRATION_MS)
+
+
+def test_transcript(tmp_path, transcript):
+    transcript(TRANSCRIPT, Story(tmp_path))
+
+
+def header(offset, *, producer_id=7, epoch=0, sequence=0, count=1, timestamp=1000):
+    return BatchHeader(
+        base_offset=offset,
+        size_bytes=100,
+        leader_epoch=0,
+        magic=2,
+        crc=0,
+        attributes=0,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+
+
+def test_replicas_accept_gaps():
+    """ProducerStateManagerTest.testAcceptAppendWithSequenceGapsOnReplica: the leader decided, followers take note."""
+    state = ProducerStateManager(None, sync=False)
+    state.update(header(0, sequence=0))
+    state.update(header(1, sequence=5))
+    assert state.producers[7].last_sequence == 5
+    with pytest.raises(KafkaError) as refusal:
+        state.validate(header(2, sequence=5))
+    assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal.value.facts["expected_sequence"] == 6
+
+
+def test_control_batches_and_plain_batches_leave_no_state():
+    state = ProducerStateManager(None, sync=False)
+    state.update(header(0, producer_id=-1))
+    state.update(header(1)._replace(attributes=0x20))
+    assert state.producers == {}
+
+
+def test_only_silent_producers_expire():
+    state = ProducerStateManager(None, sync=False, expiration_ms=100)
+    state.update(header(0, producer_id=1, timestamp=1000))
+    state.update(header(1, producer_id=2, timestamp=1001))
+    assert state.remove_expired(1100) == [1]
+    assert list(state.producers) == [2]
+
+
+def test_the_snapshot_has_kafkas_format(tmp_path):
+    """Version 1, CRC-32C, count, then 46 bytes per producer (ProducerSnapshot.json)."""
+    state = ProducerStateManager(None, sync=False)
+    state.update(header(0, sequence=0, count=2))
+    state.update(header(2, sequence=2, count=3, epoch=0, timestamp=1234))
+    path = tmp_path / "5.snapshot"
+    write_snapshot(path, state.producers, sync=False)
+    content = path.read_bytes()
+    assert content[:2] == b"\0\1"
+    assert content[6:10] == b"\0\0\0\1"
+    fields = [(7, 8), (0, 2), (4, 4), (4, 8), (2, 4), (1234, 8), (-1, 4), (-1, 8)]
+    assert content[10:] == b"".join(number.to_bytes(size, signed=True) for number, size in fields)
+    (entry,) = read_snapshot(path) or []
+    assert (entry.producer_id, entry.epoch, entry.last_timestamp_ms) == (7, 0, 1234)
+    assert list(entry.batches) == [state.producers[7].batches[-1]]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda c: c[:-1], lambda c: c[:7], lambda c: c[:-1] + b"x", lambda c: b"\0\2" + c[2:]]
+)
+def test_a_damaged_snapshot_is_replaced_by_a_replay(tmp_path, damage):
+    home = LogHome(tmp_path)
+    log, _ = home.open()
+    for sequence in range(3):
+        batch = batch_of(b"r", producer_id=7, producer_epoch=0, base_sequence=sequence)
+        log.append_as_leader(batch, 0, 0)
+    log.close()
+    (path,) = home.directory.glob("*.snapshot")
+    path.write_bytes(damage(path.read_bytes()))
+    log, _ = home.open(clean=True)
+    assert [batch.first_sequence for batch in log.producers.producers[7].batches] == [0, 1, 2]
+    assert not path.exists()
+
+
+def test_snapshots_follow_the_segments(tmp_path):
+    home = LogHome(tmp_path, segment_bytes=1024)
+    log, _ = home.open()
+    for sequence in range(8):
+        log.append_as_leader(batch_of(b"x" * 300, producer_id=7, producer_epoch=0, base_sequence=sequence), 0, 0)
+    assert log.producers.snapshot_offsets == (2, 4, 6)
+    log.truncate_to(5)
+    assert log.producers.snapshot_offsets == (2, 4)
+    assert log.producers.producers[7].last_sequence == 4
+    log.close()
+    assert [int(path.stem) for path in sorted(home.directory.glob("*.snapshot"))] == [2, 4, 5]
+    log, _ = home.open(clean=True)
+    log.append_as_leader(batch_of(b"x" * 300, producer_id=7, producer_epoch=0, base_sequence=5), 0, 0)
+    log.close()
+    log, _ = home.open(clean=True)
+    assert log.producers.snapshot_offsets == (2, 4, 6)
