@@ -9,7 +9,7 @@ from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant, Probe
-from scenarios.truth import CommittedLog
+from scenarios.truth import CommittedLog, same_batch
 from scenarios.view import PartitionView
 
 
@@ -320,7 +320,7 @@ class TruncationSparesCommitted(Invariant):
         where = f"{event.topic}-{event.partition}"
         for batch in self.mirror.dropped:
             known = committed.at(batch.base_offset)
-            if known is not None and known.crc == batch.crc:
+            if known is not None and same_batch(known, batch):
                 sentence = f"{event.node} truncated {where} at {event.log_end_offset}, below the committed record at "
                 self.broken(f"{sentence}{batch.base_offset}", event.topic, event.partition)
                 break

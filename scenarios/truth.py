@@ -92,12 +92,18 @@ class CommittedLog:
             if batch.base_offset < matched:
                 continue
             committed = self.at(matched)
-            if committed is None or committed.crc != batch.crc or committed.last_offset != batch.last_offset:
+            if committed is None or not same_batch(committed, batch):
                 break
             matched = batch.last_offset + 1
         self.matched[node] = matched
         if matched >= self.end:
             self.excused.pop(node, None)
+
+
+def same_batch(one: MirroredBatch, other: MirroredBatch) -> bool:
+    """The same append of one leader. A batch that was sent again after a failover has the CRC of its first copy, which
+    a former leader may hold at the same offset in an older epoch: that copy is not the committed one."""
+    return one.crc == other.crc and one.leader_epoch == other.leader_epoch and one.base_offset == other.base_offset
 
 
 class Truth:
