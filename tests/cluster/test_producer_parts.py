@@ -1,8 +1,9 @@
-"""The small parts of a client: partitioner, configuration rules, buffer pool, backoff."""
+"""The small parts of a client: partitioner, configuration rules, memory, backoff, metadata."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,11 +12,17 @@ from kafka.partitioner.default import murmur2 as third_party_murmur2
 
 from cluster.backoff import ExponentialBackoff
 from cluster.buffer_pool import BufferPool
+from cluster.metadata_cache import LeaderAndEpoch, MetadataCache
 from cluster.partitioner import StickyPartitioner, murmur2, partition_for_key
 from cluster.producer import ProducerRecord, producer_config_from
 from cluster.producer_batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
+from cluster.wire.cold import response
+from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.wire.versions import METADATA
 from replica.config import ConfigError
-from replica.ids import TopicPartition
+from replica.ids import NO_BROKER, TopicPartition
+
+TP = TopicPartition("t", 0)
 
 # ----------------------------------------------------------------------------------------------------- partitioner
 
@@ -126,7 +133,7 @@ def test_a_default_delivery_timeout_gives_way_to_a_long_request_timeout() -> Non
 
 @given(st.lists(st.binary(max_size=300) | st.none(), min_size=1, max_size=20), st.lists(st.binary(max_size=40)))
 def test_a_batch_knows_its_size_before_it_is_built(values: list[bytes | None], keys: list[bytes]) -> None:
-    batch = ProducerBatch(TopicPartition("t", 0), 1 << 20, 0, 0)
+    batch = ProducerBatch(TP, 1 << 20, 0, 0)
     bound = 0
     for index, value in enumerate(values):
         record = ProducerRecord("t", 0, keys[index] if index < len(keys) else None, value, f"r{index}")
@@ -148,3 +155,62 @@ def test_backoff_doubles_within_its_jitter_up_to_the_maximum() -> None:
         wait = backoff.after_us(attempts % 8)
         low, high = (min(1000, 100 * 2 ** (attempts % 8) * factor) * 1000 for factor in (0.8, 1.2))
         assert int(low) <= wait <= high
+
+
+# -------------------------------------------------------------------------------------------------------- metadata
+
+
+def answer(leader: int, epoch: int, brokers: tuple[int, ...] = (1, 2)) -> Any:
+    """A Metadata response about partition 0 of topic t."""
+    partition = {"error_code": 0, "partition_index": 0, "leader_id": leader, "leader_epoch": epoch}
+    return response(
+        METADATA,
+        9,
+        brokers=[{"node_id": node_id, "host": f"b{node_id}", "port": 9092} for node_id in brokers],
+        topics=[{"error_code": 0, "name": "t", "partitions": [partition]}],
+    )
+
+
+def cache() -> MetadataCache:
+    metadata = MetadataCache(
+        [("b1", 9092)], max_age_ms=300_000, retry_backoff_ms=100, retry_backoff_max_ms=1000, rng=random.Random(1)
+    )
+    metadata.add_topic("t")
+    return metadata
+
+
+def test_a_lagging_broker_cannot_send_a_client_back_in_time() -> None:
+    metadata = cache()
+    metadata.update(answer(leader=2, epoch=5), 0)
+    metadata.update(answer(leader=1, epoch=4), 0)
+    assert metadata.leader(TP) == LeaderAndEpoch(2, 5)
+    assert not metadata.update_leader(TP, LeaderIdAndEpoch(1, 5), ())
+    assert metadata.update_leader(TP, LeaderIdAndEpoch(3, 6), (NodeEndpoint(3, "b3", 9092),))
+    assert metadata.leader(TP) == LeaderAndEpoch(3, 6)
+    metadata.update(answer(leader=2, epoch=5), 0)
+    assert metadata.leader(TP) == LeaderAndEpoch(NO_BROKER, 6)  # b3 is in no answer yet
+
+
+def test_a_leader_without_an_address_is_no_leader() -> None:
+    metadata = cache()
+    metadata.update(answer(leader=2, epoch=5, brokers=(1,)), 0)
+    assert metadata.leader(TP) == LeaderAndEpoch(NO_BROKER, 5)
+    assert metadata.available("t") == [] and metadata.partitions("t") == [TP]
+
+
+def test_an_epoch_seen_elsewhere_makes_the_known_leader_doubtful() -> None:
+    metadata = cache()
+    metadata.update(answer(leader=2, epoch=5), 0)
+    assert metadata.update_due_us == 300_000_000
+    metadata.epoch_seen(TP, 5)
+    assert metadata.leader(TP).leader == 2
+    metadata.epoch_seen(TP, 6)
+    assert metadata.leader(TP).leader == NO_BROKER
+    assert 80_000 <= metadata.update_due_us <= 120_000
+
+
+def test_an_empty_answer_counts_as_none() -> None:
+    metadata = cache()
+    metadata.update(answer(leader=2, epoch=5, brokers=()), 0)
+    assert metadata.partitions("t") == []
+    assert 80_000 <= metadata.update_due_us <= 120_000
