@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,22 +30,12 @@ class UnknownScenario(LookupError):
         self.suggestion = suggestion
 
 
-class UnknownVariant(LookupError):
-    """The scenario has no variant of this id."""
-
-    def __init__(self, scenario: str, variant: str, known: Sequence[str]) -> None:
-        suggestion = did_you_mean(variant, known)
-        hint = f"did you mean `{suggestion}`?" if suggestion else f"it has {', '.join(known) or 'none'}."
-        super().__init__(f"`{scenario}` has no variant `{variant}`: {hint}")
-        self.suggestion = suggestion
-
-
 def bundled() -> dict[str, Path]:
     """id -> file, sorted by id."""
     return {path.stem: path for path in sorted(LIBRARY.glob("*.yaml"))}
 
 
-def find(name: str) -> Path:
+def find_scenario(name: str) -> Path:
     """The file of a bundled id, or the path itself when it looks like one. raises: UnknownScenario"""
     known = bundled()
     if name in known:
@@ -56,20 +45,6 @@ def find(name: str) -> Path:
     if path.suffix in (".yaml", ".yml") or len(path.parts) > 1 or path.is_file():
         return path
     raise UnknownScenario(name, did_you_mean(name, known))
-
-
-def load(name: str, overrides: Sequence[str] = ()) -> ScenarioFile:
-    """A bundled id or a path, with `--set` overrides. raises: UnknownScenario, ScenarioInvalid"""
-    return load_file(find(name), overrides)
-
-
-def select(file: ScenarioFile, variant: str | None) -> Scenario:
-    """The file's own scenario, or one of its variants. raises: UnknownVariant"""
-    if variant is None:
-        return file.scenario
-    if variant not in file.variants:
-        raise UnknownVariant(file.scenario.id, variant, list(file.variants))
-    return file.variants[variant]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +9,7 @@ from typing import Any
 import click
 
 from scenarios import catalogue, describe
+from scenarios.cli_common import format_option, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.diagnostics import (
     Diagnostic,
     ScenarioInvalid,
@@ -26,38 +24,22 @@ from scenarios.spec import Scenario, ScenarioFile
 from scenarios.style import Style
 from scenarios.wording import count_of
 
-_TEXT_OR_JSON = click.option(
-    "--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
-
-
-def find_or_fail(name: str) -> ScenarioFile:
-    """A scenario by id or path; an unknown one ends the command with a suggestion, an invalid one with its errors."""
-    try:
-        return catalogue.load(name)
-    except catalogue.UnknownScenario as unknown:
-        raise click.UsageError(str(unknown)) from None
-    except ScenarioInvalid as invalid:
-        click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
-        raise click.exceptions.Exit(ExitCode.INVALID_SCENARIO) from None
-
-
 # ---------------------------------------------------------------------------------------------------------------- list
 
 
 @click.command("list")
 @click.option("--tag", metavar="TAG", help="Only scenarios with this tag, such as acks, isr, election, network, disk.")
-@click.option("--plain", is_flag=True, help="ASCII only.")
-@_TEXT_OR_JSON
+@plain_option
+@format_option
 def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
     """The bundled scenarios, by lesson, each with what it expects."""
     found = catalogue.sections(tag)
     if not found:
         raise click.UsageError(f"No scenario has the tag `{tag}`. There are: {', '.join(catalogue.all_tags())}")
     if format_ == "json":
-        click.echo(json.dumps(_list_document(found), indent=2, ensure_ascii=False))
+        print_json(_list_document(found))
         return ExitCode.HELD
-    style = Style.of(sys.stdout, os.environ, plain=plain)
+    style = style_for_stdout(plain)
     for section in found:
         head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
         click.echo(f"  {style.bold(head)}")
@@ -119,17 +101,17 @@ def _verdict(scenario: Scenario) -> list[str] | None:
 @click.command()
 @click.argument("scenario")
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print the file itself.")
-@click.option("--plain", is_flag=True, help="ASCII only.")
-@_TEXT_OR_JSON
+@plain_option
+@format_option
 def show(scenario: str, as_yaml: bool, plain: bool, format_: str) -> int:
     """The story of SCENARIO (a bundled id or a file): its timeline, and what is expected of each variant."""
-    file = find_or_fail(scenario)
+    file = load_scenario(scenario)
     if as_yaml:
         click.echo(file.text, nl=not file.text.endswith("\n"))
     elif format_ == "json":
-        click.echo(json.dumps(_show_document(file), indent=2, ensure_ascii=False))
+        print_json(_show_document(file))
     else:
-        click.echo("\n".join(_show_lines(file, Style.of(sys.stdout, os.environ, plain=plain))))
+        click.echo("\n".join(_show_lines(file, style_for_stdout(plain))))
     return ExitCode.HELD
 
 
@@ -243,7 +225,7 @@ def check(files: tuple[str, ...], format_: str, schema: bool) -> int:
 
 def _check_one(name: str) -> tuple[str, tuple[Diagnostic, ...], ScenarioFile | None]:
     try:
-        path = str(catalogue.find(name))
+        path = str(catalogue.find_scenario(name))
     except catalogue.UnknownScenario as unknown:
         raise click.UsageError(str(unknown)) from None
     try:
