@@ -271,7 +271,7 @@ class ReplicaFetcher:
             error=entry.error,
             leader_high_watermark=entry.high_watermark,
             leader_log_start_offset=entry.log_start_offset,
-            diverging=None if entry.diverging_epoch is None else tuple(entry.diverging_epoch),
+            diverging=entry.diverging_epoch,
             has_records=len(entry.records) > 0,
         )
         self._perform(followed, followed.state.step(answered), entry.records, now_us)

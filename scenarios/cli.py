@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tempfile
+import traceback
 from typing import NoReturn
 
 import click
@@ -92,6 +94,16 @@ def main() -> NoReturn:
         # The reader of our output is gone (`| head`): nothing is left to say, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.HELD)
+    except Exception as error:  # Whatever gets here is our bug; the user is told so, and where the details are.
+        click.echo(f"error: a bug in highwater: {type(error).__name__}: {error}", err=True)
+        click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)
+        sys.exit(ExitCode.OUR_BUG)
+
+
+def _keep_traceback() -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="highwater-bug-", suffix=".txt", delete=False) as file:
+        traceback.print_exc(file=file)
+    return file.name
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from scenarios.mirror import LogMirror
 from scenarios.probe import CoreProbe
 from scenarios.simulation import Simulation, SimulationError
 from scenarios.spec import Scenario
+from scenarios.story import Story
 from scenarios.summary import Counters, build_summary
 from scenarios.timeline import Timeline
 from scenarios.trace_writer import TraceWriter, trace_sha256
@@ -51,7 +52,7 @@ class RunResult:
     verdict: Verdict
     expectations: list[Expectation]
     ledger: RecordLedger
-    view: ClusterView
+    story: Story
     run_dir: Path | None
     rows: list[TraceRow]
 
@@ -73,6 +74,7 @@ class _Run:
         self.view = ClusterView.of(scenario)
         self.ledger = RecordLedger()
         self.mirror = LogMirror()
+        self.story = Story(self.view)
         self.writer = TraceWriter(work_dir / "trace")
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
@@ -84,6 +86,7 @@ class _Run:
             self.mirror,
             self.invariants,
             self.expectations,
+            self.story,
             self.writer,
             self._see,
         ]
@@ -200,7 +203,7 @@ def run_scenario(
         )
         if run_dir is not None:
             _keep(scenario, work_dir, run_dir, summary, keep_logs=keep_logs)
-    return RunResult(scenario, summary, verdict, results, run.ledger, run.view, run_dir, run.rows)
+    return RunResult(scenario, summary, verdict, results, run.ledger, run.story, run_dir, run.rows)
 
 
 def next_run_dir(runs_dir: Path, name: str) -> Path:

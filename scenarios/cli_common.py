@@ -1,0 +1,114 @@
+"""What the commands share: finding and loading a scenario, errors in one voice, one way to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+from scenarios.spec import Scenario, ScenarioFile
+from scenarios.style import Style
+
+if TYPE_CHECKING:
+    from scenarios.runner import RunResult
+
+FORMATS = click.Choice(["text", "json"])
+format_option = click.option(
+    "--format", "format_", type=FORMATS, default="text", help="One JSON document instead of text."
+)
+plain_option = click.option("--plain", is_flag=True, help="ASCII only, full words instead of signs.")
+
+
+def style_for_stdout(plain: bool) -> Style:
+    return Style.of(sys.stdout, os.environ, plain=plain)
+
+
+def fail(message: str, code: ExitCode, fix: str | None = None) -> NoReturn:
+    """One clear error on stderr, then the exit code."""
+    click.echo(f"error: {message}", err=True)
+    if fix is not None:
+        click.echo(f"  = fix: {fix}", err=True)
+    raise click.exceptions.Exit(int(code))
+
+
+def print_json(document: Any) -> None:
+    click.echo(json.dumps(document, indent=2))
+
+
+def load_scenario(name: str, overrides: Sequence[str] = ()) -> ScenarioFile:
+    """A bundled scenario by id or a file by path; every error is printed, and ends the command with exit code 3."""
+    from scenarios.catalogue import UnknownScenario, find_scenario
+    from scenarios.diagnostics import ScenarioInvalid, format_text
+    from scenarios.loading import load_file
+
+    try:
+        return load_file(find_scenario(name), overrides)
+    except UnknownScenario as unknown:
+        fail(str(unknown), ExitCode.INVALID_SCENARIO)
+    except ScenarioInvalid as invalid:
+        click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
+        raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO)) from None
+
+
+def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> Scenario:
+    """The scenario itself (`base`), or one of its variants; with another seed if one is given."""
+    from dataclasses import replace
+
+    from scenarios.diagnostics import did_you_mean
+
+    if variant in (None, "base"):
+        scenario = file.scenario
+    elif variant in file.variants:
+        scenario = file.variants[variant]
+    else:
+        close = did_you_mean(str(variant), file.variants)
+        hint = f"did you mean `{close}`? " if close else ""
+        known = ", ".join(file.variants) or "none"
+        raise click.UsageError(f"{file.scenario.id} has no variant `{variant}`: {hint}it has {known}")
+    return scenario if seed is None else replace(scenario, seed=seed)
+
+
+def execute(scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True) -> RunResult:
+    """Run with progress; a folder that cannot be written or a step that cannot be done ends the command clearly."""
+    from scenarios.runner import run_scenario
+    from scenarios.simulation import SimulationError
+
+    try:
+        with ProgressLine(scenario.run_name) as line:
+
+            def progress(now_us: int, until_us: int, events: int) -> None:
+                virtual = f"{now_us / 1e6:.1f} s of {until_us / 1e6:.0f} s virtual, {events} events"
+                line.show(now_us / until_us if until_us else 1.0, virtual)
+
+            return run_scenario(scenario, runs_dir=runs_dir, keep_logs=keep_logs, progress=progress)
+    except OSError as error:
+        place = error.filename or runs_dir or "the temporary directory"
+        fail(
+            f"the run cannot be written to {place}: {error.strerror or error}; nothing was kept",
+            ExitCode.MISSING,
+            "make room or choose another place with --out DIR",
+        )
+    except SimulationError as error:
+        fail(f"{scenario.run_name}: {error}", ExitCode.EXPECTATION_FAILED)
+
+
+def exit_code_of(results: Sequence[RunResult], fail_on: Sequence[str] = ()) -> ExitCode:
+    """Our bug first, then what was expected or asked not to happen."""
+    if any(result.broke_an_invariant for result in results):
+        return ExitCode.OUR_BUG
+    if any(not result.held for result in results):
+        return ExitCode.EXPECTATION_FAILED
+    if any(
+        kind in result.verdict.kinds or (kind == "any" and result.verdict.kinds)
+        for result in results
+        for kind in fail_on
+    ):
+        return ExitCode.EXPECTATION_FAILED
+    return ExitCode.HELD

@@ -1,0 +1,85 @@
+"""`highwater run` and `highwater compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scenarios.cli_common import (
+    execute,
+    exit_code_of,
+    format_option,
+    load_scenario,
+    pick_variant,
+    plain_option,
+    print_json,
+    style_for_stdout,
+)
+from scenarios.expect import ANOMALIES
+from scenarios.runs import RUNS_DIR
+
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the file; may be repeated."
+)
+out_option = click.option(
+    "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where run folders are kept."
+)
+
+
+@click.command()
+@click.argument("scenario")
+@click.option("--variant", metavar="ID", help="One of the scenario's variants.")
+@click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
+@set_option
+@out_option
+@click.option("--no-logs", is_flag=True, help="Do not keep the brokers' log directories.")
+@click.option(
+    "--fail-on", multiple=True, type=click.Choice(["any", *ANOMALIES]), help="Exit with 1 if this happened; repeatable."
+)
+@format_option
+@plain_option
+def run(
+    scenario: str,
+    variant: str | None,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    out: Path,
+    no_logs: bool,
+    fail_on: tuple[str, ...],
+    format_: str,
+    plain: bool,
+) -> int:
+    """Run SCENARIO (a bundled id or a file) in virtual time and say what became of every record."""
+    chosen = pick_variant(load_scenario(scenario, overrides), variant, seed)
+    result = execute(chosen, out, keep_logs=not no_logs)
+    if format_ == "json":
+        print_json(result.summary)
+    else:
+        from scenarios.screens import run_screen
+
+        click.echo(run_screen(result.summary, result.story, style_for_stdout(plain)), nl=False)
+    return exit_code_of([result], fail_on)
+
+
+@click.command()
+@click.argument("scenario")
+@click.option("--variant", "variants", multiple=True, metavar="ID", help="Only these (`base` is the file itself).")
+@click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
+@set_option
+@format_option
+@plain_option
+def compare(
+    scenario: str, variants: tuple[str, ...], seed: int | None, overrides: tuple[str, ...], format_: str, plain: bool
+) -> int:
+    """Run SCENARIO and its variants with the same seed, and put them side by side."""
+    file = load_scenario(scenario, overrides)
+    chosen = [pick_variant(file, name, seed) for name in variants or ("base", *file.variants)]
+    results = [execute(one, None) for one in chosen]
+    if format_ == "json":
+        print_json({"scenario": file.scenario.id, "runs": [result.summary for result in results]})
+    else:
+        from scenarios.screens import compare_table
+
+        click.echo(compare_table([result.summary for result in results], style_for_stdout(plain)), nl=False)
+    return exit_code_of(results)

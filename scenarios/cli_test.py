@@ -1,0 +1,161 @@
+"""`highwater test` and `highwater verify`."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scenarios.cli_common import (
+    fail,
+    format_option,
+    load_scenario,
+    pick_variant,
+    plain_option,
+    print_json,
+    style_for_stdout,
+)
+from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+
+Job = tuple[str, str | None]
+"""(scenario as the user named it, variant or None)"""
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1)
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
+@format_option
+@plain_option
+def test(scenarios: tuple[str, ...], jobs: int | None, format_: str, plain: bool) -> int:
+    """Run SCENARIOS (by default all bundled ones) with all their variants, one line each."""
+    from scenarios.screens import test_line
+
+    began_s = time.monotonic()
+    work = _jobs(scenarios)
+    style = style_for_stdout(plain)
+    summaries: list[dict[str, Any]] = []
+    with ProgressLine("test") as line:
+        for summary in _run_all(work, jobs or os.cpu_count() or 1):
+            summaries.append(summary)
+            if format_ == "text":
+                click.echo(test_line(summary, style))
+            line.show(len(summaries) / len(work), f"{len(summaries)} of {len(work)} runs")
+    held = sum(1 for summary in summaries if _holds(summary))
+    if format_ == "json":
+        print_json({"runs": summaries, "held": held == len(summaries)})
+    else:
+        count = len({summary["scenario"] for summary in summaries})
+        failed = f", {len(summaries) - held} failed" if held < len(summaries) else ""
+        elapsed_s = time.monotonic() - began_s
+        click.echo(
+            f"\n{held} held{failed}: {count} scenarios, {len(summaries)} runs with variants, in {elapsed_s:.1f} s"
+        )
+    if any("invariant" in summary["verdict"] for summary in summaries):
+        return ExitCode.OUR_BUG
+    return ExitCode.HELD if held == len(summaries) else ExitCode.EXPECTATION_FAILED
+
+
+def _holds(summary: dict[str, Any]) -> bool:
+    return bool(summary["held"]) and "invariant" not in summary["verdict"]
+
+
+def _jobs(scenarios: tuple[str, ...]) -> list[Job]:
+    from scenarios.catalogue import bundled
+
+    work: list[Job] = []
+    for name in scenarios or bundled():
+        work.append((name, None))
+        work += [(name, variant) for variant in load_scenario(name).variants]
+    return work
+
+
+def _run_all(work: list[Job], processes: int) -> Iterator[dict[str, Any]]:
+    """In the order of `work`, however the processes take turns."""
+    if processes == 1 or len(work) == 1:
+        yield from map(_run_job, work)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(_run_job, work)
+
+
+def _run_job(job: Job) -> dict[str, Any]:
+    from scenarios.cli_common import execute
+
+    scenario = pick_variant(load_scenario(job[0]), job[1], None)
+    return execute(scenario, None).summary
+
+
+@click.command()
+@click.argument("scenario")
+@click.option("--variant", metavar="ID", help="Only this variant; by default the file itself and all variants.")
+@format_option
+def verify(scenario: str, variant: str | None, format_: str) -> int:
+    """Run SCENARIO twice, in two processes with different hash seeds, and compare the traces byte by byte."""
+    file = load_scenario(scenario)
+    variants = [variant or "base"] if variant else ["base", *file.variants]
+    for name in variants:
+        pick_variant(file, name, None)
+    results = []
+    with ProgressLine(f"verify {file.scenario.id}") as line:
+        for number, name in enumerate(variants):
+            line.show(number / len(variants), name)
+            results.append(_verify(scenario, name))
+            if format_ == "text":
+                click.echo(_verify_line(file.scenario.id, results[-1]))
+    if format_ == "json":
+        print_json({"scenario": file.scenario.id, "runs": results})
+    return ExitCode.HELD if all(result["identical"] for result in results) else ExitCode.OUR_BUG
+
+
+def _verify_line(scenario: str, result: dict[str, Any]) -> str:
+    name = scenario if result["variant"] == "base" else f"{scenario} / {result['variant']}"
+    if result["identical"]:
+        return f"identical  {name}: {result['bytes']} bytes in {result['files']} files, sha256 {result['trace_sha256'][:16]}"
+    return f"DIFFERENT  {name}: {', '.join(result['different'])}"
+
+
+def _verify(scenario: str, variant: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
+        runs = []
+        for hash_seed in ("0", "12345"):
+            out = Path(scratch) / hash_seed
+            command = [sys.executable, "-m", "scenarios.cli", "run", scenario, "--variant", variant]
+            done = subprocess.run(  # noqa: S603 - our own command
+                [*command, "--out", str(out), "--format", "json"],
+                env={**os.environ, "PYTHONHASHSEED": hash_seed},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            found = [path for path in out.glob("*/summary.json")]
+            if not found:
+                fail(f"the run failed: {done.stderr.strip()[-2000:]}", ExitCode.OUR_BUG)
+            runs.append(found[0].parent / "trace")
+        return _compare(variant, *runs)
+
+
+def _compare(variant: str, one: Path, other: Path) -> dict[str, Any]:
+    from scenarios.trace_writer import trace_sha256
+
+    names = sorted(str(path.relative_to(one)) for path in one.rglob("*") if path.is_file())
+    others = sorted(str(path.relative_to(other)) for path in other.rglob("*") if path.is_file())
+    different = [name for name in names if name in others and not filecmp.cmp(one / name, other / name, shallow=False)]
+    different += sorted(set(names) ^ set(others))
+    return {
+        "variant": variant,
+        "identical": not different,
+        "files": len(names),
+        "bytes": sum((one / name).stat().st_size for name in names),
+        "different": different,
+        "trace_sha256": trace_sha256(one),
+    }

@@ -1,0 +1,52 @@
+"""Progress on stderr for whatever takes longer than half a second; nothing on stdout, nothing below that."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+QUIET_S = 0.5
+REFRESH_S = 0.1
+
+
+class ProgressLine:
+    """One line that is redrawn on a terminal; where stderr is no terminal, one line for every tenth done."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._began_s = time.monotonic()
+        self._drawn_s = 0.0
+        self._tenths = 0
+        self._shown = False
+        self._terminal = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._shown and self._terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def show(self, fraction: float, detail: str = "") -> None:
+        """fraction: done so far, 0 to 1"""
+        now_s = time.monotonic()
+        if now_s - self._began_s < QUIET_S:
+            return
+        if self._terminal:
+            if now_s - self._drawn_s >= REFRESH_S:
+                self._drawn_s = now_s
+                self._shown = True
+                filled = round(max(0.0, min(fraction, 1.0)) * 20)
+                elapsed_s = now_s - self._began_s
+                bar = "█" * filled + "·" * (20 - filled)
+                sys.stderr.write(f"\r\x1b[K  {elapsed_s:5.1f} s {bar} {self._label} {detail}"[:120])
+                sys.stderr.flush()
+        elif int(fraction * 10) > self._tenths:
+            self._tenths = int(fraction * 10)
+            sys.stderr.write(f"{self._label}: {self._tenths * 10} % {detail}\n")
+            sys.stderr.flush()

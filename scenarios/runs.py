@@ -1,0 +1,71 @@
+"""Run folders by the names people give them: a path, an id, `last`, `last~1`, or a unique beginning."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+RUNS_DIR = Path("runs")
+
+
+class RunNotFound(ValueError):
+    """No such run; the text lists what there is."""
+
+
+def list_runs(runs_dir: Path = RUNS_DIR) -> list[Path]:
+    """Whole runs, oldest first."""
+    if not runs_dir.is_dir():
+        return []
+    return sorted(path for path in runs_dir.iterdir() if path.name[:4].isdigit() and (path / "summary.json").is_file())
+
+
+def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
+    """raises: RunNotFound"""
+    path = Path(name)
+    if (path / "summary.json").is_file():
+        return path
+    runs = list_runs(runs_dir)
+    back = re.fullmatch(r"last(?:~(\d{1,6}))?", name)
+    if back is not None:
+        steps = int(back[1] or 0)
+        newest_first = _newest_first(runs, runs_dir)
+        if steps < len(newest_first):
+            return newest_first[steps]
+        count = f"there {'is' if len(runs) == 1 else 'are'} only {len(runs)}" if runs else "there is none yet"
+        raise RunNotFound(f"no run `{name}`: {count} in {runs_dir}/ (make one with `highwater run SCENARIO`)")
+    matches = [run for run in runs if run.name == name or run.name.startswith(name) or run.name[5:] == name]
+    if len(matches) == 1:
+        return matches[0]
+    if len(matches) > 1:
+        return _only_or_newest(name, matches)
+    close = difflib.get_close_matches(name, [run.name for run in runs] + [run.name[5:] for run in runs], n=1)
+    hint = f" Did you mean `{close[0]}`?" if close else " Runs are made with `highwater run SCENARIO`."
+    raise RunNotFound(f"no run `{name}` in {runs_dir}/.{hint}")
+
+
+def _newest_first(runs: list[Path], runs_dir: Path) -> list[Path]:
+    """`last` is what the file `last` names, the others follow by number."""
+    pointer = runs_dir / "last"
+    named = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+    return sorted(runs, key=lambda run: (run.name == named, run.name), reverse=True)
+
+
+def _only_or_newest(name: str, matches: list[Path]) -> Path:
+    """A scenario's name means its newest run; any other beginning must be unique."""
+    if all(run.name[5:] == name for run in matches):
+        return matches[-1]
+    raise RunNotFound(f"`{name}` could be {', '.join(run.name for run in matches[:5])}: write more of it")
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """raises: RunNotFound when it cannot be read"""
+    try:
+        summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunNotFound(f"{run_dir / 'summary.json'} cannot be read: {error}") from error
+    if not isinstance(summary, dict):
+        raise RunNotFound(f"{run_dir / 'summary.json'} is not a run's summary")
+    return summary
