@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from fake_cluster import MS, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, never_answer, refuse
+from fake_cluster import MS, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, handle, never_answer, refuse
 
 from cluster.config import ConsumerConfig
 from cluster.consumer import ConsumerCore
@@ -229,6 +229,19 @@ def test_a_position_beyond_the_log_without_a_policy_stops_the_consumer() -> None
         "NO_OFFSET_FOR_PARTITION",
         "OFFSET_OUT_OF_RANGE",
     ]
+
+
+def test_an_answer_to_where_the_consumer_no_longer_stands_is_dropped() -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster, auto_offset_reset="latest")
+    harness.run_until(1 * SECOND)
+    cluster.broker(1).next(FETCH, handle(delay_ms=1000))
+    harness.call(lambda now_us: harness.core.seek(TP, 50, now_us))
+    harness.run_until(1 * SECOND + 600 * MS)
+    harness.call(lambda now_us: harness.core.seek(TP, 0, now_us))  # the answer about 50 is still under way
+    harness.run_until(3 * SECOND)
+    assert harness.events("FetchFailed") == []
+    assert read(harness) == [(0, "r0")]
 
 
 def test_a_hint_in_a_refused_fetch_leads_straight_to_the_new_leader() -> None:

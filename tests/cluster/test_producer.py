@@ -465,7 +465,7 @@ def test_out_of_order_behind_a_refused_batch_is_only_its_shadow() -> None:
 
 def test_during_recovery_one_request_at_a_time_goes_out() -> None:
     cluster = cluster_of(brokers=1)
-    harness = producer(cluster)
+    harness = producer(cluster, retry_backoff_max_ms=100)  # no jitter: both become due at the same instant
     warm_up(harness)
     cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 2)
     send(harness, 0, 1)
