@@ -62,8 +62,6 @@ class Disk:
 
     def flush(self, path: str, fd: int) -> None:
         """Bring everything written so far to the disk."""
-        if self._flushed.get(path) == self._written.get(path):
-            return
         if self.sync:
             os.fsync(fd)
         self._flushed[path] = self._written[path]

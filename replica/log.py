@@ -8,8 +8,7 @@ Source: Kafka UnifiedLog, LocalLog. Loading and recovery: log_loader.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,21 +20,18 @@ from replica.file_slice import EMPTY_SLICE, FileSlice
 from replica.ids import LeaderEpoch, Offset, TopicPartition
 from replica.leader_epochs import LeaderEpochCache
 from replica.log_loader import LogLoader, Recovery
+from replica.log_segments import LogSegments
 from replica.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
 from replica.records import (
-    MAGIC,
     NO_PRODUCER_ID,
     BatchHeader,
     Bytes,
     Record,
-    batches,
-    check_crc,
-    corrupt,
     read_records,
     stamp,
 )
 from replica.segment import Segment
-from replica.validation import validate_produced
+from replica.validation import check_order, validate_produced, whole_batches
 
 __all__ = ["AppendInfo", "Log", "Recovery"]
 
@@ -82,9 +78,7 @@ class Log:
         self.recovery_point: Offset = 0
         self.leader_epochs = LeaderEpochCache(directory / LEADER_EPOCHS, sync=disk.sync)
         self.producers = ProducerStateManager(directory, sync=disk.sync, expiration_ms=producer_id_expiration_ms)
-        self._segments: list[Segment] = []
-        self._bases: list[Offset] = []
-        self._deleted: list[Segment] = []
+        self._segments: LogSegments
         self._new_files = False
         self._now_us = now_us
         self._flushed_at_us = now_us
@@ -124,14 +118,13 @@ class Log:
     def _take_over(
         self, segments: list[Segment], clean: bool, recovery_point: Offset, log_start_offset: Offset
     ) -> None:
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
-        self.log_end_offset = segments[-1].next_offset
-        self.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        self._segments = LogSegments(segments)
+        self.log_end_offset = self._segments.active.next_offset
+        self.log_start_offset = max(log_start_offset, self.first_segment_base)
         self.recovery_point = self.log_end_offset if clean else min(recovery_point, self.log_end_offset)
         self.leader_epochs.truncate_from_end(self.log_end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
-        self.producers.keep_snapshots_of(self._bases)
+        self.producers.keep_snapshots_of(self._segments.bases)
         self._rebuild_producers()
 
     @property
@@ -141,7 +134,7 @@ class Log:
 
     @property
     def first_segment_base(self) -> Offset:
-        return self._bases[0]
+        return self._segments.bases[0]
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """(largest known epoch <= `epoch`, where it ends); (-1, -1) when that is undefined."""
@@ -180,45 +173,23 @@ class Log:
         raises:  KafkaError CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR (offsets out of order), KAFKA_STORAGE_ERROR;
                  nothing was appended then
         """
-        headers: list[BatchHeader] = []
-        size_bytes = 0
-        for position, header in batches(data):
-            if max_leader_epoch is not None and header.leader_epoch > max_leader_epoch:
-                break
-            if header.magic != MAGIC or not check_crc(data, position, header):
-                raise corrupt(f"fetched batch at offset {header.base_offset} fails its CRC or has the wrong magic")
-            headers.append(header)
-            size_bytes = position + header.size_bytes
+        headers, size_bytes = whole_batches(data, max_leader_epoch)
         if not headers:
             return None
-        self._check_order(headers)
-        whole = data if size_bytes == len(data) else memoryview(data)[:size_bytes]
-        return self._append(whole, tuple(headers), size_bytes, now_us)
-
-    def _check_order(self, headers: Sequence[BatchHeader]) -> None:
         first = headers[0]
-        if (
-            first.base_offset < self.log_end_offset <= first.last_offset
-            and self.log_start_offset == self.log_end_offset
-        ):
-            # Nothing to lose: the log is empty, and the leader's first batch straddles its start
+        empty = self.log_start_offset == self.log_end_offset
+        if empty and first.base_offset < self.log_end_offset <= first.last_offset:
+            # Nothing to lose, and the leader's first batch straddles the start of its log
             # (Partition.appendRecordsToFollowerOrFutureReplica).
             self.truncate_fully_and_start_at(first.base_offset)
-        expected = self.log_end_offset
-        for header in headers:
-            if header.base_offset < expected:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"fetched batch begins at offset {header.base_offset}, the log continues at {expected}",
-                    base_offset=header.base_offset,
-                    log_end_offset=expected,
-                )
-            expected = header.last_offset + 1
+        check_order(headers, self.log_end_offset)
+        whole = data if size_bytes == len(data) else memoryview(data)[:size_bytes]
+        return self._append(whole, tuple(headers), size_bytes, now_us)
 
     def _append(self, data: Bytes, headers: tuple[BatchHeader, ...], size_bytes: int, now_us: int) -> AppendInfo:
         self._now_us = now_us
         first, last = headers[0], headers[-1]
-        segment = self._segments[-1]
+        segment = self._segments.active
         try:
             for header in headers:
                 if header.leader_epoch != self.leader_epochs.latest_epoch:
@@ -242,18 +213,17 @@ class Log:
 
     def _roll(self, base_offset: Offset) -> Segment:
         """Begin a new segment; what came before is flushed, so the recovery point moves up to here."""
-        self._segments[-1].become_inactive()
+        self._segments.active.become_inactive()
         self.producers.take_snapshot()
         # Simplified: Kafka flushes the old segments in the background, shortly after.
         self.flush()
-        segment = Segment.create(self.directory, base_offset, self.disk, self._now_us)
-        self._add(segment)
-        return segment
+        return self._begin_segment(base_offset)
 
-    def _add(self, segment: Segment) -> None:
-        self._segments.append(segment)
-        self._bases.append(segment.base_offset)
+    def _begin_segment(self, base_offset: Offset) -> Segment:
+        segment = Segment.create(self.directory, base_offset, self.disk, self._now_us)
+        self._segments.add(segment)
         self._new_files = True
+        return segment
 
     # -------------------------------------------------------------------------------------------------------- read
 
@@ -274,7 +244,7 @@ class Log:
             raise self._out_of_range(fetch_offset)
         if fetch_offset >= upper_offset or fetch_offset == self.log_end_offset:
             return EMPTY_SLICE
-        segment, start = self._locate(fetch_offset)
+        segment, start = self._segments.locate(fetch_offset)
         end = segment.size if upper_offset >= segment.next_offset else segment.locate(upper_offset)
         if end - start > max_bytes:
             cut = segment.boundary_before(start + max_bytes, start)
@@ -290,31 +260,11 @@ class Log:
         upper_offset = min(upper_offset, self.log_end_offset)
         if not self.log_start_offset <= fetch_offset < upper_offset:
             return 0
-        segment, start = self._locate(fetch_offset)
-        if upper_offset <= segment.next_offset:
-            return segment.locate(upper_offset) - start
-        last = self._index_of(upper_offset)
-        between = self._segments[self._index_of(segment.base_offset) + 1 : last]
-        return segment.size - start + sum(s.size for s in between) + self._segments[last].locate(upper_offset)
+        return self._segments.bytes_between(fetch_offset, upper_offset)
 
     def segment_base_of(self, offset: Offset) -> Offset:
         """Base offset of the segment that `offset` lies in; a fetch whose end is in another one is not made to wait."""
-        return self._bases[self._index_of(offset)]
-
-    def _index_of(self, offset: Offset) -> int:
-        if offset >= self._bases[-1]:
-            return len(self._bases) - 1
-        return max(0, bisect_right(self._bases, offset) - 1)
-
-    def _locate(self, offset: Offset) -> tuple[Segment, int]:
-        """Segment and position of the first batch that ends at or after `offset`, which lies below the log's end."""
-        index = self._index_of(offset)
-        segment = self._segments[index]
-        position = segment.locate(offset)
-        while position == segment.size and index + 1 < len(self._segments):
-            index += 1
-            segment, position = self._segments[index], 0
-        return segment, position
+        return self._segments.bases[self._segments.index_of(offset)]
 
     def _out_of_range(self, offset: Offset) -> KafkaError:
         return KafkaError(
@@ -348,14 +298,8 @@ class Log:
 
     def _scan(self, start: Offset | None, end: Offset | None) -> Iterator[tuple[Segment, int, BatchHeader]]:
         low = max(self.log_start_offset, start or 0)
-        high = self.log_end_offset if end is None else end
-        if low >= min(high, self.log_end_offset):
-            return
-        for segment in self._segments[self._index_of(low) :]:
-            for position, header in segment.scan(segment.locate(low)):
-                if header.base_offset >= high:
-                    return
-                yield segment, position, header
+        high = self.log_end_offset if end is None else min(end, self.log_end_offset)
+        return self._segments.scan(low, high) if low < high else iter(())
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[Offset, int] | None:
         """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later; None: all are older."""
@@ -384,12 +328,11 @@ class Log:
             # An ex-leader that never appended in its epoch still has that epoch's empty entry.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return self.log_end_offset
-        if offset < self._bases[0]:
+        if offset < self.first_segment_base:
             self.truncate_fully_and_start_at(offset)
             return self.log_end_offset
-        keep = bisect_right(self._bases, offset)
-        self._delete_segments(keep, len(self._segments))
-        self._segments[-1].truncate(offset, self._now_us)
+        self._segments.delete_above(offset)
+        self._segments.active.truncate(offset, self._now_us)
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
@@ -399,8 +342,8 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empty the log; the next record gets `offset`."""
-        self._delete_segments(0, len(self._segments))
-        self._add(Segment.create(self.directory, offset, self.disk, self._now_us))
+        self._segments.delete_all()
+        self._begin_segment(offset)
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
@@ -417,13 +360,7 @@ class Log:
             return
         self.log_start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
-        self._delete_segments(0, self._index_of(offset))
-
-    def _delete_segments(self, first: int, end: int) -> None:
-        for segment in self._segments[first:end]:
-            segment.delete()
-            self._deleted.append(segment)
-        del self._segments[first:end], self._bases[first:end]
+        self._segments.delete_below(offset)
 
     def _rebuild_producers(self) -> None:
         """Bring the producers' state to the log end offset, from the latest snapshot below it and the batches after.
@@ -445,7 +382,7 @@ class Log:
         self._flushed_at_us = self._now_us
         if self.recovery_point == self.log_end_offset:
             return
-        for segment in self._segments[self._index_of(self.recovery_point) :]:
+        for segment in self._segments.from_offset(self.recovery_point):
             segment.flush()
         if self._new_files:
             if self.disk.sync:
@@ -470,10 +407,8 @@ class Log:
 
     def delete(self) -> None:
         """Remove all segment files; they stay readable through open descriptors until `abandon`."""
-        self._delete_segments(0, len(self._segments))
+        self._segments.delete_all()
 
     def abandon(self) -> None:
         """The process dies: files are closed, nothing is written. The page cache keeps what was appended."""
-        for segment in self._segments + self._deleted:
-            segment.close()
-        self._deleted.clear()
+        self._segments.close()

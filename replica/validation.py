@@ -1,17 +1,20 @@
-"""What a leader demands of a produced batch before it touches the log; the order of the tests is Kafka's.
+"""What must hold of a batch before it touches the log: a produced one on the leader, a fetched one on a follower.
 
-Source: Kafka UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
+The order of the tests is Kafka's. Source: UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
 """
 
 from __future__ import annotations
 
 from replica.config import NEVER, TopicConfig
 from replica.errors import ErrorCode, KafkaError
+from replica.ids import LeaderEpoch, Offset
 from replica.records import (
     LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER_ID,
     BatchHeader,
+    Bytes,
+    batches,
     check_crc,
     corrupt,
     read_header,
@@ -52,6 +55,41 @@ def validate_produced(batch: bytearray | memoryview, config: TopicConfig, now_us
             f"batch of {header.size_bytes} bytes, segment.bytes is {config.segment_bytes}",
         )
     return header
+
+
+def whole_batches(data: Bytes, max_leader_epoch: LeaderEpoch | None) -> tuple[list[BatchHeader], int]:
+    """Headers of the fetched batches to append, and how many bytes they are; a partial tail is left out.
+
+    max_leader_epoch: the first batch of a newer epoch ends the row (KAFKA-18723); None: no such test
+    raises: KafkaError CORRUPT_MESSAGE
+    """
+    headers: list[BatchHeader] = []
+    size_bytes = 0
+    for position, header in batches(data):
+        if max_leader_epoch is not None and header.leader_epoch > max_leader_epoch:
+            break
+        if header.magic != MAGIC or not check_crc(data, position, header):
+            raise corrupt(f"fetched batch at offset {header.base_offset} fails its CRC or has the wrong magic")
+        headers.append(header)
+        size_bytes = position + header.size_bytes
+    return headers, size_bytes
+
+
+def check_order(headers: list[BatchHeader], log_end_offset: Offset) -> None:
+    """Offsets come with the fetched batches; they may leave holes, but never go back.
+
+    raises: KafkaError UNKNOWN_SERVER_ERROR (Kafka: UnexpectedAppendOffsetException, OffsetsOutOfOrderException)
+    """
+    expected = log_end_offset
+    for header in headers:
+        if header.base_offset < expected:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"fetched batch begins at offset {header.base_offset}, the log continues at {expected}",
+                base_offset=header.base_offset,
+                log_end_offset=expected,
+            )
+        expected = header.last_offset + 1
 
 
 def _validate_timestamp(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

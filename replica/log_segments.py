@@ -1,0 +1,101 @@
+"""The segments of one log in offset order, and which of them holds an offset.
+
+Source: Kafka LogSegments, LocalLog.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from replica.ids import Offset
+from replica.records import BatchHeader
+from replica.segment import Segment
+
+
+class LogSegments:
+    """At least one segment; appends go to the last one, `active`."""
+
+    __slots__ = ("_bases", "_deleted", "_segments", "active")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._deleted: list[Segment] = []
+        self.active = segments[-1]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def bases(self) -> list[Offset]:
+        """Base offsets, ascending; to look at, not to change."""
+        return self._bases
+
+    def add(self, segment: Segment) -> None:
+        """A new active segment."""
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def index_of(self, offset: Offset) -> int:
+        """Which segment `offset` lies in, or would."""
+        if offset >= self.active.base_offset:
+            return len(self._bases) - 1
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def from_offset(self, offset: Offset) -> list[Segment]:
+        """The segment `offset` lies in and all after it."""
+        return self._segments[self.index_of(offset) :]
+
+    def locate(self, offset: Offset) -> tuple[Segment, int]:
+        """Segment and position of the first batch that ends at or after `offset`, which lies below the log's end."""
+        index = self.index_of(offset)
+        segment = self._segments[index]
+        position = segment.locate(offset)
+        while position == segment.size and index + 1 < len(self._segments):
+            index += 1
+            segment, position = self._segments[index], 0
+        return segment, position
+
+    def bytes_between(self, start: Offset, end: Offset) -> int:
+        """Bytes of the batches from the one that holds `start` up to the one that holds `end`, exclusive."""
+        first, position = self.locate(start)
+        if end <= first.next_offset:
+            return first.locate(end) - position
+        last = self.index_of(end)
+        between = self._segments[self.index_of(first.base_offset) + 1 : last]
+        return first.size - position + sum(segment.size for segment in between) + self._segments[last].locate(end)
+
+    def scan(self, low: Offset, high: Offset) -> Iterator[tuple[Segment, int, BatchHeader]]:
+        """(segment, position, header) of each batch that holds offsets of [low, high)."""
+        for segment in self.from_offset(low):
+            for position, header in segment.scan(segment.locate(low)):
+                if header.base_offset >= high:
+                    return
+                yield segment, position, header
+
+    def delete_above(self, offset: Offset) -> None:
+        """Delete the segments whose base offset is above `offset`; the first one must not be."""
+        self._delete(bisect_right(self._bases, offset), len(self._bases))
+        self.active = self._segments[-1]
+
+    def delete_below(self, offset: Offset) -> None:
+        """Delete the segments that lie wholly below `offset`."""
+        self._delete(0, self.index_of(offset))
+
+    def delete_all(self) -> None:
+        """Delete every file; `add` must follow unless the log itself goes."""
+        self._delete(0, len(self._bases))
+
+    def _delete(self, first: int, end: int) -> None:
+        for segment in self._segments[first:end]:
+            segment.delete()
+            self._deleted.append(segment)
+        del self._segments[first:end], self._bases[first:end]
+
+    def close(self) -> None:
+        """Close all files, those of deleted segments too."""
+        for segment in self._segments + self._deleted:
+            segment.close()
+        self._deleted.clear()
