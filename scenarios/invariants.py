@@ -97,8 +97,9 @@ class Violation:
 class Invariant:
     """Base of all properties: facts it listens to, and where it reports.
 
-    `handlers` are called in trace order with view, mirror and truth already after the fact. `settled` is called once
-    time has moved on after `self.unsettled` was set: a controller's decision is several facts of one instant.
+    `handlers` are called in trace order with view, mirror and truth already after the fact. A controller's decision is
+    several facts of one instant: `settled` is called once time has moved on after `checker.unsettle`, and reports what
+    stood at the end of that instant (by then the view may have moved on).
     """
 
     NAME = ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant, Probe
+from scenarios.view import PartitionView
 
 _DECISIONS = (trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted)
 
@@ -23,27 +24,32 @@ class LeaderInIsr(Invariant):
     NAME = "S1"
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.touched: dict[TopicPartition, None] = {}
+        self.wrong: dict[TopicPartition, list[tuple[str, str]]] = {}
         return dict.fromkeys(_DECISIONS, self._decided)
 
     def _decided(self, row: TraceRow, event: Any) -> None:
-        self.touched[TopicPartition(event.topic, event.partition)] = None
+        partition = TopicPartition(event.topic, event.partition)
+        self.wrong[partition] = list(self._judge(self.view.partitions[partition]))
         self.checker.unsettle(row.at_us)
 
+    def _judge(self, state: PartitionView) -> Iterator[tuple[str, str]]:
+        """(invariant, sentence) for what is wrong as things stand; the next fact of the same instant may mend it."""
+        partition, isr = state.topic_partition, ", ".join(state.isr)
+        if not state.isr:
+            yield "S19", f"the ISR of {partition} is empty"
+        if len(set(state.isr)) < len(state.isr):
+            yield "S1", f"the ISR of {partition} names a broker twice: {isr}"
+        strangers = [node for node in state.isr if node not in state.assigned]
+        if strangers:
+            yield "S1", f"the ISR of {partition} holds {strangers[0]}, which is no replica of it"
+        if state.leader is not None and state.leader not in state.isr:
+            yield "S1", f"{state.leader} leads {partition} but its ISR is {{{isr}}}"
+
     def settled(self) -> None:
-        for partition in self.touched:
-            state = self.view.partitions[partition]
-            isr = ", ".join(state.isr)
-            if not state.isr:
-                self.broken(f"the ISR of {partition} is empty", *partition, name="S19")
-            if len(set(state.isr)) < len(state.isr):
-                self.broken(f"the ISR of {partition} names a broker twice: {isr}", *partition)
-            strangers = [node for node in state.isr if node not in state.assigned]
-            if strangers:
-                self.broken(f"the ISR of {partition} holds {strangers[0]}, which is no replica of it", *partition)
-            if state.leader is not None and state.leader not in state.isr:
-                self.broken(f"{state.leader} leads {partition} but its ISR is {{{isr}}}", *partition)
-        self.touched.clear()
+        for partition, findings in self.wrong.items():
+            for name, sentence in findings:
+                self.broken(sentence, *partition, name=name)
+        self.wrong.clear()
 
 
 class FencedOutOfIsr(Invariant):
@@ -56,23 +62,27 @@ class FencedOutOfIsr(Invariant):
     NAME = "S19"
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.due = False
-        return dict.fromkeys((trace.BrokerFenced, trace.BrokerRegistered, *_DECISIONS), self._changed)
+        self.wrong: list[tuple[TopicPartition, str]] = []
+        kinds = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered, *_DECISIONS)
+        return dict.fromkeys(kinds, self._changed)
 
     def _changed(self, row: TraceRow, event: Any) -> None:
-        self.due = True
+        self.wrong = list(self._judge())
         self.checker.unsettle(row.at_us)
 
-    def settled(self) -> None:
-        if not self.due:
-            return
-        self.due = False
+    def _judge(self) -> Iterator[tuple[TopicPartition, str]]:
+        """What is wrong as things stand; the next fact of the same instant may mend it."""
         for partition, state in self.view.partitions.items():
             for node in state.isr:
                 if self._fenced(node) and len(state.isr) > 1:
-                    self.broken(f"{node} is fenced and still one of several in the ISR of {partition}", *partition)
+                    yield partition, f"{node} is fenced and still one of several in the ISR of {partition}"
             if state.leader is not None and self._fenced(state.leader):
-                self.broken(f"{state.leader} is fenced and still leads {partition}", *partition)
+                yield partition, f"{state.leader} is fenced and still leads {partition}"
+
+    def settled(self) -> None:
+        for partition, sentence in self.wrong:
+            self.broken(sentence, *partition)
+        self.wrong = []
 
     def _fenced(self, node: str) -> bool:
         known = self.view.nodes.get(node)

@@ -1,0 +1,189 @@
+"""Every anomaly: a run that shows it, and the nearest run that does not."""
+
+from __future__ import annotations
+
+import pytest
+from trace_script import T0, TraceScript
+
+from scenarios.expect import ANOMALIES
+from scenarios.jepsen import JEPSEN_CLASS
+
+
+def ledger_only() -> TraceScript:
+    """Facts of clients and disks only; whether they fit the protocol is not the question here."""
+    script = TraceScript()
+    script.checker.report = lambda *_: None  # type: ignore[method-assign]
+    return script
+
+
+def test_a_good_run_is_ok_and_every_record_is_acked() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1")
+    for node in ("b1", "b2", "b3"):
+        script.find(node, "r0", "r1")
+    verdict = script.verdict()
+    assert verdict.ok and verdict.records["acked"] == ("r0", "r1")
+    assert script.broken() == []
+
+
+def test_lost_is_acked_and_absent_with_the_acks_as_witness() -> None:
+    script = ledger_only()
+    script.send("r0", "r1", "r2")
+    seqs = [script.ack(name, offset) for offset, name in enumerate(("r0", "r1", "r2"))]
+    script.find("b1", "r0")
+    verdict = script.verdict()
+    (lost,) = verdict.anomalies
+    assert verdict.kinds == ("lost",) and lost.records == ("r1", "r2") and lost.jepsen == "lost-write"
+    assert lost.seqs == tuple(seqs[1:]) and "r1..r2" in lost.sentence and lost.partition == T0
+
+
+@pytest.mark.parametrize("acks", [0, -1])
+def test_what_was_not_acked_is_missing_not_lost(acks: int) -> None:
+    script = ledger_only()
+    script.send("r0", "r1", acks=acks)
+    if acks == 0:
+        script.hand_over("r0")
+    script.fail("r1", "REQUEST_TIMED_OUT", definite=False)
+    script.find("b1")
+    verdict = script.verdict()
+    assert verdict.ok
+    assert verdict.records["missing"] == ("r0", "r1") == verdict.records["unknown"]
+
+
+def test_a_definite_failure_is_failed_and_not_missing_even_if_it_is_found() -> None:
+    script = ledger_only()
+    script.send("r0", "r1", acks=-1)
+    script.fail("r0", "MESSAGE_TOO_LARGE", definite=True)
+    script.fail("r1", "MESSAGE_TOO_LARGE", definite=True)
+    script.find("b1", "r1")
+    records = script.verdict().records
+    assert (records["failed"], records["missing"], records["unknown"]) == (("r0", "r1"), (), ())
+
+
+@pytest.mark.parametrize(
+    ("found", "kinds"),
+    [
+        ({"hw": 2}, ()),
+        ({"hw": 1}, ("unseen",)),
+        ({"hw": 2, "leader": False, "running": False}, ("unseen",)),
+    ],
+)
+def test_unseen_is_above_the_high_watermark_or_without_leader(found: dict[str, object], kinds: tuple[str, ...]) -> None:
+    script = ledger_only()
+    script.send("r0", "r1")
+    script.ack("r0", 0)
+    script.ack("r1", 1)
+    script.find("b1", "r0", "r1", **found)  # type: ignore[arg-type]
+    assert script.verdict().kinds == kinds
+
+
+def test_without_a_leader_the_isr_member_that_reaches_furthest_counts() -> None:
+    script = ledger_only()
+    script.send("r0", "r1")
+    script.ack("r1", 1)
+    script.find("b1", "r0", leader=False, running=False)
+    script.find("b2", "r0", "r1", leader=False, running=False)
+    script.find("b3", "r0", "r1", "r2", leader=False, in_isr=False)
+    verdict = script.verdict()
+    assert verdict.kinds == ("unseen",)
+    holder = script.ledger.final_replica(T0)
+    assert holder is not None and holder.node == "b2"
+
+
+def test_dirty_read_names_who_read_it() -> None:
+    script = ledger_only()
+    script.send("r0", "r1")
+    script.read("r0", 0)
+    script.read("r1", 1)
+    script.find("b1", "r0")
+    (dirty,) = script.verdict().anomalies
+    assert (dirty.kind, dirty.jepsen, dirty.records) == ("dirty-read", "G1a", ("r1",))
+    assert dirty.sentence.startswith("r1 read")
+
+
+@pytest.mark.parametrize(("hw", "diverged"), [(2, True), (1, False)])
+def test_diverged_counts_only_below_both_high_watermarks(hw: int, diverged: bool) -> None:
+    script = ledger_only()
+    script.find("b1", "r0", "r1")
+    script.find("b2", "r0", "r2", hw=hw)
+    found = script.verdict().of("diverged")
+    assert bool(found) is diverged
+    if diverged:
+        assert (found[0].offsets, found[0].replicas, found[0].records) == ((1,), ("b1", "b2"), ("r1", "r2"))
+
+
+def test_diverged_ignores_who_is_down_and_sees_equal_names_in_other_batches() -> None:
+    script = ledger_only()
+    script.find("b1", "r0")
+    script.find("b2", "r1", running=False)
+    script.find("b3", "r0", crcs=[77])
+    assert [anomaly.replicas for anomaly in script.verdict().of("diverged")] == [("b1", "b3")]
+
+
+def test_duplicated_lists_all_offsets() -> None:
+    script = ledger_only()
+    script.send("r0", "r1")
+    script.find("b1", "r0", "r1", "r0")
+    (found,) = script.verdict().anomalies
+    assert (found.kind, found.records, found.offsets) == ("duplicated", ("r0",), (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("log", "overtaken"),
+    [
+        (("r0", "r1", "r2"), ()),
+        (("r0", "r2", "r1"), ("r1",)),
+        (("r0", "r3", "r1", "r2"), ("r1", "r2")),
+        (("r0", "r1", "r0", "r2"), ()),
+    ],
+)
+def test_reordered_looks_at_first_occurrences(log: tuple[str, ...], overtaken: tuple[str, ...]) -> None:
+    script = ledger_only()
+    script.send("r0", "r1", "r2", "r3")
+    script.find("b1", *log)
+    assert script.verdict().records["reordered"] == overtaken
+
+
+def test_reordered_judges_each_producer_by_itself() -> None:
+    script = ledger_only()
+    script.send("r1", client="p1")
+    script.send("r0", client="p2")
+    script.find("b1", "r0", "r1")
+    assert script.verdict().ok
+
+
+def test_offset_regression_ignores_refusals() -> None:
+    script = ledger_only()
+    script.end_offset(11)
+    script.end_offset(-1, error="OFFSET_NOT_AVAILABLE")
+    script.end_offset(11)
+    assert script.verdict().ok
+    script.end_offset(10)
+    (found,) = script.verdict().anomalies
+    assert (found.kind, found.offsets, found.client) == ("offset-regression", (11, 10), "r1")
+
+
+@pytest.mark.parametrize(
+    ("error", "goes_back", "skipped"),
+    [("OFFSET_OUT_OF_RANGE", False, ("r1", "r2")), (None, False, ()), ("OFFSET_OUT_OF_RANGE", True, ("r2",))],
+)
+def test_poll_skip_is_a_jump_nobody_asked_for(error: str | None, goes_back: bool, skipped: tuple[str, ...]) -> None:
+    script = ledger_only()
+    script.read("r0", 0)
+    script.reset(3, error=error)
+    script.read("r3", 3)
+    if goes_back:
+        script.reset(1, error=None)
+        script.read("r1", 1)
+    script.find("b1", "r0", "r1", "r2", "r3")
+    assert tuple(name for found in script.verdict().of("poll-skip") for name in found.records) == skipped
+
+
+def test_the_verdict_lists_kinds_in_the_fixed_order() -> None:
+    script = ledger_only()
+    script.send("r0", "r1", "r2")
+    script.ack("r0", 0)
+    script.read("r0", 0)
+    script.find("b1", "r2", "r1", "r2")
+    assert script.verdict().kinds == ("lost", "dirty-read", "duplicated", "reordered")
+    assert tuple(JEPSEN_CLASS) == ANOMALIES
