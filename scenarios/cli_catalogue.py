@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from scenarios import catalogue, describe
-from scenarios.cli_common import format_option, load_scenario, plain_option, print_json, style_for_stdout
+from scenarios.cli_common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.diagnostics import (
     Diagnostic,
     ScenarioInvalid,
@@ -227,7 +227,7 @@ def _check_one(name: str) -> tuple[str, tuple[Diagnostic, ...], ScenarioFile | N
     try:
         path = str(catalogue.find_scenario(name))
     except catalogue.UnknownScenario as unknown:
-        raise click.UsageError(str(unknown)) from None
+        fail(str(unknown), ExitCode.INVALID_SCENARIO)
     try:
         file = load_file(path)
     except ScenarioInvalid as invalid:

@@ -109,6 +109,8 @@ def _variants(root: Mapping, problems: Problems) -> list[tuple[str, Mapping]]:
     for number, (item, path) in enumerate(items, 1):
         fields = reader.fields(item, path, f"variant {number}", VARIANT_FIELDS, ("id", "expect"))
         variant = fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), "")
+        if variant == "base":
+            reader.error("E113", "`base` stands for the scenario itself", fields.key_place("id"), path=f"{path}.id")
         if variant in trees:
             reader.error("E134", f"two variants are called `{variant}`", fields.key_place("id"), path=f"{path}.id")
         if _patch_is_usable(reader, fields) and isinstance(item, Mapping) and variant:
