@@ -1,4 +1,7 @@
-"""LeaderState against its transcripts, tests/golden/leader_*.txt, and the rules that they do not show."""
+"""LeaderState against its transcripts, tests/golden/leader_*.txt, and the rules that they do not show.
+
+Names of Kafka's own tests are given where a test mirrors one (PartitionTest, kafka-rules 12).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,340 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from leader_world import LeaderWorld
+from leader_world import LAG_MAX_US, LeaderWorld
+
+from replica.errors import ErrorCode, KafkaError
+from replica.leader import AdvanceHighWatermark, IsrAccepted, IsrRefused, LagCheckDue, ProposeIsr
 
 TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("leader_*.txt"))
+ALL = ("b1", "b2", "b3")
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_transcript(path: Path, transcript: Callable[[Path, object], None]) -> None:
     transcript(path, LeaderWorld())
+
+
+def leading(*, isr: tuple[str, ...] = ALL, replicas: tuple[str, ...] = ALL, **given: int) -> LeaderWorld:
+    """b1 leads from offset 10, everything below committed, everyone of the ISR level."""
+    world = LeaderWorld()
+    world.leader(replicas=replicas, isr=isr, **{"leo": 10, "hw": 10, "partition_epoch": 5, **given})
+    for name in isr[1:]:
+        world.fetch(name, offset=world.state.log_end_offset)
+    return world
+
+
+def with_pending_shrink() -> LeaderWorld:
+    world = leading()
+    world.append(5)
+    world.fetch("b2", offset=15)
+    world.check_lag(at=LAG_MAX_US + 1)
+    assert world.state.pending_isr == (1, 2)
+    return world
+
+
+# ------------------------------------------------------------------------------------------------ proposals and answers
+
+REVERT = {"OPERATION_NOT_ATTEMPTED", "INELIGIBLE_REPLICA"}
+STAY = {
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
+    "FENCED_LEADER_EPOCH",
+    "INVALID_UPDATE_VERSION",
+    "INVALID_REQUEST",
+    "NEW_LEADER_ELECTED",
+}
+
+
+@pytest.mark.parametrize(
+    "error", [code for code in ErrorCode if code is not ErrorCode.NONE], ids=lambda code: code.name
+)
+def test_every_error_of_alter_partition_reverts_stays_or_retries(error: ErrorCode) -> None:
+    """Partition.handleAlterPartitionError: three kinds of errors, and no error may end the safety of the old ISR."""
+    world = with_pending_shrink()
+    proposal = world.proposals[-1]
+    actions = world.state.step(IsrRefused(now_us=world.now_us, error=error, proposal=proposal))
+    retried = [action.in_sync_replicas for action in actions if isinstance(action, ProposeIsr)]
+    assert retried == ([] if error.name in REVERT | STAY else [(1, 2)])
+    assert world.state.pending_isr == (None if error.name in REVERT else (1, 2))
+    assert world.state.maximal_isr == (1, 2, 3)
+    assert world.state.high_watermark == 10
+
+
+def test_a_retry_repeats_the_proposal_as_it_was() -> None:
+    """Also when b2 has registered anew since: only the controller may judge that."""
+    world = with_pending_shrink()
+    world.registered("b2", 99)
+    world.fetch("b2", offset=15)
+    (again,) = world.state.step(IsrRefused(now_us=world.now_us, error=ErrorCode.UNKNOWN_SERVER_ERROR))
+    assert isinstance(again, ProposeIsr)
+    assert (again.broker_epochs, again.partition_epoch) == ((-1, 20), 5)
+
+
+def test_an_answer_older_than_the_metadata_is_ignored() -> None:
+    """testAlterIsrLeaderAndIsrRace: what the metadata said in between stands, and the proposal stays pending."""
+    world = with_pending_shrink()
+    world.isr_accepted(partition_epoch=4)
+    assert world.state.pending_isr == (1, 2)
+    assert (world.state.partition_epoch, world.state.high_watermark) == (5, 10)
+
+
+def test_an_answer_that_changed_nothing_ends_the_wait() -> None:
+    """The controller's ISR was the proposed one already: same partition epoch."""
+    world = with_pending_shrink()
+    world.isr_accepted(partition_epoch=5)
+    assert (world.state.pending_isr, world.state.in_sync_replicas, world.state.high_watermark) == (None, (1, 2), 15)
+
+
+def test_the_controllers_word_counts_and_not_what_was_asked_for() -> None:
+    world = with_pending_shrink()
+    world.isr_accepted(isr=("b1",))
+    assert world.state.in_sync_replicas == world.state.maximal_isr == (1,)
+
+
+def test_answers_with_nothing_in_flight_are_ignored() -> None:
+    world = leading()
+    accepted = IsrAccepted(now_us=0, in_sync_replicas=(1,), partition_epoch=9, recovering=False)
+    assert world.state.step(accepted) == []
+    assert world.state.step(IsrRefused(now_us=0, error=ErrorCode.UNKNOWN_SERVER_ERROR)) == []
+    assert (world.state.in_sync_replicas, world.state.partition_epoch) == ((1, 2, 3), 5)
+
+
+def test_metadata_of_the_same_partition_epoch_also_ends_a_pending_proposal() -> None:
+    """Kafka accepts partition epochs that are equal: the answer and the metadata tell of the same change."""
+    world = with_pending_shrink()
+    world.metadata(isr=("b1", "b2", "b3"), partition_epoch=5)
+    assert world.state.pending_isr is None
+
+
+def test_a_new_leader_epoch_ends_a_pending_proposal_and_its_answer_comes_too_late() -> None:
+    world = with_pending_shrink()
+    world.leader(replicas=ALL, isr=ALL, epoch=1, partition_epoch=6, was="leader")
+    assert world.state.maximal_isr == (1, 2, 3)
+    world.isr_accepted(partition_epoch=7)
+    assert (world.state.in_sync_replicas, world.state.partition_epoch) == ((1, 2, 3), 6)
+
+
+def test_single_in_flight_proposal() -> None:
+    """testSingleInFlightAlterIsr: neither another expansion nor a shrink while one is out."""
+    world = leading(isr=("b1", "b2"), replicas=("b1", "b2", "b3", "b4"))
+    assert world.fetch("b3", offset=10)
+    assert world.fetch("b4", offset=10) == []
+    world.append(1, at=1)
+    assert world.check_lag(at=2 * LAG_MAX_US) == []
+    assert world.state.pending_isr == (1, 2, 3)
+
+
+def test_a_failed_expansion_keeps_holding_the_high_watermark() -> None:
+    """testIsrNotExpandedIfUpdateFails: after an unclear outcome b3 is waited for, though fenced and long gone."""
+    world = leading(isr=("b1", "b2"))
+    world.fetch("b3", offset=10)
+    world.isr_refused("INVALID_UPDATE_VERSION")
+    world.fence("b3")
+    world.append(5, at=2 * LAG_MAX_US)
+    world.fetch("b2", offset=15)
+    assert world.state.high_watermark == 10
+    assert world.state.maximal_isr == (1, 2, 3)
+
+
+# ----------------------------------------------------------------------------------------------------------- who is who
+
+
+def test_the_leader_never_removes_itself() -> None:
+    world = leading()
+    world.append(1)
+    world.check_lag(at=LAG_MAX_US * 2)
+    assert world.state.pending_isr == (1,)
+
+
+def test_an_isr_member_that_is_no_replica_any_more_is_out_of_sync() -> None:
+    world = leading()
+    world.metadata(isr=ALL, replicas=("b1", "b2"), partition_epoch=6)
+    lines = world.check_lag(at=1)
+    assert world.state.pending_isr == (1, 2)
+    assert "b3 is not a replica any more" in lines[1]
+
+
+def test_a_member_that_joined_by_the_high_watermark_alone_has_no_time_to_lose() -> None:
+    """It was never level with this leader, so its time of being caught up lies before all time."""
+    world = leading(isr=("b1", "b2"))
+    world.append(5)
+    world.fetch("b3", offset=10)
+    world.isr_accepted()
+    (_, reason) = world.check_lag(at=1)
+    assert reason.endswith("b3 has not caught up since b1 leads (replica.lag.time.max.ms is 30 s)")
+
+
+def test_a_replica_with_an_unchecked_broker_epoch_may_join() -> None:
+    """-1 in the fetch: an old follower, which is not asked for its life (KIP-903)."""
+    world = leading(isr=("b1", "b2"))
+    world.registered("b3", 99)
+    assert world.fetch("b3", offset=10, broker_epoch=-1)
+
+
+def test_a_fetch_without_broker_epoch_is_never_stale() -> None:
+    world = leading()
+    world.fetch("b2", offset=10)
+    world.state.check_follower(2, -1, has_epoch=True)
+    with pytest.raises(KafkaError) as refused:
+        world.state.check_follower(2, 19, has_epoch=True)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_fetch_from_unrecognised_follower() -> None:
+    """testFetchFromUnrecognizedFollower: the answer depends on whether the request names a leader epoch."""
+    for has_epoch, code in ((True, ErrorCode.UNKNOWN_LEADER_EPOCH), (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)):
+        with pytest.raises(KafkaError) as refused:
+            leading().state.check_follower(9, -1, has_epoch=has_epoch)
+        assert refused.value.code is code
+
+
+def test_a_replica_that_never_fetched_is_neither_waited_for_nor_eligible_outside_the_isr() -> None:
+    """Even when the metadata calls it alive, and even at the beginning of time."""
+    world = leading(isr=("b1", "b2"))
+    world.append(5)
+    world.fetch("b2", offset=15)
+    assert world.state.high_watermark == 15
+
+
+# ------------------------------------------------------------------------------------------------------- high watermark
+
+
+def test_the_high_watermark_counts_the_committed_isr_and_waits_for_the_maximal_one() -> None:
+    """testHighWatermarkAdvanceShouldNotAdvanceWhenUnderMinISR: a proposal on its way makes no quorum."""
+    world = leading(isr=("b1",))
+    world.config(min_isr=2)
+    world.append(5)
+    world.fetch("b2", offset=15)
+    assert world.state.maximal_isr == (1, 2)
+    assert world.state.high_watermark == 10
+    world.isr_accepted()
+    assert world.state.high_watermark == 15
+
+
+def test_a_changed_minimum_counts_from_the_next_look_at_the_high_watermark() -> None:
+    world = leading(isr=("b1",))
+    world.config(min_isr=3)
+    world.append(5)
+    assert world.config(min_isr=1) == []
+    assert world.state.high_watermark == 10
+    assert world.append(1) == ["HW 10 -> 16: b1, alone in the ISR, holds the records below 16"]
+
+
+def test_a_follower_that_falls_back_does_not_lower_the_high_watermark() -> None:
+    world = leading()
+    world.append(5)
+    for name in ("b2", "b3", "b2", "b3"):
+        world.fetch(name, offset=15)
+    world.fetch("b3", offset=3)
+    world.append(1)
+    world.fetch("b2", offset=16)
+    assert world.state.high_watermark == 15
+
+
+def test_a_fetch_that_is_no_news_does_not_look_at_the_high_watermark() -> None:
+    """As in Kafka: only a changed log end does. b3 stops being waited for at 30 s, but b2 has nothing new to say."""
+    world = leading(isr=("b1", "b2"), replicas=ALL)
+    world.fence("b3")
+    world.fetch("b3", offset=10)
+    world.unfence("b3")
+    world.append(5)
+    world.fetch("b2", offset=15)
+    assert world.state.high_watermark == 10
+    assert world.fetch("b2", offset=15, at=2 * LAG_MAX_US) == []
+    assert world.append(1) == ["HW 10 -> 15: b1 and b2 both hold the records below 15"]
+
+
+def test_an_eligible_replica_is_waited_for_as_long_as_it_may_lag_and_no_longer() -> None:
+    for late_us, expected in ((LAG_MAX_US, 10), (LAG_MAX_US + 1, 15)):
+        world = leading(isr=("b1", "b2"))
+        world.fence("b3")
+        world.fetch("b3", offset=10)
+        world.unfence("b3")
+        world.append(5, at=1)
+        world.fetch("b2", offset=15, at=late_us)
+        assert world.state.high_watermark == expected
+
+
+def test_an_ineligible_replica_does_not_hold_the_high_watermark() -> None:
+    """testHighWatermarkIncreasesWithFencedOrShutdownFollower."""
+    world = leading(isr=("b1", "b2"))
+    world.fence("b3")
+    world.fetch("b3", offset=10)
+    world.append(5)
+    world.fetch("b2", offset=15)
+    assert world.state.high_watermark == 15
+
+
+def test_a_produce_at_the_high_watermark_is_complete_and_one_beyond_is_not() -> None:
+    world = leading()
+    assert world.state.produce_status(10) is ErrorCode.NONE
+    assert world.state.produce_status(11) is None
+
+
+@pytest.mark.parametrize("acks", ["0", "1"])
+def test_only_acks_all_asks_for_the_minimum(acks: str) -> None:
+    world = leading(isr=("b1",))
+    world.config(min_isr=3)
+    assert world.produce(acks) == [f"acks={acks} may append"]
+
+
+# -------------------------------------------------------------------------------------------------------- leader epochs
+
+
+def test_do_not_reset_replica_state_if_leader_epoch_is_not_bumped() -> None:
+    """testDoNotResetReplicaStateIfLeaderEpochIsNotBumped."""
+    world = leading()
+    before = {broker_id: replica.last_caught_up_us for broker_id, replica in world.state.replicas.items()}
+    world.append(5, at=50)
+    world.metadata(isr=("b1", "b2"), partition_epoch=6, at=60)
+    assert [replica.log_end_offset for replica in world.state.replicas.values()] == [10, 10]
+    assert {broker_id: replica.last_caught_up_us for broker_id, replica in world.state.replicas.items()} == before
+    assert world.state.leader_epoch_start_offset == 10
+
+
+def test_a_reelected_leader_knows_the_log_ends_but_not_who_kept_up_outside_the_isr() -> None:
+    world = leading(isr=("b1", "b2"))
+    world.fetch("b3", offset=10)
+    world.isr_refused("OPERATION_NOT_ATTEMPTED")
+    world.append(4, at=5)
+    world.leader(replicas=ALL, isr=("b1", "b2"), epoch=1, partition_epoch=6, was="leader", at=7)
+    # b3 is not waited for, although it was level a moment ago ...
+    world.fetch("b2", offset=14, at=8)
+    assert world.state.high_watermark == 14
+    # ... nor does its next fetch, at the end of before, make it caught up at the time of before.
+    world.append(1, at=9)
+    world.fetch("b3", offset=14, at=10)
+    assert world.state.pending_isr == (1, 2, 3)
+    world.isr_refused("OPERATION_NOT_ATTEMPTED")
+    assert not world.state.replicas[3].is_caught_up(15, 10, LAG_MAX_US)
+
+
+def test_leader_epoch_fields_are_kept_by_a_late_assignment() -> None:
+    """testIgnoreLeaderPartitionStateChangeWithOlderPartitionEpoch."""
+    world = leading(epoch=3)
+    world.leader(replicas=("b1",), isr=("b1",), epoch=4, partition_epoch=4)
+    assert (world.state.leader_epoch, world.state.in_sync_replicas) == (3, (1, 2, 3))
+
+
+# -------------------------------------------------------------------------------------------------------------- wording
+
+
+def test_actions_carry_their_numbers_and_one_sentence() -> None:
+    world = leading()
+    world.append(5)
+    world.fetch("b2", offset=15)
+    fetched = world.state.step(LagCheckDue(now_us=LAG_MAX_US * 2))
+    (proposal,) = fetched
+    assert isinstance(proposal, ProposeIsr)
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (0, 5)
+    advances = world.state.step(
+        IsrAccepted(
+            now_us=LAG_MAX_US * 2, in_sync_replicas=(1, 2), partition_epoch=6, recovering=False, proposal=proposal
+        )
+    )
+    assert advances == [
+        AdvanceHighWatermark(
+            previous=10, high_watermark=15, reason="HW 10 -> 15: b1 and b2 both hold the records below 15"
+        )
+    ]
