@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _PARTITIONS_PER_FLOW = 32
-"""Larger topics are placed in slices, each continuing the load of those before: network simplex grows faster than n."""
+"""Larger topics are placed in slices, each continuing the load of those before: network simplex grows faster than n.
+Rounded up so that everybody leads equally often in a slice, else the next one would start from an uneven load."""
 
 
 class UsableBroker(NamedTuple):
@@ -44,8 +45,9 @@ def place(
     leaders = [broker for broker in stripe if not broker.fenced]
     load = {broker.broker_id: 0 for broker in stripe}
     assignment: list[tuple[BrokerId, ...]] = []
-    for first in range(0, partitions, _PARTITIONS_PER_FLOW):
-        numbers = range(first, min(first + _PARTITIONS_PER_FLOW, partitions))
+    size = len(leaders) * -(-_PARTITIONS_PER_FLOW // len(leaders))
+    for first in range(0, partitions, size):
+        numbers = range(first, min(first + size, partitions))
         slice_leaders = [leaders[(start + number) % len(leaders)] for number in numbers]
         for leader in slice_leaders:
             load[leader.broker_id] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from controller_transcript import NAMES
+from controller_world import NAMES
 
 from controller.changes import Change, build_change
 from controller.election import Candidates, Election, elect

@@ -97,8 +97,8 @@ def test_goals_and_constraints(cluster: tuple[list[UsableBroker], int, int, int]
             assert all(number - used[other] <= 1 or used[other] == rack_size[other] for other in used), (rack, used)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 40), st.integers(1, 3))
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 80), st.integers(1, 4))
 def test_equal_racks_get_an_even_load(racks: int, per_rack: int, partitions: int, replication_factor: int) -> None:
     usable = [
         UsableBroker(rack * 10 + number, f"r{rack}", False) for rack in range(racks) for number in range(per_rack)

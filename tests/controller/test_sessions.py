@@ -80,3 +80,14 @@ def test_only_unfenced_brokers_go_stale_the_most_silent_first() -> None:
     assert sessions.stale_broker(10) == 3
     sessions.touch(3, True, 0, now_us=10)
     assert sessions.next_expiry_us is None
+
+
+def test_a_broker_fenced_while_shutting_down_may_go_at_its_next_heartbeat() -> None:
+    sessions = BrokerSessions(timeout_us=9)
+    sessions.open(1, fenced=False, now_us=0)
+    sessions.begin_shutdown(1, offset=100)
+    sessions.touch(1, True, 0, now_us=9)
+    state = sessions.next_state(
+        1, want_fence=False, want_shut_down=True, is_caught_up=True, has_leaderships=lambda: True
+    )
+    assert (sessions[1].state, state) == (FENCED, SHUTDOWN_NOW)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from controller_transcript import heartbeat, new_state, register, start_brokers
+from controller_world import heartbeat, new_state, register, start_brokers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller import partitions
 from controller.events import (
     Action,
     AlterPartition,
@@ -60,7 +61,7 @@ class Checker:
     """Follows the controller by its records (as a broker does) and by its facts (as a reader of the trace does)."""
 
     state: ControllerState = field(default_factory=new_state)
-    now_ms: int = 0
+    now_us: int = 0
     copy: MetadataImage = field(default_factory=MetadataImage)
     told: dict[TopicPartition, Told] = field(default_factory=dict)
     leaders: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
@@ -150,7 +151,7 @@ def new_checker() -> Checker:
     for broker_id in BROKERS:
         checker.request(register(broker_id))
     for broker_id in BROKERS:
-        checker.take(heartbeat(checker.state, broker_id, at_ms=0))
+        checker.take(heartbeat(checker.state, broker_id))
     both = ((1, 2, 3), (2, 3, 1))
     checker.request(CreateTopic(now_us=0, name="clean", assignment=both))
     checker.request(
@@ -177,7 +178,7 @@ def alter(
     )
     epoch = image.brokers[sender].broker_epoch
     reply = checker.request(
-        AlterPartition(now_us=checker.now_ms * 1000, broker_id=sender, broker_epoch=epoch, partitions=(proposal,))
+        AlterPartition(now_us=checker.now_us, broker_id=sender, broker_epoch=epoch, partitions=(proposal,))
     )
     assert isinstance(reply, AlterPartitionReply)
     if reply.partitions[0].error is ErrorCode.NONE:
@@ -191,34 +192,35 @@ def alter(
 def test_safety(steps: list[tuple[object, ...]]) -> None:
     checker = new_checker()
     for step in steps:
-        now_us = checker.now_ms * 1000
         match step:
             case ("wait", int() as seconds):
-                checker.now_ms += seconds * 1000
-                checker.take(checker.state.tick(checker.now_ms * 1000))
+                checker.now_us += seconds * 1_000_000
+                checker.take(checker.state.tick(checker.now_us))
             case ("heartbeat", int() as broker_id, bool() as fence, bool() as shutdown, int() as behind):
                 offset = checker.state.image.offset - behind
                 actions = heartbeat(
                     checker.state,
                     broker_id,
-                    at_ms=checker.now_ms,
+                    at=checker.now_us,
                     metadata_offset=offset,
                     want_fence=fence and shutdown,
                     want_shut_down=shutdown,
                 )
                 checker.take(actions)
             case ("register", int() as broker_id, str() as incarnation):
-                checker.request(register(broker_id, at_ms=checker.now_ms, incarnation=incarnation))
+                checker.request(register(broker_id, at=checker.now_us, incarnation=incarnation))
             case ("alter", int() as sender, TopicPartition() as tp, set() as isr, bool() as recovering, int() as skew):
                 alter(checker, sender, tp, isr, recovering, skew)
             case ("elect", TopicPartition() as tp, "preferred" | "unclean" as kind, desired):
                 assert desired is None or isinstance(desired, int)
-                event = ElectLeader(now_us=now_us, topic=tp.topic, partition=tp.partition, kind=kind, desired=desired)
+                event = ElectLeader(
+                    now_us=checker.now_us, topic=tp.topic, partition=tp.partition, kind=kind, desired=desired
+                )
                 checker.request(event)
             case _:
                 raise AssertionError(step)
     successor = new_state()
-    successor.load([decode_record(data) for data in checker.records], checker.now_ms * 1000)
+    successor.load([decode_record(data) for data in checker.records], checker.now_us)
     assert successor.image.topics == checker.state.image.topics
     assert successor.image.brokers == checker.state.image.brokers
 
@@ -239,28 +241,52 @@ def test_every_deadline_is_met_and_passes() -> None:
 def test_a_successor_gives_everybody_a_new_session() -> None:
     state = new_state()
     actions = state.step(register(1))
-    actions += heartbeat(state, 1, at_ms=0)
+    actions += heartbeat(state, 1)
     successor = new_state()
     successor.load([action.record for action in actions if isinstance(action, AppendRecord)], 5_000_000)
     assert successor.next_deadline_us == 14_000_000
     assert successor.next_offset == state.next_offset
 
 
-@pytest.mark.parametrize(("interval_us", "leader"), [(300_000_000, 2), (None, 1)])
-def test_leader_rebalance_can_be_switched_off(interval_us: int | None, leader: int) -> None:
-    state = new_state(rebalance_interval_us=interval_us)
+def leaders_away_from_their_preferred_replica(state: ControllerState) -> None:
+    """Two partitions that b1 leads although b2 comes first; b2 is back in their ISR since 1.2 s."""
     start_brokers(state, 1, 2)
-    state.step(CreateTopic(now_us=0, name="t", assignment=((2, 1),)))
-    heartbeat(state, 2, at_ms=1000, want_fence=True)
-    heartbeat(state, 2, at_ms=1100)
-    join = IsrProposal(
-        topic="t", partition=0, leader_epoch=1, partition_epoch=1, in_sync_replicas=(1, 2), broker_epochs=(0, 1)
-    )
-    state.step(AlterPartition(now_us=1_200_000, broker_id=1, broker_epoch=0, partitions=(join,)))
-    for at_ms in range(8_000, 310_000, 8000):
-        for broker in (1, 2):
-            heartbeat(state, broker, at_ms=at_ms)
-        state.tick(at_ms * 1000)
-    partition = state.image.partition("t", 0)
-    assert partition is not None
-    assert (partition.leader, partition.in_sync_replicas) == (leader, (1, 2))
+    state.step(CreateTopic(now_us=0, name="t", assignment=((2, 1), (2, 1))))
+    heartbeat(state, 2, at=1_000_000, want_fence=True)
+    heartbeat(state, 2, at=1_100_000)
+    for number in (0, 1):
+        join = IsrProposal(
+            topic="t",
+            partition=number,
+            leader_epoch=1,
+            partition_epoch=1,
+            in_sync_replicas=(1, 2),
+            broker_epochs=(0, 1),
+        )
+        state.step(AlterPartition(now_us=1_200_000, broker_id=1, broker_epoch=0, partitions=(join,)))
+
+
+def leaders(state: ControllerState) -> list[int]:
+    return [partition.leader for _, partition in state.image.partitions()]
+
+
+@pytest.mark.parametrize(("interval_us", "expected"), [(300_000_000, [2, 2]), (None, [1, 1])])
+def test_leader_rebalance_can_be_switched_off(interval_us: int | None, expected: list[int]) -> None:
+    state = new_state(rebalance_interval_us=interval_us, session_timeout_us=1_000_000_000)
+    leaders_away_from_their_preferred_replica(state)
+    state.tick(300_999_999)
+    assert leaders(state) == [1, 1]
+    state.tick(301_000_000)
+    assert leaders(state) == expected
+    assert state.next_deadline_us == 1_000_000_000, "no check is planned while there is nothing to do"
+
+
+def test_a_sweep_at_its_limit_goes_on_10_ms_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "MAX_ELECTIONS_PER_SWEEP", 1)
+    state = new_state(session_timeout_us=1_000_000_000)
+    leaders_away_from_their_preferred_replica(state)
+    state.tick(301_000_000)
+    assert leaders(state) == [2, 1]
+    assert state.next_deadline_us == 301_010_000
+    state.tick(301_010_000)
+    assert leaders(state) == [2, 2]
