@@ -77,7 +77,7 @@ class ConsumerCore:
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
         """Read on from an offset, or from the beginning or end (looked up at the leader)."""
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         position = self._positions.setdefault(tp, PartitionPosition(tp))
         if isinstance(target, int):
             previous = position.offset
@@ -92,7 +92,7 @@ class ConsumerCore:
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
         """Ask the leader where the partition ends; the answer is a fact (EndOffsetSeen)."""
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         self._lookups.ask_end_offset(tp)
         return self._run(now_us)
 
@@ -114,7 +114,7 @@ class ConsumerCore:
         return self._timers.next_deadline_us
 
     def start(self, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         self._is_running = True
         return self._run(now_us)
 
@@ -122,22 +122,22 @@ class ConsumerCore:
         raise AssertionError("nobody connects to a consumer")
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=True)
         self._connections.connected(connection, now_us)
         return self._run(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=True)
         self._connections.received(connection, frame, now_us)
         return self._run(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=True)
         self._connections.disconnected(connection, reason, now_us)
         return self._run(now_us)
 
     def tick(self, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         self._timers.run_due(now_us)
         return self._run(now_us)
 

@@ -112,13 +112,13 @@ class ProducerCore:
 
     def flush(self, now_us: int) -> list[Action]:
         """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         self._accumulator.flushing = True
         return self._run(now_us)
 
     def close(self, now_us: int, timeout_ms: int = NEVER) -> list[Action]:
         """Take no more records, send the rest and exit; after `timeout_ms` fail what is left."""
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         self._accumulator.closed = True
         self._closing = True
         if timeout_ms != NEVER:
@@ -138,7 +138,7 @@ class ProducerCore:
 
     def start(self, now_us: int) -> list[Action]:
         """Java's sender thread asks for metadata and a producer id before the first record comes; so does this."""
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         self._running = True
         return self._run(now_us)
 
@@ -146,22 +146,22 @@ class ProducerCore:
         raise AssertionError("nobody connects to a producer")
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=True)
         self._connections.connected(connection, now_us)
         return self._run(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=True)
         self._connections.received(connection, frame, now_us)
         return self._run(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=True)
         self._connections.disconnected(connection, reason, now_us)
         return self._run(now_us)
 
     def tick(self, now_us: int) -> list[Action]:
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         self._timers.run_due(now_us)
         return self._run(now_us)
 
@@ -208,7 +208,7 @@ class ProducerCore:
 
     def _submit(self, records: Sequence[ProducerRecord], now_us: int, *, own_batch: bool, whole: bool) -> list[Action]:
         assert not self._closing, "a closed producer takes no records"
-        self._facts.begin_step()
+        self._facts.begin_step(from_outside=False)
         first = records[0]
         partition = self._partition_of(first)
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if partition is None else partition)

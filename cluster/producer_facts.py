@@ -17,8 +17,19 @@ class CausalRecorder(Recorder, Protocol):
     cause: int | None
 
 
+def step_cause(recorder: CausalRecorder, *, from_outside: bool) -> int | None:
+    """What the facts of the step that begins now follow from, besides their own causes.
+
+    from_outside: a message or the end of a connection: what the shell says led here. Otherwise the application or the
+    clock began the step, and what happens to be the latest fact has nothing to do with it.
+    """
+    if not from_outside:
+        recorder.cause = None
+    return recorder.cause
+
+
 class ProducerFacts:
-    """Facts of one producer. `begin_step` notes what the shell says led here; facts name it beside their own causes."""
+    """Facts of one producer; call `begin_step` first in every step."""
 
     def __init__(self, client: str, acks: int, recorder: CausalRecorder) -> None:
         self._client = client
@@ -26,8 +37,8 @@ class ProducerFacts:
         self._recorder = recorder
         self._step_cause: int | None = None
 
-    def begin_step(self) -> None:
-        self._step_cause = self._recorder.cause
+    def begin_step(self, *, from_outside: bool) -> None:
+        self._step_cause = step_cause(self._recorder, from_outside=from_outside)
 
     def _emit(self, event: trace.TraceEvent, *own_causes: int) -> int:
         causes = {seq: True for seq in own_causes if seq >= 0}

@@ -340,8 +340,12 @@ class Harness:
         return [row.event for row in self.rows if type(row.event).__name__ in names]
 
     def call(self, method: Callable[..., list[Any]], *args: Any, **kwargs: Any) -> None:
-        self.trace.at_us = self.now_us
         self.trace.cause = None
+        self.call_within_step(method, *args, **kwargs)
+
+    def call_within_step(self, method: Callable[..., list[Any]], *args: Any, **kwargs: Any) -> None:
+        """As `call`, while the shell still holds the latest fact for the cause of what comes."""
+        self.trace.at_us = self.now_us
         for action in method(*args, self.now_us, **kwargs):
             self._perform(action)
 

@@ -138,6 +138,18 @@ def test_linger_gathers_records_until_the_time_or_the_size_is_reached() -> None:
     assert [event.records for event in harness.events("BatchSent")][2:] == [("r4",)]
 
 
+def test_two_calls_at_one_instant_are_not_each_others_cause() -> None:
+    harness = producer(cluster_of())
+    warm_up(harness)
+    send(harness, 0)
+    harness.call_within_step(harness.core.send, record(1))
+    harness.run_until(2 * SECOND)
+    told = [(type(row.event).__name__, row.causes) for row in harness.rows]
+    first = harness.rows[0].seq
+    assert told[2:4] == [("RecordSent", ()), ("BatchSent", (first + 2,))]
+    assert told[-1] == ("RecordAcked", (first + 3,))
+
+
 # ------------------------------------------------------------------------------------------------------- retries
 
 
