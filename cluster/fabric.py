@@ -360,6 +360,7 @@ class Host:
 
     def exited(self) -> None:
         self._end_process()
+        self.fabric.exits.append(self.name)
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
         place, self._first_place = self._first_place, None
@@ -454,6 +455,7 @@ class Fabric:
         self.network = network
         self._trace = trace
         self.hosts: dict[str, Host] = {}
+        self.exits: list[str] = []  # processes that ended by themselves and are not yet told of
         self._wires: dict[FabricWire, None] = {}
         self._dials: list[Dial] = []
         self.api_name: Callable[[int], str] = str

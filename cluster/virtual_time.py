@@ -1,9 +1,10 @@
 """Virtual time: one queue of everything that will happen, and at most one runnable task at any moment.
 
-All that can happen at one virtual instant is ordered by one queue of (at_us, seq). A driver task takes the next item,
-sets the clock to its time and runs it. An item either is a plain callback, or resumes exactly one waiting task; the
-driver then waits until that task waits again (or ends). So trio never has two of our tasks to choose between, and the
-order of a run does not depend on its scheduler: no private switch, no pinned version.
+All that can happen at one virtual instant is ordered by one queue of (at_us, seq). An item either is a plain callback,
+or resumes exactly one waiting task. There is one baton: whoever holds it takes the next item, sets the clock to its
+time and runs it, and when an item resumes a task, the baton goes to that task until it waits again. So trio never has
+two of our tasks to choose between, and the order of a run does not depend on its scheduler: no private switch, no
+pinned version. (A task that resumes itself does not even switch.)
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ class VirtualTime:
         self._queue: list[tuple[int, int, int | None, Callback]] = []
         self._seq = 0
         self._resumed: Parking | None = None
-        self._running: trio.lowlevel.Task | None = None
+        self._holder: trio.lowlevel.Task | None = None
         self._driver: trio.lowlevel.Task | None = None
+        self._starting: Parking | None = None
+        self._until_us = 0
+        self._between: Callable[[], bool] = bool
 
     # ----------------------------------------------------------------------------------------------------- schedule
 
@@ -60,8 +64,13 @@ class VirtualTime:
 
     async def park(self, parking: Parking) -> None:
         """Wait until `resume` picks this parking. Cancellation just leaves."""
-        parking.task = trio.lowlevel.current_task()
-        self._yield_to_driver()
+        task = parking.task = trio.lowlevel.current_task()
+        if self._holder is task:
+            following = self._advance()
+            if following is parking:
+                parking.task = None
+                return
+            self._pass_baton(following)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             parking.task = None
@@ -87,22 +96,18 @@ class VirtualTime:
         try:
             await task(*args)
         finally:
-            self._yield_to_driver()
+            if self._holder is trio.lowlevel.current_task():
+                self._pass_baton(None)
 
-    def _yield_to_driver(self) -> None:
-        """Wake the driver if it waits for the current task; a task that was cancelled runs without being waited for."""
-        if self._running is not None and trio.lowlevel.current_task() is self._running:
-            self._running = None
-            assert self._driver is not None
-            trio.lowlevel.reschedule(self._driver)
+    # ---------------------------------------------------------------------------------------------------- the baton
 
-    # -------------------------------------------------------------------------------------------------------- driver
-
-    async def drive(self, until_us: int, after_event: Callable[[], Awaitable[None]]) -> None:
-        """Run the queue up to and including `until_us`; `after_event` runs in the driver between two events."""
-        self._driver = trio.lowlevel.current_task()
-        queue, trace = self._queue, self._trace
-        while queue and queue[0][0] <= until_us:
+    def _advance(self) -> Parking | None:
+        """Run items until one resumes a task (returned), or the driver is wanted: for work between two items, or
+        because the time is up."""
+        queue, trace, between = self._queue, self._trace, self._between
+        while True:
+            if between() or not queue or queue[0][0] > self._until_us:
+                return None
             at_us, _, cause, callback = heapq.heappop(queue)
             self.now_us = trace.at_us = at_us
             trace.cause = cause
@@ -110,22 +115,47 @@ class VirtualTime:
             callback()
             if self._resumed is not None:
                 parking, self._resumed = self._resumed, None
-                await self._hand_over(parking)
-            await after_event()
-        self.now_us = trace.at_us = until_us
-        trace.cause = None
+                return parking
+
+    def _pass_baton(self, parking: Parking | None) -> None:
+        """To the task that waits at `parking`, or back to the driver (also for a task that has yet to come up)."""
+        assert self._driver is not None
+        if parking is None or parking.task is None:
+            self._starting = parking
+            self._holder = self._driver
+            trio.lowlevel.reschedule(self._driver)
+            return
+        task, parking.task = parking.task, None
+        self._holder = task
+        trio.lowlevel.reschedule(task)
+
+    async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
+        """Run the queue up to and including `until_us`.
+
+        between: called after every item; true if `work` has to be done before the next one, in the driver's own task
+        """
+        self._driver = self._holder = trio.lowlevel.current_task()
+        self._until_us, self._between = until_us, between
+        while True:
+            following = self._starting or self._advance()
+            self._starting = None
+            if following is not None:
+                await self._hand_over(following)
+            elif between():
+                await work()
+            elif not self._queue or self._queue[0][0] > until_us:
+                break
+        self.now_us = self._trace.at_us = until_us
+        self._trace.cause = None
 
     async def _hand_over(self, parking: Parking) -> None:
         while parking.task is None:  # Started a moment ago: trio has not run it up to its first wait yet.
             if parking.gone:
                 return
             await trio.lowlevel.checkpoint()
-        task, parking.task = parking.task, None
-        self._running = task
-        trio.lowlevel.reschedule(task)
+        self._pass_baton(parking)
 
         def abort(_: object) -> trio.lowlevel.Abort:
-            self._running = None
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)

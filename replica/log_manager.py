@@ -194,6 +194,8 @@ class LogManager:
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """Kafka does this every replica.high.watermark.checkpoint.interval.ms, for all partitions in one file."""
+        if high_watermarks == self._high_watermarks:
+            return  # The file says so already.
         self._high_watermarks = dict(high_watermarks)
         write_offsets(self.root / HIGH_WATERMARKS, self._high_watermarks, sync=self.disk.sync)
 

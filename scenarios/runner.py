@@ -37,6 +37,7 @@ from scenarios.view import ClusterView
 from scenarios.workload import Workloads
 
 TOPICS_MUST_EXIST_BY_US = 30_000_000
+EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE = 64
 """How often the checker looks into the cores; what the trace says is checked after every fact."""
 Progress = Callable[[int, int, int], None]
@@ -98,6 +99,7 @@ class _Run:
         self.timeline = Timeline(self.simulation, self.sight, Faults(self.simulation, self.captured), self.workloads)
         self._probe = CoreProbe(self.simulation)
         self._next_probe = 0
+        self._violations_stated = 0
         self._progress = progress
         self._next_progress = 0
         self._topics_exist = False
@@ -121,22 +123,28 @@ class _Run:
         self.workloads.begin()
         self.timeline.begin()
 
-    async def after_event(self) -> None:
+    def between(self) -> bool:
+        """After every event of virtual time; true when steps of the timeline are due."""
         simulation = self.simulation
         if not self._topics_exist:
             self._topics_exist = simulation.create_topics()
             if not self._topics_exist and simulation.time.now_us > TOPICS_MUST_EXIST_BY_US:
                 raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
-        simulation.exited()
-        await self.workloads.after_event()
-        await self.timeline.after_event()
-        if simulation.time.events >= self._next_probe:
-            self._next_probe = simulation.time.events + EVENTS_PER_PROBE
+        simulation.state_exits()
+        events = simulation.time.events
+        if events >= self._next_probe:
+            self._next_probe = events + EVENTS_PER_PROBE
             self.invariants.probe(self._probe)
-        self._state_violations()
-        if self._progress is not None and simulation.time.events >= self._next_progress:
-            self._next_progress = simulation.time.events + 2000
+        if len(self.invariants.violations) != self._violations_stated:
+            self._state_violations()
+        if self._progress is not None and events >= self._next_progress:
+            self._next_progress = events + EVENTS_PER_PROGRESS
             self._progress(simulation.time.now_us, self.scenario.duration_us, self.trace.next_seq)
+        return self.timeline.is_due() or self.workloads.is_due()
+
+    async def work(self) -> None:
+        await self.workloads.perform_due()
+        await self.timeline.perform_due()
 
     def finish(self) -> None:
         self.timeline.finish()
@@ -148,6 +156,7 @@ class _Run:
         self.trace.emit(RunFinished(reason=f"the run ends at {self.scenario.duration_us / 1e6:.3f} s"))
 
     def _state_violations(self) -> None:
+        self._violations_stated = len(self.invariants.violations)
         for fact in self.invariants.take_new():
             self.trace.emit(fact)
 
@@ -160,7 +169,8 @@ class _Run:
         await self.simulation.run(
             until_us=self.scenario.duration_us,
             begin=self.begin,
-            after_event=self.after_event,
+            between=self.between,
+            work=self.work,
             finish=self.finish,
         )
 

@@ -106,18 +106,19 @@ class Simulation:
         *,
         until_us: int,
         begin: Callable[[], None],
-        after_event: Callable[[], Awaitable[None]],
+        between: Callable[[], bool],
+        work: Callable[[], Awaitable[None]],
         finish: Callable[[], None],
     ) -> None:
-        """Start the cluster and drive virtual time: `begin` before the first event, `after_event` between any two,
-        `finish` after the last, while everything still stands."""
+        """Start the cluster and drive virtual time: `begin` before the first event, `between` after each (true if
+        there is `work` to do before the next), `finish` after the last, while everything still stands."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for name, machine in self.machines.items():
                 if machine.role in ("controller", "broker"):
                     self.start(name)
             begin()
-            await self.time.drive(until_us, after_event)
+            await self.time.drive(until_us, between, work)
             finish()
             self._stop_everything()
             nursery.cancel_scope.cancel()
@@ -273,14 +274,12 @@ class Simulation:
         if isinstance(machine.core, BrokerCore | ControllerCore):
             machine.core.crash()
 
-    def exited(self) -> list[str]:
-        """Brokers whose process has ended by itself since the last call (a controlled shutdown that is complete)."""
-        gone = []
-        for name, machine in self.machines.items():
-            if machine.core is not None and not machine.host.running and self.view.running(name):
-                self._state_stop(name, "stop", f"{name} has shut down in order")
-                gone.append(name)
-        return gone
+    def state_exits(self) -> None:
+        """Brokers whose process has ended by itself: a controlled shutdown is complete."""
+        exits = self.fabric.exits
+        while exits:
+            name = exits.pop(0)
+            self._state_stop(name, "stop", f"{name} has shut down in order")
 
     def _state_stop(self, name: str, how: str, reason: str) -> None:
         self.trace.emit(NodeStopped(node=name, how=how, reason=reason))

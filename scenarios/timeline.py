@@ -18,7 +18,7 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Timeline:
-    """Schedules every step in virtual time; `after_event` performs what has become due, between two events.
+    """Schedules every step in virtual time; `is_due` and `perform_due` are called between two events.
 
     `checks` collects the outcome of `check` steps and of `when` steps that ran out of time.
     """
@@ -59,10 +59,14 @@ class Timeline:
             deadline_us = self._sim.time.now_us + step.trigger.timeout_us
             self._sim.time.at(deadline_us, lambda: self._due.append(lambda: self._time_out(step)))
 
-    async def after_event(self) -> None:
+    def is_due(self) -> bool:
+        """Look at the conditions of waiting steps if anything has changed; whether there is a step to perform."""
         if self._armed and self._sight.view.version != self._seen_version:
             self._seen_version = self._sight.view.version
             self._look_at_conditions()
+        return bool(self._due)
+
+    async def perform_due(self) -> None:
         while self._due:
             await self._due.popleft()()
 

@@ -40,7 +40,11 @@ class Workloads:
         if not self._sim.running(name):
             self._sim.start(name)
 
-    async def after_event(self) -> None:
+    def is_due(self) -> bool:
+        return bool(self._pending_stops)
+
+    async def perform_due(self) -> None:
+        """Consumers whose time is over."""
         while self._pending_stops:
             await self._sim.kill(self._pending_stops.pop(0))
 
