@@ -42,6 +42,9 @@ class Follower:
         self.fetches.append((now_us, leader_end))
         self.end = offset
 
+    def kept_up(self, now_us: int) -> bool:
+        return self.caught_up_us is not None and now_us - self.caught_up_us <= LAG_MAX_US
+
 
 class Reckoning:
     """A second opinion on high watermark and lag, written from kafka-rules 2.3 and 2.5 without looking at the code."""
@@ -57,9 +60,7 @@ class Reckoning:
             return self.high_watermark
         ends = [self.end]
         for broker_id, follower in self.followers.items():
-            keeps_up = follower.caught_up_us is not None and now_us - follower.caught_up_us <= LAG_MAX_US
-            has_fetched = bool(follower.fetches)
-            if broker_id in state.maximal_isr or ((keeps_up or follower.end == self.end) and has_fetched):
+            if broker_id in state.maximal_isr or (follower.kept_up(now_us) and follower.fetches):
                 ends.append(follower.end)
         return max(self.high_watermark, min(ends))
 
@@ -155,7 +156,6 @@ def test_high_watermark_and_isr(script: list[tuple[str, int, int, int]]) -> None
             late = {
                 member
                 for member in state.in_sync_replicas[1:]
-                if reckoning.followers[member].end != reckoning.end
-                and now_us - (reckoning.followers[member].caught_up_us or 0) > LAG_MAX_US
+                if reckoning.followers[member].end != reckoning.end and not reckoning.followers[member].kept_up(now_us)
             }
             assert gone == late
