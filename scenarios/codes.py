@@ -34,8 +34,8 @@ EXPLANATIONS: dict[str, str] = {
     'replicas(t-0), controller, brokers, clients, rack(A), others(b1), or "@name" after a step `as: name`.',
     "E126": "Not a key or value that Kafka accepts in this `config` block. Keys and units are Kafka's own:\n"
     "replica.lag.time.max.ms: 30000, without suffix. `never` stands for the largest number.",
-    "E130": "The step cannot do anything when its turn comes: it starts what is not down, or wipes or tears a broker that\n"
-    "is running. Steps are ordered by their time, not by their place in the file.",
+    "E130": "The step cannot do anything when its turn comes: it starts what is not down, or wipes or tears a broker\n"
+    "that is running. Steps are ordered by their time, not by their place in the file.",
     "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario.",
     "E132": "The topic has no partition of this number.",
     "E133": "`@name` stands for what an earlier step with `as: name` resolved to; there is no such earlier step.",
