@@ -51,6 +51,17 @@ def test_what_a_dead_process_wrote_is_still_unflushed_in_the_next_one(tmp_path):
     assert home.disk.lose_unflushed() == [Loss(ORDERS, 140)]
 
 
+def test_truncation_flushes_nothing(tmp_path):
+    home = LogHome(tmp_path)
+    log = log_of(home, b"r0")
+    log.flush()
+    for _ in range(3):
+        log.append_as_leader(batch_of(b"rX"), 0, 0)
+    log.truncate_to(3)
+    log.abandon()
+    assert home.disk.lose_unflushed() == [Loss(ORDERS, 140)]
+
+
 def test_flushing_every_message_makes_power_loss_harmless(tmp_path):
     home = LogHome(tmp_path, flush_messages=1)
     log_of(home, b"r0", b"r1").abandon()

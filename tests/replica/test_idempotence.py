@@ -118,6 +118,18 @@ def test_only_silent_producers_expire():
     assert list(state.producers) == [2]
 
 
+def test_a_producer_that_expired_while_the_broker_was_down_is_not_loaded(tmp_path):
+    home = LogHome(tmp_path)
+    log, _ = home.open()
+    for pid, timestamp in ((1, 1000), (2, 1001)):
+        batch = batch_of(b"r", timestamp_ms=timestamp, producer_id=pid, producer_epoch=0, base_sequence=0)
+        log.append_as_leader(batch, 0, 0)
+    log.flush()
+    log.close()
+    log, _ = home.open(clean=True, now_us=(1000 + PRODUCER_ID_EXPIRATION_MS) * 1000)
+    assert list(log.producers.producers) == [2]
+
+
 def test_the_snapshot_has_kafkas_format(tmp_path):
     """Version 1, CRC-32C, count, then 46 bytes per producer (ProducerSnapshot.json)."""
     state = ProducerStateManager(None, sync=False)

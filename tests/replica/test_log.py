@@ -344,3 +344,24 @@ def test_configuration_can_change_while_the_log_is_open(home):
     with pytest.raises(KafkaError) as refusal:
         log.append_as_leader(batch_of(b"c"), 0, 0)
     assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_truncated_records_are_gone_from_the_indexes_in_memory_and_on_disk(tmp_path):
+    home = LogHome(tmp_path, index_interval_bytes=0)
+    log, _ = home.open()
+    for i in range(6):
+        log.append_as_leader(batch_of(b"r%d" % i, timestamp_ms=10 + i), 0, 0)
+    log.flush()
+    index_path = home.directory / f"{0:020d}.index"
+    assert index_path.stat().st_size == 5 * 8
+    log.truncate_to(3)
+    assert index_path.stat().st_size == 2 * 8
+    for i in range(3):
+        log.append_as_leader(batch_of(b"longer", b"batches", timestamp_ms=20 + i), 1, 0)
+    assert [log.offset_for_timestamp(at) for at in (12, 13, 21)] == [(2, 12), (3, 20), (5, 21)]
+    log.flush()
+    log.close()
+    log, recovery = home.open(clean=True)
+    assert recovery.segments_scanned == 0
+    assert [bases(log.read(offset, 1, 9)) for offset in (1, 3, 4, 5, 8)] == [[1], [3], [3], [5], [7]]
+    assert [log.offset_for_timestamp(at) for at in (12, 13, 21)] == [(2, 12), (3, 20), (5, 21)]
