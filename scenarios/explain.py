@@ -4,13 +4,13 @@ died, who was elected and why, who truncated it. Everything is read from the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
+from scenarios.explanation import Explanation, Holding, Moment
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror
 from scenarios.remedies import Remedies, remedies_for
@@ -21,68 +21,6 @@ from scenarios.wording import duration, listed
 
 class RecordUnknown(ValueError):
     """No producer of the run ever sent a record of that name."""
-
-
-@dataclass(slots=True)
-class Moment:
-    """One step of the story. decisive: without it the record would not have met its end."""
-
-    at_us: int
-    seq: int
-    sentence: str
-    decisive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """Who held the record at a moment: a word per broker, and what its producer believed."""
-
-    at_us: int
-    brokers: Mapping[str, str]
-    producer: str
-
-
-@dataclass(slots=True)
-class Explanation:
-    """The story of one record. fate: lost, unseen, duplicated, missing, failed or kept, as the verdict has it.
-
-    chain: seqs of the facts that lead from the send to the last moment, each the cause of the next
-    """
-
-    record: str
-    partition: TopicPartition
-    producer: str
-    acks: int
-    scenario: str
-    seed: int
-    fate: str
-    moments: list[Moment] = field(default_factory=list)
-    holdings: list[Holding] = field(default_factory=list)
-    ending: str = ""
-    remedies: Remedies = field(default_factory=Remedies)
-    chain: list[int] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "record": self.record,
-            "partition": str(self.partition),
-            "producer": self.producer,
-            "acks": self.acks,
-            "scenario": self.scenario,
-            "seed": self.seed,
-            "fate": self.fate,
-            "moments": [
-                {"at_us": one.at_us, "seq": one.seq, "sentence": one.sentence, "decisive": one.decisive}
-                for one in self.moments
-            ],
-            "holdings": [
-                {"at_us": one.at_us, "brokers": dict(one.brokers), "producer": one.producer} for one in self.holdings
-            ],
-            "ending": self.ending,
-            "would_have_saved": list(self.remedies.would),
-            "would_not_have_saved": list(self.remedies.would_not),
-            "chain": self.chain,
-        }
 
 
 def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
@@ -139,6 +77,9 @@ class _Teller:
         self.min_isr_at_ack = 1
         self.lasting: dict[str, Moment] = {}
         self.lost_on_disk: dict[str, int] = {}
+        self.never_flushed: dict[str, int] = {}
+        self.power_failed_us: dict[str, int] = {}
+        self.unflushed: dict[str, None] = {}
         self.elected_uncleanly = False
         self.came_back: dict[str, int] = {}
         self.committed_us: int | None = None
@@ -351,6 +292,8 @@ class _Teller:
             self._say(row, _sentence(event.reason), table=False)
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        if event.how == "power_off":
+            self.power_failed_us[event.node] = row.at_us
         if self.partition is None or event.node not in self.view.replicas(self.partition):
             return
         copy = ""
@@ -393,11 +336,17 @@ class _Teller:
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
             self.lost_on_disk[event.node] = row.at_us
+            if event.node in self.unflushed:
+                self.never_flushed[event.node] = row.at_us
             self.words[event.node] = "lost it"
             self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}", decisive=not self.holders)
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         if self._here(event) and event.node in self.holders:
+            if event.size_bytes >= 0 and self.power_failed_us.get(event.node) == row.at_us:
+                self.unflushed[event.node] = None
+            else:
+                self.unflushed.pop(event.node, None)
             self._say(row, _sentence(event.reason), table=False)
 
     def _dropped(self, node: str, end: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from scenarios.explain import Explanation
+from scenarios.explanation import Explanation
 from scenarios.style import Style
 
 _TEXT_WIDTH = 76

@@ -17,7 +17,8 @@ class LostRecord(Protocol):
     """What the story of a lost record knows.
 
     isr_at_ack: in-sync replicas when the producer was told; lacking_at_ack: those of them that ran without the record
-    lost_on_disk: brokers whose disk lost it; came_back: brokers that stopped holding it and started again
+    lost_on_disk: brokers whose disk lost it; never_flushed: those of them that lost it because power failed before a
+    flush came_back: brokers that stopped holding it and started again
     """
 
     acks: int
@@ -25,6 +26,7 @@ class LostRecord(Protocol):
     lacking_at_ack: tuple[str, ...]
     min_isr_at_ack: int
     lost_on_disk: dict[str, int]
+    never_flushed: dict[str, int]
     came_back: dict[str, int]
     elected_uncleanly: bool
 
@@ -46,8 +48,8 @@ def _would(lost: LostRecord) -> Iterator[str]:
     if lost.elected_uncleanly and lost.came_back and not lost.lost_on_disk:
         node = next(iter(lost.came_back))
         yield f"unclean.leader.election.enable=false: {node} came back with the record"
-    if lost.lost_on_disk:
-        nodes = " and ".join(lost.lost_on_disk)
+    if lost.never_flushed and list(lost.never_flushed) == list(lost.lost_on_disk):
+        nodes = " and ".join(lost.never_flushed)
         yield f"log.flush.interval.messages=1: {nodes} lost the record before it was flushed"
 
 
@@ -57,5 +59,7 @@ def _would_not(lost: LostRecord) -> Iterator[str]:
         yield "acks=all: with one replica in sync, all means one"
     if not lost.elected_uncleanly:
         yield "unclean.leader.election.enable=false: every election was clean"
-    if len(lost.lost_on_disk) > 1 and len(lost.lost_on_disk) == len(lost.isr_at_ack):
+    if [node for node in lost.lost_on_disk if node not in lost.never_flushed]:
+        yield "log.flush.interval.messages=1: what was on the disk went with the disk"
+    if len(lost.never_flushed) > 1 and len(lost.never_flushed) == len(lost.isr_at_ack):
         yield "more replicas in the same power failure: every copy lay in a page cache"

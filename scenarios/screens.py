@@ -39,19 +39,28 @@ def run_screen(summary: Summary, story: Story, style: Style) -> str:
 
 
 def _headline(summary: Summary, style: Style) -> list[str]:
-    dot = f" {style.sign('dot')} "
     setting = summary["setting"]
     name = summary["scenario"] + (f" ({summary['variant']})" if summary["variant"] else "")
-    parts = [style.bold(name), count_of(setting["brokers"], "broker")]
+    parts = [name, count_of(setting["brokers"], "broker")]
     for topic, values in setting["topics"].items():
         sizes = f"{topic}: {count_of(values['partitions'], 'partition')}, RF {values['replication_factor']}"
         parts.append(f"{sizes}, min.insync.replicas {values['min.insync.replicas']}")
     parts += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
     ran = f"{summary['virtual_s']:g} s of virtual time, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
-    return [
-        f"  {dot.join(parts)}",
-        f"  {summary['profile']}{dot}seed {summary['seed']}{dot}{ran}",
-    ]
+    first, *rest = [*_packed(parts, style), *_packed([summary["profile"], f"seed {summary['seed']}", ran], style)]
+    return [first.replace(name, style.bold(name), 1), *rest]
+
+
+def _packed(parts: Sequence[str], style: Style) -> list[str]:
+    """Facts with dots between them, as many to a line as fit."""
+    dot = f" {style.sign('dot')} "
+    lines = [f"  {parts[0]}"]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(dot) + len(part) <= style.width:
+            lines[-1] += dot + part
+        else:
+            lines.append(f"  {part}")
+    return lines
 
 
 def _key_events(story: Story, style: Style) -> list[str]:

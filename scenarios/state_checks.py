@@ -108,9 +108,8 @@ def _names(selector: Selector, view: ClusterView, captured: Captured) -> tuple[t
         nodes = resolve(selector, view, captured)
     except SelectorError:
         return None, str(selector)
-    if selector.plain_names is not None:
-        return nodes, _braces(nodes) if len(nodes) > 1 else (nodes[0] if nodes else "nobody")
-    return nodes, f"{_braces(nodes)} ({selector})"
+    text = nodes[0] if len(nodes) == 1 else _braces(nodes) if nodes else "nobody"
+    return nodes, text if selector.plain_names is not None else f"{text} ({selector})"
 
 
 def _braces(names: tuple[str, ...]) -> str:

@@ -279,8 +279,8 @@ class TraceScript:
     def start(self, node: str) -> int:
         return self.emit(trace.NodeStarted(node=node, role="broker", reason=f"{node} starts again"))
 
-    def lose(self, node: str) -> int:
-        return self.emit(trace.DataLost(node=node, **HERE, size_bytes=100, reason=f"{node} lost bytes"))
+    def lose(self, node: str, size_bytes: int = 100) -> int:
+        return self.emit(trace.DataLost(node=node, **HERE, size_bytes=size_bytes, reason=f"{node} lost bytes"))
 
     def recover(self, node: str, end: int, *, hw: int = 0, start: int = 0) -> int:
         return self.emit(

@@ -1,0 +1,115 @@
+"""The screens of `run`, `compare` and `test`, as golden texts."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from stories import acks_1_leader_dies, compare_with_golden, summary_of
+from trace_script import TraceScript
+
+from scenarios.expectations import Expectation
+from scenarios.screens import compare_table, replay_command, run_screen
+from scenarios.screens import test_line as line_of_test
+from scenarios.story import Story
+from scenarios.style import Style
+from scenarios.view import ClusterView
+
+
+def story_of(script: TraceScript) -> Story:
+    return Story.of(ClusterView(("b1", "b2", "b3"), ("c1",), ("p1", "r1")), script.rows)
+
+
+EXPECTED = [Expectation("verdict", True, "lost"), Expectation("records.lost", True, "r1..r2 (2)")]
+FAILED = [*EXPECTED, Expectation("records.acked", False, "expected r0..r9, found r0..r2 (3)")]
+
+
+def nothing_lost() -> TraceScript:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    for node in ("b1", "b2", "b3"):
+        script.find(node, "r0", "r1", "r2")
+    return script
+
+
+def handed_over_and_gone() -> TraceScript:
+    script = TraceScript()
+    script.replicate("r0")
+    script.send("r1", acks=0)
+    script.hand_over("r1")
+    script.find("b1", "r0")
+    return script
+
+
+def test_a_loss(request: pytest.FixtureRequest) -> None:
+    script = acks_1_leader_dies()
+    screen = run_screen(summary_of(script, EXPECTED), story_of(script), Style())
+    compare_with_golden("screen_run_lost.txt", screen, request)
+
+
+def test_a_loss_in_plain_ascii_on_80_columns_with_a_failed_expectation(request: pytest.FixtureRequest) -> None:
+    script = acks_1_leader_dies()
+    screen = run_screen(summary_of(script, FAILED), story_of(script), Style(plain=True, width=80))
+    assert screen.isascii() and max(len(line) for line in screen.splitlines()) <= 80
+    compare_with_golden("screen_run_plain.txt", screen, request)
+
+
+def test_nothing_lost_is_said_in_green_and_only_with_colour() -> None:
+    script = nothing_lost()
+    summary = summary_of(script, EXPECTED[:0], variant="acks-all", acks="all")
+    coloured = run_screen(summary, story_of(script), Style(colour=True))
+    assert "\x1b[32m  ✓ NOTHING LOST of 3 acked records\x1b[0m" in coloured
+    assert "\x1b" not in run_screen(summary, story_of(script), Style())
+
+
+def test_compare(request: pytest.FixtureRequest) -> None:
+    summaries = [
+        summary_of(acks_1_leader_dies(), EXPECTED),
+        summary_of(nothing_lost(), [], variant="acks-all", acks="all"),
+        summary_of(handed_over_and_gone(), [], variant="acks-0", acks="0"),
+    ]
+    compare_with_golden("screen_compare.txt", compare_table(summaries, Style()), request)
+
+
+def test_lines_of_a_test_name_what_does_not_hold() -> None:
+    script = acks_1_leader_dies()
+    good = line_of_test(summary_of(script, EXPECTED), Style())
+    assert good.startswith("  ✓ by-hand ") and "lost r1..r2" in good and "\n" not in good
+    bad = line_of_test(summary_of(script, FAILED, variant="x"), Style(plain=True))
+    assert bad.startswith("  FAIL by-hand / x") and bad.endswith("records.acked: expected r0..r9, found r0..r2 (3)")
+
+
+def test_a_broken_invariant_is_never_good() -> None:
+    script = nothing_lost()
+    script.append("b1", 9, "r9")
+    summary = summary_of(script, [])
+    assert summary["verdict"] == ["invariant"] and line_of_test(summary, Style()).startswith("  ✕")
+
+
+def test_replay_command() -> None:
+    assert replay_command({"scenario": "s", "variant": None, "seed": 3}) == "highwater run s --seed 3"
+    assert replay_command({"scenario": "s", "variant": "v", "seed": 3}) == "highwater run s --variant v --seed 3"
+
+
+class _Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "colour", "plain"),
+    [
+        (_Terminal(), {"TERM": "xterm"}, True, False),
+        (_Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}, False, False),
+        (_Terminal(), {"TERM": "dumb"}, False, True),
+        (io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), {"TERM": "xterm"}, False, False),
+        (io.TextIOWrapper(io.BytesIO(), encoding="latin-1"), {}, False, True),
+    ],
+)
+def test_style_respects_the_terminal(
+    stream: io.TextIOBase, environment: dict[str, str], colour: bool, plain: bool
+) -> None:
+    style = Style.of(stream, environment)  # type: ignore[arg-type]
+    assert (style.colour, style.plain) == (colour, plain)
