@@ -47,10 +47,12 @@ class LeaderWorld:
             replica_lag_time_max_us=LAG_MAX_US,
             min_insync_replicas=1,
             names=NAMES,
-            is_eligible=lambda broker_id, broker_epoch: (
-                broker_id not in self.fenced and broker_epoch in (-1, self.alive.get(broker_id, broker_id * 10))
-            ),
+            is_eligible=self._is_eligible,
         )
+
+    def _is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        assert broker_epoch is not None, "a replica that never fetched is not eligible, whatever the metadata says"
+        return broker_id not in self.fenced and broker_epoch in (-1, self.alive.get(broker_id, broker_id * 10))
 
     def _step(self, event: LeaderEvent) -> list[str]:
         lines = []

@@ -5,6 +5,7 @@ Names of Kafka's own tests are given where a test mirrors one (AbstractFetcherTh
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,14 +17,18 @@ from hypothesis import strategies as st
 from replica.divergence import check_leader_epoch, find_cut, find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import (
+    AskLeaderOffsets,
     FetchAnswered,
+    FetchBroke,
     FetchState,
     FollowerAssigned,
     FollowerState,
+    LeaderOffsetsKnown,
     MarkFailed,
     SetHighWatermark,
     Truncated,
     TruncateTo,
+    Which,
 )
 
 TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("follower_*.txt"))
@@ -118,6 +123,40 @@ def test_the_log_start_follows_the_leader_but_never_past_the_high_watermark() ->
         assert follower.log_start_offset == expected
 
 
+def test_a_cut_below_the_start_of_the_log_moves_the_start() -> None:
+    follower = following(log_start_offset=8)
+    follower.step(answer(diverging=(3, 6)))
+    assert follower.step(Truncated(now_us=5, log_end_offset=6, latest_epoch=None)) == [
+        SetHighWatermark(previous=8, high_watermark=6, reason="HW 8 -> 6: b2's log ends there after the cut")
+    ]
+    assert (follower.log_start_offset, follower.last_fetched_epoch) == (6, None)
+
+
+@pytest.mark.parametrize(("leader_end", "leader_start"), [(10, 0), (10, 10), (12, 4)])
+def test_out_of_range_with_an_end_that_lies_in_the_leaders_log_cuts_nothing(leader_end: int, leader_start: int) -> None:
+    """testFollowerFetchOutOfRangeLow, the borders: equal ends are no reason to cut, nor is a start at our end."""
+    follower = following()
+    follower.step(dataclasses.replace(answer(), error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    known = LeaderOffsetsKnown(
+        now_us=6, which=Which.LATEST, requested_leader_epoch=3, error=ErrorCode.NONE, offset=leader_end
+    )
+    (question,) = follower.step(known)
+    assert isinstance(question, AskLeaderOffsets)
+    assert (question.which, question.leader_epoch) == (Which.EARLIEST, 3)
+    assert follower.step(dataclasses.replace(known, which=Which.EARLIEST, offset=leader_start)) == []
+    assert (follower.fetch_offset, follower.state) == (10, FetchState.FETCHING)
+
+
+def test_a_new_leader_epoch_ends_the_delay() -> None:
+    follower = following()
+    follower.step(FetchBroke(now_us=0, reason="gone"))
+    assert not follower.may_fetch(1)
+    follower.step(
+        FollowerAssigned(now_us=1, leader_id=3, leader_epoch=4, log_end_offset=10, latest_epoch=3, high_watermark=8)
+    )
+    assert follower.may_fetch(1)
+
+
 def test_nothing_is_asked_before_a_leader_is_known() -> None:
     follower = FollowerState(
         topic_partition=TOPIC, broker_id=2, fetch_backoff_us=1, names=NAMES, end_offset_for=lambda epoch: (-1, -1)
@@ -196,6 +235,7 @@ def test_leader_epochs_are_checked_both_ways() -> None:
         ((3, 8), (3, 9), (8, True)),
         ((3, 8), (3, 5), (5, True)),
         ((3, 14), (3, 12), (10, True)),
+        ((3, 14), (3, 16), (10, True)),
     ],
 )
 def test_the_cut(diverging: tuple[int, int], own: tuple[int, int], expected: tuple[int, bool]) -> None:

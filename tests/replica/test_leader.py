@@ -13,6 +13,7 @@ from leader_world import LAG_MAX_US, LeaderWorld
 
 from replica.errors import ErrorCode, KafkaError
 from replica.leader import AdvanceHighWatermark, IsrAccepted, IsrRefused, LagCheckDue, ProposeIsr
+from replica.remote_replica import LONG_AGO_US, RemoteReplica
 
 TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("leader_*.txt"))
 ALL = ("b1", "b2", "b3")
@@ -197,6 +198,28 @@ def test_fetch_from_unrecognised_follower() -> None:
         assert refused.value.code is code
 
 
+def test_a_member_that_left_the_isr_without_ever_fetching_is_not_waited_for() -> None:
+    """It counts as caught up since the epoch began, but nobody knows which life of it that would be."""
+    world = LeaderWorld()
+    world.leader(replicas=ALL, isr=ALL, leo=10, hw=0, at=0)
+    world.fetch("b2", offset=10, at=1)
+    assert world.state.high_watermark == 0
+    world.metadata(isr=("b1", "b2"), partition_epoch=1, at=2)
+    assert world.state.high_watermark == 10
+
+
+def test_below_the_high_watermark_nobody_joins() -> None:
+    world = leading(isr=("b1", "b2"))
+    world.leader(replicas=ALL, isr=("b1", "b2"), epoch=1, partition_epoch=6, leo=10, hw=10, was="leader")
+    world.append(5)
+    world.fence("b3")
+    world.fetch("b2", offset=15)
+    world.unfence("b3")
+    assert world.state.high_watermark == 15
+    assert world.fetch("b3", offset=14) == []
+    assert world.fetch("b3", offset=15) != []
+
+
 def test_a_replica_that_never_fetched_is_neither_waited_for_nor_eligible_outside_the_isr() -> None:
     """Even when the metadata calls it alive, and even at the beginning of time."""
     world = leading(isr=("b1", "b2"))
@@ -316,6 +339,42 @@ def test_a_reelected_leader_knows_the_log_ends_but_not_who_kept_up_outside_the_i
     assert world.state.pending_isr == (1, 2, 3)
     world.isr_refused("OPERATION_NOT_ATTEMPTED")
     assert not world.state.replicas[3].is_caught_up(15, 10, LAG_MAX_US)
+
+
+def test_an_assignment_with_the_partition_epoch_we_know_is_accepted() -> None:
+    """The answer to AlterPartition may have told of that partition epoch before the metadata does."""
+    world = leading()
+    world.leader(replicas=ALL, isr=ALL, epoch=1, partition_epoch=5, was="leader")
+    assert world.state.leader_epoch == 1
+
+
+def test_a_new_leader_takes_the_high_watermark_of_its_log_even_when_it_once_had_a_higher_one() -> None:
+    world = leading()
+    world.leader(replicas=ALL, isr=ALL, epoch=2, partition_epoch=7, leo=8, hw=6, was="follower")
+    assert (world.state.high_watermark, world.state.log_end_offset) == (6, 8)
+
+
+def test_a_new_leader_knows_nothing_of_its_followers() -> None:
+    replica = RemoteReplica()
+    replica.fetched(100, 10, 10, 0, 77)
+    replica.reset(200, 12, is_new_leader=True, is_in_sync=True)
+    assert (replica.log_end_offset, replica.log_start_offset, replica.broker_epoch) == (-1, -1, None)
+    assert replica.last_caught_up_us == 200
+    # A first fetch tells nothing of the time before it, for there was none.
+    replica.fetched(300, 5, 12, 0, 78)
+    assert replica.last_caught_up_us == 200
+    replica.reset(400, 12, is_new_leader=True, is_in_sync=False)
+    replica.fetched(500, 5, 12, 0, 78)
+    assert replica.last_caught_up_us == LONG_AGO_US
+
+
+def test_fetches_that_were_read_out_of_order_count_the_furthest_end() -> None:
+    """lastFetchLeaderLogEndOffset never falls: 15 was not the end at any fetch since 20 was."""
+    replica = RemoteReplica()
+    replica.fetched(100, 10, 20, 0, 77)
+    replica.fetched(110, 12, 15, 0, 77)
+    replica.fetched(120, 15, 25, 0, 77)
+    assert replica.last_caught_up_us == LONG_AGO_US
 
 
 def test_leader_epoch_fields_are_kept_by_a_late_assignment() -> None:
