@@ -49,6 +49,15 @@ _SETTINGS: dict[str, str] = {
 }
 
 
+SMALL_TRACE_SETTINGS: dict[str, str] = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": f"{_SETTINGS['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
+}
+"""For traces read in no time: compiling queries, in Spark and in the JVM, would take longer than running them."""
+
+
 class SparkFailed(Exception):
     """Spark did not start; the text ends with the last lines of the JVM's log."""
 

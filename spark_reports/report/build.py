@@ -1,0 +1,124 @@
+"""From run folders to the report on disk: the only place where the definitions are set to work."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_reports.io import read_trace, write_table
+from spark_reports.report.page import render, verdict_of
+from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
+from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, picture, result_tables
+from spark_reports.transforms.thin import WHOLE_UP_TO
+
+Progress = Callable[[str, float], None]
+
+# One thread plans one query; with small traces planning is most of the work, and two cores take three at a time.
+_QUERIES_AT_ONCE = 3
+_SMALL_TRACE_BYTES = 16 << 20
+_FLAGS = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
+
+
+class ReportResult(NamedTuple):
+    """`path`: the HTML file. `verdicts`: anomaly names by run. `seconds`: wall time, the session's start included."""
+
+    path: Path
+    verdicts: dict[str, tuple[str, ...]]
+    seconds: float
+
+
+def write_report(
+    run_dirs: Sequence[Path],
+    out: Path,
+    progress: Progress = lambda step, share: None,
+    spark: SparkSession | None = None,
+) -> ReportResult:
+    """Write `out/report.html` and `out/tables/<table>/*.parquet` (with `out/tables/README.md` on their columns).
+
+    Both appear when they are whole, in place of earlier ones; nothing else in `out` is touched.
+    progress: called with what is being done and the share done, 0 to 1, from this thread
+    spark:    a session to use; without one, one is started and stopped
+    raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
+    """
+    began = time.perf_counter()
+    out.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".report-", dir=out))
+    try:
+        if spark is not None:
+            verdicts = _build(spark, run_dirs, scratch, progress)
+        else:
+            progress("starting Spark", 0.0)
+            with spark_session(settings=settings_for(run_dirs)) as own_session:
+                verdicts = _build(own_session, run_dirs, scratch, progress)
+        shutil.rmtree(out / "tables", ignore_errors=True)
+        (scratch / "tables").rename(out / "tables")
+        (scratch / "report.html").replace(out / "report.html")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    progress("done", 1.0)
+    return ReportResult(out / "report.html", verdicts, time.perf_counter() - began)
+
+
+def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
+    """Spark settings that suit the size of these traces, for whoever starts the session early."""
+    size = sum(part.stat().st_size for run_dir in run_dirs for part in (run_dir / "trace").glob("*/part-*.parquet"))
+    return SMALL_TRACE_SETTINGS if size < _SMALL_TRACE_BYTES else {}
+
+
+def _build(
+    spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress
+) -> dict[str, tuple[str, ...]]:
+    tables = result_tables(read_trace(spark, run_dirs))
+    _write_all({folder / "tables" / name: table for name, table in tables.items()}, progress)
+    progress("drawing", 0.9)
+    rows = {name: _rows(folder / "tables" / name) for name in tables if name not in (*PICTURED, "records")}
+    rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
+    rows["records"] = _rows(folder / "tables" / "records", [[(flag, "==", True)] for flag in _FLAGS])
+    page = render(rows, f"PySpark {spark.version}")
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    (folder / "tables" / "README.md").write_text(_column_docs(tables), encoding="utf-8")
+    names = [run_dir.resolve().name for run_dir in run_dirs]
+    return {name: verdict_of([row for row in rows["anomalies"] if row["run"] == name]) for name in names}
+
+
+def _write_all(work: dict[Path, DataFrame], progress: Progress) -> None:
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        writing = {pool.submit(write_table, table, path): path for path, table in work.items()}
+        for done, future in enumerate(as_completed(writing), start=1):
+            future.result()
+            progress(f"table {writing[future].name}", 0.2 + 0.7 * done / len(work))
+
+
+def _picture_rows(spark: SparkSession, name: str, folder: Path) -> list[dict[str, Any]]:
+    """A timeline as it is if it is short, else thinned by Spark."""
+    whole = folder / "tables" / name
+    if sum(pq.read_metadata(part).num_rows for part in whole.glob("*.parquet")) > WHOLE_UP_TO:
+        ends = spark.read.parquet(str(folder / "tables" / "runs")).select("run", "end_us")
+        write_table(picture(name, spark.read.parquet(str(whole)), ends), folder / "pictures" / name)
+        whole = folder / "pictures" / name
+    return _rows(whole)
+
+
+def _rows(folder: Path, any_of: list[list[tuple[str, str, object]]] | None = None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(folder, filters=any_of).to_pylist()
+    return rows
+
+
+def _column_docs(tables: dict[str, DataFrame]) -> str:
+    lines = ["# Tables of the report", "", "Parquet (zstd), one folder per table. Times are virtual microseconds.", ""]
+    for name, table in tables.items():
+        lines += [f"## {name}", "", f"{TABLE_DOCS[name][0].upper()}{TABLE_DOCS[name][1:]}.", ""]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        lines += [
+            f"| {field.name} | {field.dataType.simpleString()} | {COLUMN_DOCS[field.name]} |" for field in table.schema
+        ]
+        lines.append("")
+    return "\n".join(lines)

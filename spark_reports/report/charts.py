@@ -1,0 +1,220 @@
+"""One partition's pictures as a Vega-Lite specification: panels over one time axis, faults shaded through all."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from spark_reports.report import series
+from spark_reports.report.series import Points, Row
+
+Spec = dict[str, Any]
+
+# Okabe and Ito's hues; every replica also has a dash pattern, every standing also a height and a word.
+BROKER_COLOURS = ("#6b7c93", "#d55e00", "#009e73", "#b8a000", "#aa4499", "#56b4e9", "#882255", "#44aa99")
+BROKER_DASHES = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 1], [1, 3], [10, 2, 2, 2])
+WATER = "#0088a8"
+GOLD = "#e69f00"
+IN_SYNC = "#56b4e9"
+OUT_OF_SYNC = "#8a8f98"
+ALARM = "#d04a10"
+
+WIDTH_PX = 1000
+"""Nominal; the page sets the real width before it draws."""
+_PLAIN_Y: dict[str, Any] = {"title": None, "minExtent": 64, "maxExtent": 64}
+_BARE_Y: dict[str, Any] = {**_PLAIN_Y, "labels": False, "ticks": False, "domain": False, "grid": False}
+
+
+def partition_chart(tables: Mapping[str, Sequence[Row]], replicas: Sequence[str], end_us: int) -> Spec:
+    """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside."""
+    return _PartitionChart(tables, replicas, end_us).build()
+
+
+# Altair's chained calls lose their types; what they make is checked by drawing it.
+Layer = Any
+
+
+def _chart(points: Points) -> Layer:
+    return alt.Chart({"values": points})
+
+
+class _PartitionChart:
+    def __init__(self, tables: Mapping[str, Sequence[Row]], replicas: Sequence[str], end_us: int) -> None:
+        self.replicas = list(replicas)
+        self.end_us = end_us
+        self.timeline = tables["replica_timeline"]
+        self.lost = tables["lost_records"]
+        self.faults = series.fault_stretches(tables["fault_intervals"])
+        self.elections = series.election_moments(tables["elections"])
+        self.lines = series.replica_lines(self.timeline, end_us)
+        self.lags = series.lag_lines(tables["replication_lag"])
+        self.standings = series.standing_stretches(tables["isr_intervals"], end_us)
+        self.down = series.down_stretches(tables["stopped_intervals"], end_us)
+        self.instants = series.instants(self.lines, self.lags, self.standings, self.replicas)
+        self.zoom = alt.selection_interval(name="zoom", encodings=["x"])
+        self.hover = alt.selection_point(
+            name="hover", on="pointermove", clear="pointerout", nearest=True, fields=["s"], encodings=["x"], empty=False
+        )
+
+    def build(self) -> Spec:
+        panels = [self._overview(), *([self._fault_lanes()] if self.faults else []), self._ribbon()]
+        panels += [self._replica(node) for node in self.replicas]
+        panels.append(self._measure("Uncommitted: log end offset − high watermark, records", self.lines, "gap"))
+        if self.lags:
+            panels.append(self._measure("Replication lag, records the follower lacks", self.lags, "records"))
+            panels.append(self._measure("Replication lag, age of the oldest of them in seconds", self.lags, "seconds"))
+        with warnings.catch_warnings():
+            # Altair merges the one selection all panels share, as it should, and warns that it does.
+            warnings.filterwarnings("ignore", message="Automatically deduplicated")
+            spec: Spec = alt.vconcat(*panels, spacing=12).resolve_scale(color="shared", strokeDash="shared").to_dict()
+        del spec["config"]  # the page brings its own colours
+        return spec
+
+    # ---------------------------------------------------------------------------------------------- parts of panels
+
+    def _x(self, labels: bool) -> alt.X:
+        axis = alt.Axis(labels=labels, ticks=labels, title=None, labelExpr="datum.label + ' s'", tickCount=10)
+        return alt.X("s:Q", axis=axis, scale=alt.Scale(domain=self.zoom, nice=False))
+
+    def _y(self, field: str, points: Points, *also: str) -> alt.Y:
+        """From 0 to a little over the largest value, so that the top line is not cut in half."""
+        largest = max((point[name] or 0 for point in points for name in (field, *also)), default=0)
+        whole = field != "seconds"
+        axis = alt.Axis(tickCount=3, tickMinStep=1 if whole else 0, format="~s" if whole else "~g", **_PLAIN_Y)
+        return alt.Y(f"{field}:Q", axis=axis, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
+
+    def _colour(self) -> alt.Color:
+        colours = [BROKER_COLOURS[i % len(BROKER_COLOURS)] for i in range(len(self.replicas))]
+        return alt.Color("node:N", scale=alt.Scale(domain=self.replicas, range=colours), legend=None)
+
+    def _dash(self) -> alt.StrokeDash:
+        dashes = [list(BROKER_DASHES[i % len(BROKER_DASHES)]) for i in range(len(self.replicas))]
+        return alt.StrokeDash("node:N", scale=alt.Scale(domain=self.replicas, range=dashes), legend=None)
+
+    def _span(self) -> Layer:
+        """Invisible: makes every panel reach from the run's beginning to its end."""
+        return _chart([{"s": 0}, {"s": series.to_s(self.end_us)}]).mark_rule(opacity=0)
+
+    def _behind(self) -> list[Layer]:
+        layers = [self._span()]
+        if self.faults:
+            shade = _chart(self.faults)
+            layers.append(shade.mark_rect(color=ALARM, opacity=0.1, clip=True).encode(x2="until:Q"))
+            layers.append(shade.mark_rule(color=ALARM, opacity=0.7, strokeDash=[3, 3], clip=True))
+        if self.elections:
+            layers.append(_chart(self.elections).mark_rule(color=GOLD, strokeWidth=2, clip=True))
+        return layers
+
+    def _cursor(self) -> Layer:
+        """The hover line; its tooltip tells every replica's state at that instant, whichever panel is pointed at."""
+        fields = [alt.Tooltip("s:Q", title="time, s", format=".3f"), alt.Tooltip("isr:N", title="ISR")]
+        # A bracket keeps Vega from reading a dot in a broker's name as a path.
+        fields += [alt.Tooltip(f"['{node}']:N", title=node) for node in self.replicas]
+        shown = alt.condition(self.hover, alt.value(0.8), alt.value(0))
+        rule = _chart(self.instants).mark_rule(strokeWidth=1.5, clip=True)
+        return rule.encode(opacity=shown, tooltip=fields).add_params(self.hover)
+
+    def _panel(self, title: str, height: int, *layers: Layer, labels: bool = True) -> Layer:
+        x = self._x(labels)
+        together = alt.layer(*[layer.encode(x=x) for layer in (*self._behind(), *layers, self._cursor())])
+        return together.properties(width=WIDTH_PX, height=height, title=_title(title))
+
+    # ------------------------------------------------------------------------------------------------------- panels
+
+    def _overview(self) -> Layer:
+        x = alt.X("s:Q", axis=alt.Axis(title=None, labels=False, ticks=False, grid=False), scale=alt.Scale(nice=False))
+        ends = [line for line in self.lines if line["leo"] is not None]
+        layers = [self._span()]
+        if self.faults:
+            layers.append(_chart(self.faults).mark_rect(color=ALARM, opacity=0.2).encode(x2="until:Q"))
+        line = _chart(ends).mark_line(interpolate="step-after", strokeWidth=1)
+        layers.append(line.encode(y=alt.Y("leo:Q", axis=alt.Axis(**_BARE_Y)), color=self._colour()))
+        together = alt.layer(*[layer.encode(x=x) for layer in layers]).add_params(self.zoom)
+        title = _title("The whole run · drag here to zoom all panels, double-click to zoom out")
+        return together.properties(width=WIDTH_PX, height=30, title=title)
+
+    def _fault_lanes(self) -> Layer:
+        lanes = list(dict.fromkeys(fault["lane"] for fault in self.faults))
+        y = alt.Y("lane:N", sort=lanes, axis=alt.Axis(**_BARE_Y))
+        tooltip = [alt.Tooltip(f"{field}:N") for field in ("lane", "when", "reason")]
+        data = _chart(self.faults)
+        bars = data.mark_bar(color=ALARM, opacity=0.35, stroke=ALARM, height=15, clip=True).encode(x2="until:Q")
+        starts = data.mark_point(shape="triangle-right", color=ALARM, filled=True, opacity=1, size=80, clip=True)
+        # Words of a fault that begins late would run out of the panel: they stand before it.
+        late = 0.75 * series.to_s(self.end_us)
+        words = [_words([fault for fault in self.faults if fault["s"] <= late], "lane:N")]
+        if ends := [{**fault, "until": fault["s"]} for fault in self.faults if fault["s"] > late]:
+            words.append(_words(ends, "lane:N", at_end=True))
+        layers = [layer.encode(y=y, tooltip=tooltip) for layer in (bars, starts, *words)]
+        return self._panel("Faults", 21 * len(lanes), *layers, labels=False)
+
+    def _ribbon(self) -> Layer:
+        axis = alt.Axis(labelFontSize=14, labelFontWeight=600, ticks=False, domain=False, grid=False, **_PLAIN_Y)
+        y = alt.Y("node:N", sort=self.replicas, scale=alt.Scale(domain=self.replicas), axis=axis)
+        styles: dict[str, dict[str, Any]] = {
+            "out of sync": {"height": 4, "color": OUT_OF_SYNC},
+            "in sync": {"height": 13, "color": IN_SYNC},
+            "leader": {"height": 24, "color": GOLD},
+        }
+        layers: list[Layer] = []
+        for standing, style in styles.items():
+            own = [stretch for stretch in self.standings if stretch["standing"] == standing]
+            if own:
+                layers.append(_chart(own).mark_bar(clip=True, **style).encode(x2="until:Q"))
+        if crowned := [stretch for stretch in self.standings if stretch["word"]]:
+            layers.append(_words(crowned, "word:N", "#1b1300"))
+        if self.down:
+            frame: dict[str, Any] = {"fillOpacity": 0, "stroke": ALARM, "strokeWidth": 2, "strokeDash": [4, 3]}
+            layers.append(_chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
+            layers.append(_words(self.down, "word:N", ALARM, at_end=True))
+        tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
+        title = "In-sync replicas · tall ♛: leader · half: in sync · thread: out of sync · dashed ✕: broker down"
+        return self._panel(title, 31 * len(self.replicas), *[layer.encode(y=y, tooltip=tooltip) for layer in layers])
+
+    def _replica(self, node: str) -> Layer:
+        own = _chart([line for line in self.lines if line["node"] == node])
+        surface: dict[str, Any] = {"color": WATER, "strokeWidth": 1.5}
+        water = own.mark_area(interpolate="step-after", color=WATER, opacity=0.35, line=surface, clip=True)
+        end = own.mark_line(interpolate="step-after", strokeWidth=2.5, clip=True)
+        layers = [
+            water.encode(y=self._y("hw", self.lines, "leo")),
+            end.encode(y=self._y("leo", self.lines, "hw"), color=self._colour(), strokeDash=self._dash()),
+        ]
+        if marks := series.marks_on_log(node, self.timeline, self.lost):
+            glyphs = _chart(marks).mark_text(fontSize=17, fontWeight="bold", color=ALARM, dy=-1, clip=True)
+            layers.append(
+                glyphs.encode(y=self._y("leo", self.lines, "hw"), text="glyph:N", tooltip=[alt.Tooltip("what:N")])
+            )
+        title = f"{node} · line: log end offset · water: high watermark"
+        if node == self.replicas[0]:
+            title += " · ✕ acked here, lost · ✂ truncated · ▾ stopped · ↺ recovered"
+        return self._panel(title, 84, *layers, labels=node == self.replicas[-1])
+
+    def _measure(self, title: str, points: Points, field: str) -> Layer:
+        # An age grows between two facts; a count holds until the next one.
+        line = _chart(points).mark_line(
+            interpolate="linear" if field == "seconds" else "step-after", strokeWidth=2.2, clip=True
+        )
+        # One line per leader's term: nothing is known between two of them.
+        detail = alt.Detail("node:N" if field == "gap" else "term:N")
+        return self._panel(
+            title,
+            84,
+            line.encode(y=self._y(field, points), color=self._colour(), strokeDash=self._dash(), detail=detail),
+        )
+
+
+def _title(text: str) -> alt.TitleParams:
+    return alt.TitleParams(text, anchor="start", frame="group")
+
+
+def _words(points: Points, text: str, colour: str | None = None, *, at_end: bool = False) -> Layer:
+    """Words beside the beginning of each stretch, inside it; or, `at_end`, inside its end."""
+    side: dict[str, Any] = {"align": "right", "dx": -6} if at_end else {"align": "left", "dx": 7}
+    paint: dict[str, Any] = {} if colour is None else {"color": colour}
+    places = [{**point, "s": point["until"]} for point in points] if at_end else points
+    marks = _chart(places).mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint)
+    return marks.encode(text=text)

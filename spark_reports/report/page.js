@@ -1,0 +1,69 @@
+// Draws every chart of the page from the specification that stands beside it, in the page's own colours and width.
+"use strict";
+(() => {
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const MARGIN = 110; // y labels and padding, in pixels
+  const printing = window.matchMedia("print");
+
+  function colours() {
+    const night = dark.matches && !printing.matches;
+    const ink = night ? "#e8ecf2" : "#14181f";
+    const soft = night ? "#a5b0bf" : "#55606f";
+    const line = night ? "#36404d" : "#e2e6ec";
+    const font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+    return {
+      background: "transparent",
+      font,
+      view: { stroke: line },
+      axis: {
+        labelColor: soft, tickColor: line, domainColor: line, gridColor: line, labelFontSize: 13, labelFont: font,
+        labelOverlap: true,
+      },
+      title: { color: ink, fontSize: 14, fontWeight: 600, font, offset: 6 },
+      text: { color: ink, font },
+      rule: { color: ink },
+    };
+  }
+
+  function widen(spec, width) {
+    if (Array.isArray(spec.vconcat)) spec.vconcat.forEach((panel) => widen(panel, width));
+    else spec.width = width;
+  }
+
+  function draw(figure) {
+    const spec = JSON.parse(figure.querySelector("script").textContent);
+    widen(spec, Math.max(480, figure.clientWidth - MARGIN));
+    const options = {
+      actions: false, renderer: "svg", config: colours(), ast: false,
+      tooltip: { theme: dark.matches ? "dark" : "light", id: "vg-tooltip-element" },
+    };
+    return vegaEmbed(figure.querySelector(".canvas"), spec, options)
+      .then(() => document.getElementById("vg-tooltip-element")?.classList.add("hw-tooltip"))
+      .catch((error) => { figure.querySelector(".canvas").textContent = "This chart could not be drawn: " + error; });
+  }
+
+  const figures = Array.from(document.querySelectorAll(".chart"));
+  const shown = new Set();
+  // Far-away charts are drawn when they come near: a page of many runs opens at once.
+  figures.slice(0, 2).forEach((figure) => { shown.add(figure); draw(figure); });
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting || shown.has(entry.target)) continue;
+      shown.add(entry.target);
+      draw(entry.target);
+    }
+  }, { rootMargin: "1500px" });
+  figures.forEach((figure) => watcher.observe(figure));
+
+  const redraw = () => shown.forEach(draw);
+  dark.addEventListener("change", redraw);
+  let waiting = 0;
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(redraw, 200);
+  });
+  window.addEventListener("beforeprint", () => figures.forEach((figure) => shown.has(figure) || draw(figure)));
+})();

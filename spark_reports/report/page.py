@@ -1,0 +1,212 @@
+"""Result tables (as plain rows) -> the one HTML file: what is said in words, what is drawn, what is listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import jinja2
+
+from spark_reports.report import words
+from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
+from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, Sequence[Row]]
+
+PARTITIONS_DRAWN = 8
+"""Per run; the worst ones. The others are in the tables."""
+MOMENTS_SHOWN = 40
+
+
+_DRAWN = (
+    "replica_timeline", "replication_lag", "isr_intervals", "stopped_intervals", "fault_intervals", "elections",
+    "lost_records", "partition_states",
+)  # fmt: skip
+
+
+class _Partition(NamedTuple):
+    name: str
+    replicas: list[str]
+    summary: str
+    chart: str
+
+
+def verdict_of(anomalies: Sequence[Row]) -> tuple[str, ...]:
+    """Names of the anomalies found, in the vocabulary's order; empty when the run was ok."""
+    found = {row["anomaly"] for row in anomalies}
+    return tuple(name for name in VERDICT_ORDER if name in found)
+
+
+def render(tables: Tables, versions: str) -> str:
+    """The whole page.
+
+    tables:   rows of every result table, the pictures' series under `replica_timeline` and `replication_lag`, and of
+              `records` only those with an anomaly
+    versions: what computed it, for the last line
+    """
+    runs = sorted(tables["runs"], key=lambda row: row["run"])
+    template = _environment().get_template("template.html.j2")
+    return template.render(
+        runs=[_run(row, _of_run(row["run"], tables)) for row in runs],
+        style=_resource("style.css"),
+        script=_resource("page.js"),
+        vega=_vega_script(),
+        versions=versions,
+        colours=_legend(),
+    )
+
+
+def _of_run(run: str, tables: Tables) -> Tables:
+    return {name: [row for row in rows if row["run"] == run] for name, rows in tables.items()}
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_resource), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters.update(
+        seconds=words.seconds, clock=words.clock, acks=words.acks_name, joined=words.joined, ranges=words.name_ranges
+    )
+    return environment
+
+
+def _resource(name: str) -> str:
+    return files("spark_reports.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _vega_script() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script without a module system; about 0.9 MB."""
+    import vl_convert
+
+    return _inside_script(str(vl_convert.javascript_bundle(_GLOBALS)))
+
+
+_GLOBALS = "window.vegaEmbed = vegaEmbed;"
+"""What the page's own script finds of the bundle."""
+
+
+def _inside_script(text: str) -> str:
+    # The HTML parser ends a script at this sequence, wherever it stands.
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _json(value: Any) -> str:
+    return _inside_script(json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+
+
+# ---------------------------------------------------------------------------------------------------------- one run
+
+
+def _run(row: Row, tables: Tables) -> dict[str, Any]:
+    verdict = verdict_of(tables["anomalies"])
+    flagged = tables["records"]
+    counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
+    moments = _without_echoes(sorted(tables["key_moments"], key=lambda moment: moment["seq"]))
+    return {
+        **row,
+        "title": row["scenario"] + (f" · {row['variant']}" if row["variant"] else ""),
+        "verdict": [(name, JEPSEN_CLASS[name]) for name in verdict],
+        "headline": words.headline(tables["anomalies"], counts),
+        "notes": words.notes(counts, [record for record in flagged if record["missing"]]),
+        "why": words.why_lost(tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"]),
+        "tiles": _tiles(counts, tables),
+        "moments": moments[:MOMENTS_SHOWN],
+        "moments_left_out": max(0, len(moments) - MOMENTS_SHOWN),
+        "counts": [{**count, "named": _named(flagged, count)} for count in counts],
+        "elections": sorted(tables["elections"], key=lambda election: election["seq"]),
+        "unavailability": sorted(tables["unavailability"], key=lambda window: (window["from_us"], window["kind"])),
+        "availability": sorted(tables["availability"], key=lambda part: (part["topic"], part["partition"])),
+        "write_stalls": sorted(tables["write_stalls"], key=lambda stall: (stall["from_us"], stall["client"])),
+        "isr_changes": sorted(tables["isr_changes"], key=lambda change: change["seq"]),
+        "latency": sorted(tables["ack_latency"], key=lambda level: (level["topic"], level["acks"])),
+        "partitions": _partitions(row["end_us"], tables),
+        "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
+    }
+
+
+def _without_echoes(moments: Sequence[Row]) -> list[Row]:
+    """An election writes the ISR too, with the same reason at the same instant: it is told once."""
+    told: set[tuple[int, str]] = set()
+    kept: list[Row] = []
+    for moment in moments:
+        sentence = (moment["at_us"], moment["reason"])
+        if sentence not in told:
+            told.add(sentence)
+            kept.append(moment)
+    return kept
+
+
+_FATES = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
+
+
+def _named(flagged: Sequence[Row], count: Row) -> dict[str, str]:
+    own = [row for row in flagged if (row["topic"], row["acks"]) == (count["topic"], count["acks"])]
+    return {fate: words.name_ranges(row["record"] for row in own if row[fate]) for fate in _FATES}
+
+
+def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
+    """(number, what it counts, class): the run in a row of figures."""
+
+    def total(column: str) -> int:
+        return sum(count[column] for count in counts)
+
+    lost, offline = total("lost"), sum(row["offline_us"] for row in tables["availability"])
+    under = sum(row["under_min_isr_us"] for row in tables["availability"])
+    recoveries = [row["write_us"] for row in tables["elections"] if row["write_us"] is not None]
+    stalls = [row["until_us"] - row["from_us"] for row in tables["write_stalls"]]
+    return [
+        (f"{total('sent'):,}", "records sent", ""),
+        (f"{total('acked'):,}", "acknowledged", ""),
+        (f"{lost:,}", "acknowledged, then lost", "bad" if lost else "good"),
+        (f"{total('duplicated'):,}", "duplicated", "warn" if total("duplicated") else "good"),
+        (words.seconds(offline), "partition time offline", "warn" if offline else "good"),
+        (words.seconds(under), "partition time under min ISR", "warn" if under else "good"),
+        (words.seconds(max(recoveries, default=None)), "slowest recovery: leader lost to first write", ""),
+        (words.seconds(max(stalls, default=None)), "longest time no write succeeded", ""),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- its partitions
+
+
+def _partitions(end_us: int, tables: Tables) -> list[_Partition]:
+    def badness(row: Row) -> tuple[int, ...]:
+        lost = sum(_is_of(found, row) for found in tables["anomalies"])
+        return (-lost, -row["offline_us"], -row["under_min_isr_us"], -row["under_replicated_us"])
+
+    worst = sorted(tables["availability"], key=lambda row: (*badness(row), row["topic"], row["partition"]))
+    return [_partition(row, end_us, tables) for row in worst[:PARTITIONS_DRAWN]]
+
+
+def _is_of(row: Row, partition: Row) -> bool:
+    return (row["topic"], row["partition"]) == (partition["topic"], partition["partition"])
+
+
+def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
+    own = {name: sorted(_about(row, rows), key=_in_time) for name, rows in tables.items() if name in _DRAWN}
+    first = own["partition_states"][0]
+    assigned = list(first["replicas"])
+    replicas = assigned + sorted({standing["node"] for standing in own["isr_intervals"]} - set(assigned))
+    own["stopped_intervals"] = [stop for stop in own["stopped_intervals"] if stop["node"] in replicas]
+    name = f"{row['topic']}-{row['partition']}"
+    chart = partition_chart(own, replicas, end_us)
+    chart["description"] = f"Timelines of partition {name}; the tables on this page hold the same facts."
+    return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", _json(chart))
+
+
+def _about(partition: Row, rows: Sequence[Row]) -> list[Row]:
+    """Rows of the partition, and of no partition in particular (faults, brokers that were down)."""
+    return [row for row in rows if "partition" not in row or _is_of(row, partition)]
+
+
+def _in_time(row: Row) -> tuple[int, int]:
+    return (row.get("seq") or 0, row.get("from_us") or row.get("acked_us") or 0)
+
+
+def _legend() -> list[tuple[str, str]]:
+    """(colour, SVG dash array) of the first, second, ... replica of a partition."""
+    return [(colour, ",".join(map(str, dash))) for colour, dash in zip(BROKER_COLOURS, BROKER_DASHES, strict=True)]

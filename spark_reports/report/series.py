@@ -1,0 +1,161 @@
+"""Rows of the result tables -> the points, stretches and words the charts draw. Times become seconds here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_reports.report.words import acks_name, clock, seconds
+
+Row = Mapping[str, Any]
+Points = list[dict[str, Any]]
+
+INSTANTS = 700
+"""Moments the hover line can rest on."""
+
+_GLYPHS = {"log_truncated": "✂", "node_stopped": "▾", "log_recovered": "↺"}
+
+
+def to_s(us: int) -> float:
+    return us / 1_000_000
+
+
+def _stretch(row: Row) -> dict[str, Any]:
+    return {
+        "s": to_s(row["from_us"]),
+        "until": to_s(row["until_us"]),
+        "when": f"{clock(row['from_us'])} s to {clock(row['until_us'])} s",
+        "reason": row["reason"],
+    }
+
+
+def fault_stretches(faults: Sequence[Row]) -> Points:
+    return [{**_stretch(row), "lane": f"{row['verb']} {', '.join(row['targets'])}".strip()} for row in faults]
+
+
+def election_moments(elections: Sequence[Row]) -> Points:
+    return [{"s": to_s(row["at_us"]), "node": row["leader"]} for row in elections]
+
+
+def replica_lines(timeline: Sequence[Row], end_us: int) -> Points:
+    """LEO, HW and their gap per replica; a running replica's last values reach to the end of the run."""
+    lines = [
+        {
+            "s": to_s(row["at_us"]),
+            "node": row["node"],
+            "leo": row["log_end_offset"],
+            "hw": row["high_watermark"],
+            "gap": row["uncommitted_records"],
+        }
+        for row in timeline
+    ]
+    last = {line["node"]: line for line in lines}
+    return lines + [{**line, "s": to_s(end_us)} for line in last.values() if line["leo"] is not None]
+
+
+def lag_lines(lag: Sequence[Row]) -> Points:
+    """Lag per follower; `term` tells one leader's view from the next, so that no line joins them."""
+    return [
+        {
+            "s": to_s(row["at_us"]),
+            "node": row["follower"],
+            "term": f"{row['follower']} of {row['leader']} {row['leader_epoch']}",
+            "records": row["lag_records"],
+            "seconds": to_s(row["lag_us"]),
+        }
+        for row in lag
+    ]
+
+
+def standing_stretches(standings: Sequence[Row], end_us: int) -> Points:
+    """ISR membership; a leader's stretch carries the crown, and the word where there is room for it."""
+    return [
+        {
+            **_stretch(row),
+            "node": row["node"],
+            "standing": row["standing"],
+            "word": "" if row["standing"] != "leader" else "♛ leader" if _is_wide(row, end_us) else "♛",
+        }
+        for row in standings
+    ]
+
+
+def down_stretches(stopped: Sequence[Row], end_us: int) -> Points:
+    return [
+        {
+            **_stretch(row),
+            "node": row["node"],
+            "standing": f"down ({row['how']})",
+            "word": "✕ down" if _is_wide(row, end_us) else "✕",
+        }
+        for row in stopped
+    ]
+
+
+def _is_wide(row: Row, end_us: int) -> bool:
+    return bool(row["until_us"] - row["from_us"] > end_us // 12)
+
+
+def marks_on_log(node: str, timeline: Sequence[Row], lost: Sequence[Row]) -> Points:
+    """Truncations, stops and recoveries of one replica, and the records it acked that were lost."""
+    marks: Points = []
+    last_end = 0
+    for row in timeline:
+        if row["node"] != node:
+            continue
+        if row["event"] in _GLYPHS:
+            end = last_end if row["log_end_offset"] is None else row["log_end_offset"]
+            marks.append({"s": to_s(row["at_us"]), "leo": end, "glyph": _GLYPHS[row["event"]], "what": row["reason"]})
+        last_end = row["log_end_offset"] if row["log_end_offset"] is not None else last_end
+    return marks + [
+        {
+            "s": to_s(row["acked_us"]),
+            "leo": row["ack_offset"] + 1,
+            "glyph": "✕",
+            "what": f"{row['record']} was acked here ({acks_name(row['acks'])}) and lost",
+        }
+        for row in lost
+        if row["acked_by"] == node
+    ]
+
+
+def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[str]) -> Points:
+    """What is true at each moment at which something changed (at most INSTANTS of them), in words per replica."""
+    moments: list[float] = sorted({row["s"] for row in (*lines, *lags, *standings)})
+    follow = {
+        (kind, node): _Follow([row for row in rows if row["node"] == node])
+        for kind, rows in (("end", lines), ("lag", lags), ("place", standings))
+        for node in replicas
+    }
+    found: Points = []
+    for s in moments[:: max(1, -(-len(moments) // INSTANTS))]:
+        now = {key: series.at(s) for key, series in follow.items()}
+        standing = {node: (now["place", node] or {"standing": "not a replica"})["standing"] for node in replicas}
+        in_sync = [node for node in replicas if standing[node] in ("leader", "in sync")]
+        found.append(
+            {"s": s, "isr": "{" + ", ".join(in_sync) + "}"}
+            | {node: _state_words(now["end", node], now["lag", node], standing[node]) for node in replicas}
+        )
+    return found
+
+
+def _state_words(end: Row | None, lag: Row | None, standing: str) -> str:
+    if end is None or end["leo"] is None:
+        return f"down, {standing}"
+    words = f"LEO {end['leo']}, HW {'?' if end['hw'] is None else end['hw']}, {standing}"
+    if standing != "leader" and lag and lag["records"]:
+        words += f", {lag['records']} behind ({seconds(round(lag['seconds'] * 1_000_000))})"
+    return words
+
+
+class _Follow:
+    """The last row at or before each of a rising series of times."""
+
+    def __init__(self, rows: Points) -> None:
+        self._rows = rows
+        self._next = 0
+
+    def at(self, s: float) -> Row | None:
+        while self._next < len(self._rows) and self._rows[self._next]["s"] <= s:
+            self._next += 1
+        return self._rows[self._next - 1] if self._next else None

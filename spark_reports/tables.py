@@ -1,0 +1,196 @@
+"""The report's result tables: their names, what they say, and how each follows from the trace."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+
+from spark_reports.io import Trace
+from spark_reports.schema import REPLICA_KEY
+from spark_reports.transforms.availability import availability, unavailability, write_stalls
+from spark_reports.transforms.elections import elections
+from spark_reports.transforms.isr import isr_changes, isr_intervals
+from spark_reports.transforms.lag import replication_lag
+from spark_reports.transforms.latency import ack_latency
+from spark_reports.transforms.partitions import fault_intervals, partition_states, run_ends, stopped_intervals
+from spark_reports.transforms.records import final_entries, record_counts, record_fates
+from spark_reports.transforms.replica_timeline import replica_timeline
+from spark_reports.transforms.thin import thinned
+from spark_reports.transforms.verdict import anomalies
+from spark_reports.transforms.witness import key_moments, lost_records, runs
+
+TABLE_DOCS: dict[str, str] = {
+    "runs": "one row per run",
+    "records": "one row per record: what its producer was told, and what became of it",
+    "record_counts": "records by run, topic and acks level",
+    "anomalies": "one row per witness of an anomaly: the verdict is the set of these names",
+    "lost_records": "one row per lost record: who held it at the ack, who led next, what erased it",
+    "key_moments": "the story of a run: faults, deaths, elections, ISR changes, truncations",
+    "partition_states": "one row per decision of the controller about a partition",
+    "isr_changes": "one row per change of an ISR",
+    "isr_intervals": "a replica's standing over time: leader, in sync, out of sync",
+    "stopped_intervals": "when a broker was down",
+    "fault_intervals": "when a fault of the scenario was in force",
+    "replica_timeline": "log end offset and high watermark of each replica, fact by fact",
+    "replication_lag": "how far each follower was behind its leader, in records and in time",
+    "elections": "one row per leader chosen, with time to recover",
+    "unavailability": "stretches in which a partition was offline, under-replicated or under min ISR",
+    "availability": "time in each kind of trouble, by partition",
+    "write_stalls": "stretches in which a producer waited and no write succeeded",
+    "ack_latency": "percentiles of the time to the ack, by topic and acks level",
+}
+
+COLUMN_DOCS: dict[str, str] = {
+    "run": "name of the run folder",
+    "topic": "topic",
+    "partition": "partition number",
+    "node": "the broker whose fact or log it is",
+    "seq": "position in the run's one total order",
+    "at_us": "virtual time, microseconds since the run began",
+    "from_us": "begin, virtual microseconds",
+    "until_us": "end, virtual microseconds (exclusive)",
+    "event": "name of the fact in the trace",
+    "reason": "why, in one sentence, as the trace states it",
+    "scenario": "scenario id",
+    "variant": "variant id",
+    "seed": "seed of the run",
+    "profile": "era of Kafka",
+    "end_us": "virtual time of the run's last fact",
+    "facts": "rows of the trace",
+    "record": "name of the record",
+    "client": "the producer or consumer",
+    "acks": "acks of the producer: 0, 1 or -1 (all)",
+    "sent_us": "when the application sent it",
+    "sent_seq": "seq of the sending",
+    "told": "acked; failed (definitely not written); unknown",
+    "handed_over": "acks=0: given to the socket, nothing promised",
+    "acked_us": "when the producer learned of the ack",
+    "acked_seq": "seq of the ack",
+    "acked_by": "the broker that acked it",
+    "ack_offset": "offset in the ack",
+    "latency_us": "from the send call to the ack",
+    "error": "Kafka's error name, if it failed",
+    "copies": "offsets it has in the final log",
+    "offset": "offset (of a record: its first in the final log)",
+    "present": "in the final log",
+    "readable": "below the high watermark of a running leader",
+    "read": "a consumer read it",
+    "lost": "acked, not in the final log",
+    "unseen": "acked, in the final log, not readable",
+    "missing": "neither acked nor definitely failed, not in the final log",
+    "duplicated": "at more than one offset of the final log",
+    "dirty": "read by a consumer, not in the final log",
+    "reordered": "stands after a record its producer sent later",
+    "sent": "records sent",
+    "acked": "records acked",
+    "failed": "records that definitely failed",
+    "unknown": "records of unknown outcome",
+    "anomaly": "name in the verdict",
+    "witness": "the record, client or invariant it shows in",
+    "detail": "what was seen",
+    "held_by": "replicas that had it before the ack",
+    "elected_us": "first election after the ack",
+    "elected": "the leader chosen then",
+    "elected_clean": "chosen from the ISR",
+    "elected_reason": "why it was chosen",
+    "erased_us": "first truncation that cut it",
+    "erased_on": "brokers that truncated it",
+    "erased_reason": "why it was truncated",
+    "disk_lost_us": "first loss of bytes by a disk after the ack",
+    "disk_lost_on": "brokers whose disks lost bytes",
+    "disk_lost_reason": "why bytes were lost",
+    "leader": "leader of the partition (null: none)",
+    "leader_epoch": "leader epoch",
+    "partition_epoch": "version of the partition's record at the controller",
+    "isr": "in-sync replicas",
+    "previous_isr": "in-sync replicas before",
+    "joined": "replicas that came in",
+    "left": "replicas that dropped out",
+    "replicas": "assigned replicas",
+    "min_isr": "effective min.insync.replicas",
+    "standing": "leader, in sync, or out of sync",
+    "how": "stop, kill or power_off",
+    "fault": "name of the fault",
+    "verb": "verb of the scenario's step",
+    "targets": "nodes the step resolved to",
+    "log_end_offset": "log end offset (exclusive)",
+    "high_watermark": "high watermark (exclusive)",
+    "uncommitted_records": "log end offset minus high watermark",
+    "follower": "the follower",
+    "fetch_offset": "the follower's log end offset, as it last asked",
+    "lag_records": "records the follower lacked",
+    "lag_us": "age of the oldest record it lacked",
+    "behind_us": "time since it was last caught up, by Kafka's ISR rule",
+    "previous_leader": "leader before",
+    "clean": "elected from the ISR",
+    "lost_us": "when the old leader was lost",
+    "leading_us": "when the new leader knew",
+    "first_write_us": "first append under the new leader",
+    "elect_us": "from loss to election",
+    "write_us": "from loss to the first write",
+    "kind": "no leader, leader down, under-replicated, under min ISR",
+    "observed_us": "time the partition existed",
+    "offline_us": "time without a running leader",
+    "under_replicated_us": "time with fewer replicas in sync than assigned",
+    "under_min_isr_us": "time with fewer in sync than min.insync.replicas",
+    "refused": "attempts refused or unanswered",
+    "errors": "error names met",
+    "recovered": "ended with a success",
+    "records": "records counted",
+    "p50_us": "median",
+    "p95_us": "95th percentile",
+    "p99_us": "99th percentile",
+    "p999_us": "99.9th percentile",
+    "max_us": "largest",
+}
+
+
+def result_tables(trace: Trace) -> dict[str, DataFrame]:
+    """Define every table over a trace; nothing is computed before a table is read."""
+    control = trace.control.cache()
+    ends = run_ends(control).cache()
+    states = partition_states(control).cache()
+    stopped = stopped_intervals(control)
+    entries = final_entries(trace.final_log)
+    fates = record_fates(trace.produce, trace.consume, entries).cache()
+    windows = unavailability(states, stopped)
+    timeline = replica_timeline(control, trace.log, trace.high_watermark)
+    lag = replication_lag(control, trace.log, trace.fetch)
+    return {
+        "runs": runs(control),
+        "records": fates,
+        "record_counts": record_counts(fates),
+        "anomalies": anomalies(fates, entries, trace.final_log, trace.consume, control),
+        "lost_records": lost_records(fates, trace.produce, trace.log, control),
+        "key_moments": key_moments(control),
+        "partition_states": states,
+        "isr_changes": isr_changes(states),
+        "isr_intervals": isr_intervals(states),
+        "stopped_intervals": stopped,
+        "fault_intervals": fault_intervals(control),
+        "replica_timeline": timeline,
+        "replication_lag": lag,
+        "elections": elections(control, trace.log),
+        "unavailability": windows,
+        "availability": availability(windows, states),
+        "write_stalls": write_stalls(trace.produce, ends),
+        "ack_latency": ack_latency(trace.produce),
+    }
+
+
+def picture(name: str, table: DataFrame, ends: DataFrame) -> DataFrame:
+    """The points of a timeline that a chart draws.
+
+    name: of PICTURED        table: that table        ends: run, end_us
+    """
+    series, peak, moves = PICTURED[name]
+    return thinned(table, ends, series, peak, ~F.col("event").isin(*moves) if moves else F.lit(False))
+
+
+PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+    "replica_timeline": (
+        REPLICA_KEY, "uncommitted_records", ("batch_appended", "high_watermark_advanced", "high_watermark_learned")
+    ),
+    "replication_lag": (("run", "topic", "partition", "leader", "follower"), "lag_us", ()),
+}  # fmt: skip
+"""Timelines too long to draw whole: what tells their lines apart, whose peaks must stay, and events that may go."""
