@@ -32,29 +32,6 @@ from replica.follower_events import (
 )
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 
-__all__ = [
-    "AppendFailed",
-    "AppendRecords",
-    "AskLeaderOffsets",
-    "Delay",
-    "FetchAnswered",
-    "FetchBroke",
-    "FetchState",
-    "FollowerAction",
-    "FollowerAssigned",
-    "FollowerEvent",
-    "FollowerState",
-    "LeaderOffsetsKnown",
-    "MarkFailed",
-    "RecordsAppended",
-    "SetHighWatermark",
-    "SetLogStartOffset",
-    "TruncateFullyAndStartAt",
-    "TruncateTo",
-    "Truncated",
-    "Which",
-]
-
 PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 """Bytes read from the leader's file in the middle of its own truncation look like this, once."""
 

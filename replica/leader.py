@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from replica.divergence import check_leader_epoch, find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import (
     NO_BROKER_EPOCH,
@@ -40,24 +39,6 @@ from replica.leader_events import (
 )
 from replica.remote_replica import LONG_AGO_US, RemoteReplica
 from replica.wording import duration, listed
-
-__all__ = [
-    "AdvanceHighWatermark",
-    "Appended",
-    "ConfigChanged",
-    "FollowerFetched",
-    "IsrAccepted",
-    "IsrRefused",
-    "LagCheckDue",
-    "LeaderAction",
-    "LeaderAssigned",
-    "LeaderEvent",
-    "LeaderState",
-    "PartitionChanged",
-    "ProposeIsr",
-    "check_leader_epoch",
-    "find_divergence",
-]
 
 ACKS_ALL = -1
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from replica.divergence import check_leader_epoch, find_divergence
 from replica.errors import ErrorCode, KafkaError
-from replica.follower import (
+from replica.follower import FollowerState
+from replica.follower_events import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
@@ -18,7 +19,6 @@ from replica.follower import (
     FetchBroke,
     FollowerAction,
     FollowerAssigned,
-    FollowerState,
     LeaderOffsetsKnown,
     MarkFailed,
     RecordsAppended,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from replica.divergence import check_leader_epoch
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Names, TopicPartition
-from replica.leader import (
+from replica.leader import LeaderState
+from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
     ConfigChanged,
@@ -16,10 +18,8 @@ from replica.leader import (
     LagCheckDue,
     LeaderAssigned,
     LeaderEvent,
-    LeaderState,
     PartitionChanged,
     ProposeIsr,
-    check_leader_epoch,
 )
 from replica.remote_replica import LONG_AGO_US
 from replica.wording import duration

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from replica.divergence import check_leader_epoch, find_cut, find_divergence
 from replica.errors import ErrorCode, KafkaError
-from replica.follower import (
+from replica.follower import FetchState, FollowerState
+from replica.follower_events import (
     AskLeaderOffsets,
     FetchAnswered,
     FetchBroke,
-    FetchState,
     FollowerAssigned,
-    FollowerState,
     LeaderOffsetsKnown,
     MarkFailed,
     SetHighWatermark,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from leader_world import LAG_MAX_US, LeaderWorld
 
 from replica.errors import ErrorCode
-from replica.leader import (
+from replica.leader import LeaderState
+from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
     FollowerFetched,
@@ -17,7 +18,6 @@ from replica.leader import (
     IsrRefused,
     LagCheckDue,
     LeaderEvent,
-    LeaderState,
     PartitionChanged,
     ProposeIsr,
 )
