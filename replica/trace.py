@@ -700,7 +700,7 @@ def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
 
 def columns_of_table(table: str) -> tuple[Column, ...]:
     """All columns of a table, common ones first; columns that not every fact of the table fills are nullable."""
-    classes = [cls for cls in EVENT_CLASSES if cls.TABLE == table]
+    classes = [cls for cls in EVENT_CLASSES if table == cls.TABLE]
     merged: dict[str, Column] = {}
     filled: dict[str, int] = {}
     for cls in classes:

@@ -89,10 +89,9 @@ def _run_all(work: list[Job], processes: int) -> Iterator[dict[str, Any]]:
 
 
 def _run_job(job: Job) -> dict[str, Any]:
-    from scenarios.cli_common import execute
+    from scenarios.runner import run_scenario
 
-    scenario = pick_variant(load_scenario(job[0]), job[1], None)
-    return execute(scenario, None).summary
+    return run_scenario(pick_variant(load_scenario(job[0]), job[1], None), runs_dir=None).summary
 
 
 @click.command()
@@ -120,7 +119,8 @@ def verify(scenario: str, variant: str | None, format_: str) -> int:
 def _verify_line(scenario: str, result: dict[str, Any]) -> str:
     name = scenario if result["variant"] == "base" else f"{scenario} / {result['variant']}"
     if result["identical"]:
-        return f"identical  {name}: {result['bytes']} bytes in {result['files']} files, sha256 {result['trace_sha256'][:16]}"
+        digest = result["trace_sha256"][:16]
+        return f"identical  {name}: {result['bytes']} bytes in {result['files']} files, sha256 {digest}"
     return f"DIFFERENT  {name}: {', '.join(result['different'])}"
 
 

@@ -28,6 +28,7 @@ from replica.trace import (
     columns_of_event,
     columns_of_table,
 )
+from scenarios.arrow_columns import column
 
 ROWS_PER_PART = 262_144
 ROWS_PER_CHUNK = 8_192
@@ -82,15 +83,19 @@ class _KindBuffer:
         width, values = self.width, self.values
         rows = len(values) // width
         filled: dict[str, Any] = {
-            "seq": pa.array(values[0::width], pa.int64()),
-            "at_us": pa.array(values[1::width], pa.int64()),
-            "event": pa.repeat(self.event, rows),
-            "causes": pa.array(values[2::width], _ARROW_TYPES["list<int64>"]),
+            "seq": column(values[0::width], pa.int64()),
+            "at_us": column(values[1::width], pa.int64()),
+            "event": column([self.event] * rows, pa.string()),
+            "causes": column(values[2::width], _ARROW_TYPES["list<int64>"]),
         }
         for i, (field, arrow_type) in enumerate(zip(self.fields, self.types, strict=True)):
-            filled[field] = pa.array(values[3 + i :: width], arrow_type)
+            filled[field] = column(values[3 + i :: width], arrow_type)
         columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
         return pa.table(columns, schema=_all_nullable(schema))
+
+
+def _no_rows(schema: pa.Schema) -> pa.Table:
+    return pa.table([column([], field.type) for field in schema], schema=schema)
 
 
 def _all_nullable(schema: pa.Schema) -> pa.Schema:
@@ -163,7 +168,7 @@ class TraceWriter:
         final = self.trace_dir / table / f"part-{self._parts_written[table]:05d}.parquet"
         # Spark and our own readers ignore names that begin with a dot.
         temporary = final.with_name(f".{final.name}.tmp")
-        rows = pa.concat_tables([self._schemas[table].empty_table(), *self._chunks[table]])
+        rows = pa.concat_tables([_no_rows(self._schemas[table]), *self._chunks[table]])
         try:
             pq.write_table(rows, temporary, compression="zstd")
             temporary.replace(final)

@@ -1,4 +1,4 @@
-"""What the producers and consumers of a scenario do, and when: `produce` steps, arrivals at a rate, starts and stops."""
+"""What the producers and consumers of a scenario do, and when: `produce` steps, arrivals, starts and stops."""
 
 from __future__ import annotations
 

@@ -1,0 +1,192 @@
+"""`highwater bench sim` and `highwater bench fetch`: medians on this machine, with the machine described.
+
+Nothing here is a test: no figure is asserted. Ratios compare two things measured in turn within one run.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scenarios.cli_common import format_option, print_json
+from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+
+STEADY = """\
+schema: 1
+id: bench-steady
+title: Steady load on a class cluster, all invariants on
+seed: 1
+duration: {seconds}s
+profile: kafka-3.9
+cluster:
+  controllers: [c1]
+  brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}
+topics:
+  t: {{partitions: {{0: [b1, b2, b3]}}, config: {{min.insync.replicas: 2}}}}
+workloads:
+  p1: {{kind: producer, topic: t, rate: {rate}/s, start: 1s, config: {{acks: all}}}}
+  c1r: {{kind: consumer, topic: t, config: {{auto.offset.reset: earliest}}}}
+timeline: []
+expect: {{verdict: ok}}
+"""
+
+
+@click.group()
+def bench() -> None:
+    """Measure the simulator and the fetch path on this machine."""
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_average": round(load, 2),
+    }
+
+
+def _machine_line(found: dict[str, Any]) -> str:
+    return (
+        f"  {found['cpu']}, {found['cores']} cores, kernel {found['kernel']}, Python {found['python']}, "
+        f"load {found['load_average']}"
+    )
+
+
+def _median_s(measure: Callable[[], float], repeat: int, line: ProgressLine, done: int, of: int) -> float:
+    measured = []
+    for turn in range(repeat):
+        line.show((done + turn / repeat) / of)
+        measured.append(measure())
+    return statistics.median(measured)
+
+
+# ----------------------------------------------------------------------------------------------------------- bench sim
+
+
+@bench.command()
+@click.option("--repeat", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs per figure.")
+@format_option
+def sim(repeat: int, format_: str) -> int:
+    """Whole-process time of `run` and `compare`, events per second, virtual seconds per second."""
+    with ProgressLine("bench sim") as line:
+        run_s = _median_s(lambda: _process_s(["run", "acks1-leader-kill"]), repeat, line, 0, 5)
+        compare_s = _median_s(lambda: _process_s(["compare", "acks1-leader-kill"]), repeat, line, 1, 5)
+        list_s = _median_s(lambda: _process_s(["list"]), repeat, line, 2, 5)
+        loaded = _steady(60, 100, repeat, line, 3)
+        idle = _steady(1000, 1, repeat, line, 4)
+    document = {
+        "machine": machine(),
+        "repeat": repeat,
+        "run_s": round(run_s, 3),
+        "compare_s": round(compare_s, 3),
+        "list_s": round(list_s, 3),
+        "loaded": loaded,
+        "class_pace": idle,
+    }
+    if format_ == "json":
+        print_json(document)
+        return ExitCode.HELD
+    click.echo("bench sim: medians of whole runs, all invariants on, trace written")
+    click.echo(_machine_line(document["machine"]))  # type: ignore[arg-type]
+    click.echo(f"  {'highwater run acks1-leader-kill, whole process':<58}{run_s:>9.2f} s    budget 1 s")
+    click.echo(f"  {'highwater compare acks1-leader-kill, whole process':<58}{compare_s:>9.2f} s    budget 1.5 s")
+    click.echo(f"  {'highwater list, whole process':<58}{list_s:>9.2f} s    budget 0.3 s")
+    for name, found, budget in (
+        ("100 records/s, acks=all, RF 3", loaded, "budget 20,000 events/s"),
+        ("1 record/s, acks=all, RF 3", idle, "budget 1,000 at up to 50 events per virtual second"),
+    ):
+        click.echo(f"  {name}, {found['virtual_s']} virtual s:")
+        click.echo(f"    {'events per second of wall time':<56}{found['events_per_s']:>9,}      {budget}")
+        click.echo(f"    {'virtual seconds per second of wall time':<56}{found['virtual_s_per_s']:>9,}")
+        click.echo(
+            f"    {'events per virtual second (facts + deliveries, timers)':<56}{found['events_per_virtual_s']:>9,}"
+        )
+    return ExitCode.HELD
+
+
+def _process_s(arguments: Sequence[str]) -> float:
+    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
+        began = time.perf_counter()
+        subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-m", "scenarios.cli", *arguments], cwd=scratch, check=True, capture_output=True
+        )
+        return time.perf_counter() - began
+
+
+def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int) -> dict[str, Any]:
+    """An event is a fact of the trace, or an item of the queue (a delivery, a timer) that states none."""
+    from scenarios.loading import load_text
+    from scenarios.runner import run_scenario
+
+    scenario = load_text(STEADY.format(seconds=seconds, rate=rate), "bench").scenario
+    counts: list[int] = []
+
+    def once() -> float:
+        began = time.perf_counter()
+        summary = run_scenario(scenario, runs_dir=None).summary
+        counts.append(summary["events"])
+        return time.perf_counter() - began
+
+    wall_s = _median_s(once, repeat, line, done, 5)
+    return {
+        "virtual_s": seconds,
+        "events": counts[0],
+        "wall_s": round(wall_s, 3),
+        "events_per_s": round(counts[0] / wall_s),
+        "virtual_s_per_s": round(seconds / wall_s),
+        "events_per_virtual_s": round(counts[0] / seconds, 1),
+    }
+
+
+# --------------------------------------------------------------------------------------------------------- bench fetch
+
+
+@bench.command()
+@click.option("--megabytes", type=click.IntRange(1, 4096), default=128, show_default=True, help="Size of the log.")
+@click.option("--repeat", type=click.IntRange(1, 99), default=5, show_default=True, help="Rounds, taken in turn.")
+@format_option
+def fetch(megabytes: int, repeat: int, format_: str) -> int:
+    """Leader to follower: our fetch path against a bare sendfile loop over the same kind of socket."""
+    from scenarios.fetch_bench import measure_fetch_path
+
+    with ProgressLine("bench fetch") as line:
+        document = {
+            "machine": machine(),
+            **measure_fetch_path(megabytes << 20, repeat, lambda fraction: line.show(fraction)),
+        }
+    if format_ == "json":
+        print_json(document)
+        return ExitCode.HELD
+    click.echo(f"bench fetch: {megabytes} MiB at 1 MiB fetches over AF_UNIX, medians of {repeat} rounds taken in turn")
+    click.echo(_machine_line(document["machine"]))
+    click.echo(f"  {'':<36}{'MB/s':>8}{'sendfile':>10}{'CPU s':>10}{'switches':>10}{'through Python':>16}")
+    click.echo(
+        f"  {'(whole transfer, both ends)':<36}{'':>8}{'calls':>10}{'per GiB':>10}{'per GiB':>10}{'bytes sent':>16}"
+    )
+    for row in document["rows"]:
+        click.echo(
+            f"  {row['name']:<36}{row['mb_per_s']:>8,}{row['sendfile_calls']:>10,}{row['cpu_s_per_gib']:>10.2f}"
+            f"{row['context_switches_per_gib']:>10,}{row['sent_through_python']:>16,}"
+        )
+    click.echo(f"  fetch path / bare sendfile loop:               {document['ratio']:.2f}    budget 0.8")
+    click.echo(f"  the same, with a receiver that keeps the data: {document['ratio_kept']:.2f}")
+    return ExitCode.HELD
