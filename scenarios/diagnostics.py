@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -138,7 +139,8 @@ def render(diagnostic: Diagnostic) -> str:
     if place is not None and diagnostic.severity == "error":
         lines.extend(_snippet(place, width, printable(diagnostic.label)))
     for note in diagnostic.notes:
-        lines.append(f"{' ' * width} = {printable(note)}")
+        first, *rest = textwrap.wrap(printable(note), _LINE_WIDTH, break_on_hyphens=False) or [""]
+        lines += [f"{' ' * width} = {first}", *(f"{' ' * width}   {line}" for line in rest)]
     if diagnostic.path:
         lines.append(f"{' ' * width} = path: {printable(diagnostic.path)}")
     if diagnostic.severity == "error":

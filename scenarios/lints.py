@@ -28,13 +28,19 @@ FIRINGS_MAX = 10_000
 
 
 def lint(scenario: Scenario, reader: Reader) -> None:
-    """Notes what it finds among the reader's problems."""
+    """Notes what it finds among the reader's problems. What was already wrong is not judged a second time."""
     _limits(scenario, reader)
-    _impossible_steps(scenario, reader)
+    if not _has_error(reader, "timeline"):
+        _impossible_steps(scenario, reader)
     _durability(scenario, reader)
-    _timing(scenario, reader)
+    if not _has_error(reader, "duration"):
+        _timing(scenario, reader)
     if scenario.expect.verdict is None:
         warn(reader, "W204", "no `expect`: this run can neither pass nor fail", "title")
+
+
+def _has_error(reader: Reader, part: str) -> bool:
+    return any(found.severity == "error" and (found.path or "").startswith(part) for found in reader.problems.found)
 
 
 def warn(reader: Reader, code: str, title: str, *paths: str) -> None:

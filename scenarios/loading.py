@@ -15,7 +15,7 @@ from scenarios.parse_workloads import read_workloads
 from scenarios.reading import Fields, Reader
 from scenarios.scope import Scope
 from scenarios.spec import PROFILE, SCHEMA, Network, Scenario, ScenarioFile, Source
-from scenarios.variants import apply_override, apply_variant
+from scenarios.variants import Override, apply_variant
 from scenarios.yaml_source import Mapping, Node, Scalar, parse, read_text
 
 VARIANTS_MAX = 50
@@ -71,29 +71,31 @@ def check_file(path: str | Path) -> tuple[Diagnostic, ...]:
 
 
 def _load(
-    text: str, name: str, overrides: Sequence[str], problems: Problems
+    text: str, name: str, settings: Sequence[str], problems: Problems
 ) -> tuple[Scenario, dict[str, Scenario]] | None:
-    root = parse(text, name, problems)
+    source = SourceText.of(name, text)
+    root = parse(text, source, problems)
     if not isinstance(root, Mapping):
         if not problems.found:
-            place = Place(SourceText.of(name, text), 0, 0)
+            place = Place(source, 0, 0)
             problems.add(
                 Diagnostic(code="E111", title="a scenario is a mapping that begins with `schema: 1`", place=place)
             )
         return None
     base = Mapping(root.place, {key: entry for key, entry in root.entries.items() if key != "variants"})
-    scenario = _read(_overridden(base, overrides, problems), None, problems)
+    overrides = [Override(text, problems) for text in settings]
+    scenario = _read(_overridden(base, overrides), None, problems)
     variants: dict[str, Scenario] = {}
     for variant, tree in _variants(root, problems):
-        resolved = _read(_overridden(tree, overrides, problems), variant, problems)
+        resolved = _read(_overridden(tree, overrides), variant, problems)
         if resolved is not None:
             variants[variant] = resolved
     return None if scenario is None else (scenario, variants)
 
 
-def _overridden(tree: Mapping, overrides: Sequence[str], problems: Problems) -> Mapping:
+def _overridden(tree: Mapping, overrides: Sequence[Override]) -> Mapping:
     for override in overrides:
-        tree = apply_override(tree, override, problems)
+        tree = override.applied_to(tree)
     return tree
 
 

@@ -52,7 +52,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 def read_profile(reader: Reader, node: Node, path: str) -> str:
     text = reader.text(node, path, "`profile`")
     if isinstance(node, Scalar) and text != PROFILE:
-        known = re.fullmatch(r"kafka-\d+\.\d+", text) is not None
+        known = re.fullmatch(r"kafka-\d+\.\d+", text, re.ASCII) is not None
         title = f"profile `{text}` is not yet supported" if known else f"`{text}` is not a profile"
         reader.error("E120" if known else "E110", title, node.place, path=path, label=f"use {PROFILE}")
     return PROFILE

@@ -18,7 +18,7 @@ BATCH_MAX = 100_000
 RECORD_BYTES_MAX = 1 << 20
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
 
-_RATE = re.compile(r"(\d{1,9})/(\S+)")
+_RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
 
 
 def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
@@ -117,5 +117,8 @@ def _check_producer_config(reader: Reader, config: dict[str, str], path: str, wo
     try:
         producer_config_from(config)
     except ConfigError as error:
-        place = reader.places.get(f"{path}.{error.key}") or reader.places.get(path) or reader.places[workload_path]
+        # Two keys contradict each other. The later one in the file is a variant's, if a variant is to blame.
+        keys = [key for key in config if key == error.key or key in error.message]
+        places = [reader.places[f"{path}.{key}"] for key in keys if f"{path}.{key}" in reader.places]
+        place = max(places, key=lambda place: (place.line, place.column), default=reader.places[workload_path])
         reader.error("E126", f"`{error.key}`: {error.message}", place, path=f"{path}.{error.key}")

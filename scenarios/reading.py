@@ -25,12 +25,12 @@ TIME_MAX_US = 30 * 24 * 3600 * 1_000_000
 NUMBER_MAX = 2**62
 SIZE_MAX = 1 << 40
 
-_TIME = re.compile(r"(\d{1,15})(?:\.(\d{1,9}))?(us|ms|s|m)")
+_TIME = re.compile(r"(\d{1,15})(?:\.(\d{1,9}))?(us|ms|s|m)", re.ASCII)
 _UNITS_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000}
-_NUMBER = re.compile(r"[+-]?\d{1,19}")
-_SIZE = re.compile(r"(\d{1,12})(?:\.(\d{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?")
+_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_SIZE = re.compile(r"(\d{1,12})(?:\.(\d{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
 _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ class Reader:
         return us
 
     def _bad_time(self, text: str, place: Place, path: str, what: str) -> None:
-        if re.fullmatch(r"\d{1,15}(\.\d+)?", text):
+        if re.fullmatch(r"\d{1,15}(\.\d+)?", text, re.ASCII):
             seconds = float(text)
             guesses = [f"`{text}ms`"] + ([f"`{seconds / 1000:g}s`"] if seconds >= 1000 else [f"`{text}s`"])
             self.error(
@@ -337,7 +337,7 @@ class Reader:
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return 0
-        found = re.fullmatch(r"(\d{1,3})(?:\.(\d{1,4}))?%", text)
+        found = re.fullmatch(r"(\d{1,3})(?:\.(\d{1,4}))?%", text, re.ASCII)
         ppm = -1 if found is None else int(found[1] + (found[2] or "").ljust(4, "0"))
         if not 0 <= ppm <= 1_000_000:
             self.error(

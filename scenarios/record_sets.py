@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 RECORDS_MAX = 1_000_000
 
-_ITEM = re.compile(r"([a-z]{1,8})(\d{1,7})(?:\s*\.\.\s*([a-z]{1,8})(\d{1,7}))?")
+_ITEM = re.compile(r"([a-z]{1,8})(\d{1,7})(?:\s*\.\.\s*([a-z]{1,8})(\d{1,7}))?", re.ASCII)
 
 
 class RecordSetError(ValueError):

@@ -177,9 +177,8 @@ class Scope:
             return ()
         for prefix in dict.fromkeys(split_record_name(name)[0] for name in names):
             if prefix not in self.prefixes:
-                self.unknown(
-                    f"no producer sends records named `{prefix}0`", prefix, list(self.prefixes), node.place, path
-                )
+                known = [f"{used}0" for used in self.prefixes]
+                self.unknown(f"no producer sends records named `{prefix}0`", f"{prefix}0", known, node.place, path)
         return names
 
 

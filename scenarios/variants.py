@@ -9,8 +9,6 @@ from __future__ import annotations
 from scenarios.diagnostics import Diagnostic, Place, Problems, SourceText, did_you_mean
 from scenarios.yaml_source import Mapping, Node, Scalar, Sequence, parse
 
-PATH_STEPS_MAX = 20
-
 
 def merge(base: Node, patch: Node) -> Node:
     """A new tree; neither argument is changed."""
@@ -46,101 +44,77 @@ def apply_variant(base: Mapping, variant: Mapping) -> Mapping:
     return tree
 
 
-def apply_override(tree: Mapping, override: str, problems: Problems) -> Mapping:
-    """A copy of `tree` with `path=value` applied; unchanged after noting why the path leads nowhere."""
-    source = SourceText.of(f"--set {override}", override)
-    path, equals, value_text = override.partition("=")
-    if not equals or not path.strip():
-        note(problems, source, "E137", "`--set` needs path=value", "such as seed=7")
-        return tree
-    value_problems = Problems()
-    value = parse(value_text, source.name, value_problems)
-    for diagnostic in value_problems.found:
-        problems.add(diagnostic)
-    if value_problems.found:
-        return tree
-    shift(value, source, len(path) + 1)
-    if value is None:
-        value = Scalar(Place(source, 0, len(path) + 1), "")
-    changed = _put(tree, path.strip(), value, source, problems)
-    assert isinstance(changed, Mapping)
-    return changed
+class Override:
+    """One `path=value` of the command line, put into trees; what is wrong with it points into it."""
 
+    def __init__(self, text: str, problems: Problems) -> None:
+        self.source = SourceText.of(f"--set {text}", text)
+        self.problems = problems
+        self.path, equals, value = text.partition("=")
+        if not equals or not self.path.strip():
+            self._refuse("`--set` needs path=value", 0, label="such as seed=7")
+            self.value: Node | None = None
+            return
+        # Blanks instead of the path, so that columns are those of the whole text.
+        blanks = " " * (len(self.path) + 1)
+        known = len(problems.found)
+        self.value = parse(blanks + value, self.source, problems)
+        if self.value is None and len(problems.found) == known:
+            self.value = Scalar(Place(self.source, 0, len(blanks)), "")
 
-def note(
-    problems: Problems, source: SourceText, code: str, title: str, label: str, column: int = 0, length: int = 1
-) -> None:
-    problems.add(Diagnostic(code=code, title=title, place=Place(source, 0, column, max(1, length)), label=label))
+    def applied_to(self, tree: Mapping) -> Mapping:
+        """A copy of `tree` with the value in it; the tree itself after noting why the path leads nowhere."""
+        if self.value is None:
+            return tree
+        changed = self._put(tree, 0, inside="")
+        assert isinstance(changed, Mapping)
+        return changed
 
+    def _refuse(self, title: str, column: int, length: int = 1, label: str = "") -> None:
+        place = Place(self.source, 0, column, max(1, length))
+        self.problems.add(Diagnostic(code="E137", title=title, place=place, label=label))
 
-def shift(node: Node | None, source: SourceText, columns: int) -> None:
-    """Moves the places of a value parsed alone to where it stands behind `path=`."""
-    if node is None:
-        return
-    node.place = Place(source, node.place.line, node.place.column + columns, node.place.length)
-    children: list[Node] = []
-    if isinstance(node, Sequence):
-        children = node.items
-    elif isinstance(node, Mapping):
-        children = [child for entry in node.entries.values() for child in entry]
-    for child in children:
-        shift(child, source, columns)
-
-
-def _put(node: Node, path: str, value: Node, source: SourceText, problems: Problems, depth: int = 0) -> Node:
-    """`node` with the value at `path` replaced. Keys may hold dots (Kafka's do), so the longest known key wins."""
-    column = source.lines[0].find(path)
-    if depth > PATH_STEPS_MAX:
-        note(problems, source, "E137", "the path is too long", "")
-        return node
-    if isinstance(node, Sequence):
-        head, _, rest = path.partition(".")
-        if not head.isascii() or not head.isdigit() or not 1 <= int(head[:9]) <= len(node.items):
-            note(
-                problems,
-                source,
-                "E137",
-                f"`{head}` is no position in a list of {len(node.items)}",
-                f"1 to {len(node.items)}",
-                column,
-                len(head),
-            )
-            return node
-        items = list(node.items)
-        items[int(head) - 1] = _put(items[int(head) - 1], rest, value, source, problems, depth + 1) if rest else value
-        return Sequence(node.place, items)
-    if not isinstance(node, Mapping):
+    def _put(self, node: Node, start: int, inside: str) -> Node:
+        """`node` with the value at the path from column `start` on; `inside`: the key whose value `node` is."""
+        assert self.value is not None
+        if start > len(self.path):
+            return self.value
         if isinstance(node, Scalar) and (node.is_empty or node.is_null):
             node = Mapping(node.place)
-        else:
-            note(problems, source, "E137", f"nothing lies below a plain value: `{path}`", "", column, len(path))
-            return node
-    return _put_in_mapping(node, path, value, source, problems, depth)
-
-
-def _put_in_mapping(
-    node: Mapping, path: str, value: Node, source: SourceText, problems: Problems, depth: int
-) -> Mapping:
-    entries = dict(node.entries)
-    known = sorted((key for key in entries if path == key or path.startswith(f"{key}.")), key=len)
-    if known:
-        key = known[-1]
-        rest = path[len(key) + 1 :]
-        key_node, old = entries[key]
-        if rest and isinstance(old, Scalar) and not (old.is_empty or old.is_null):
-            # `acks` is there and `acks.level` is asked for: a new key of this mapping, judged by the parser.
-            entries[path] = (Scalar(Place(source, 0, source.lines[0].find(path), len(path)), path), value)
-        else:
-            entries[key] = (key_node, _put(old, rest, value, source, problems, depth + 1) if rest else value)
-        return Mapping(node.place, entries)
-    head, _, rest = path.partition(".")
-    column = source.lines[0].find(path)
-    if rest and (suggestion := did_you_mean(head, entries)) is not None:
-        note(problems, source, "E137", f"no `{head}` in this place", f"did you mean `{suggestion}`?", column, len(head))
+        if isinstance(node, Mapping):
+            return self._put_in_mapping(node, start, inside)
+        if isinstance(node, Sequence):
+            return self._put_in_sequence(node, start)
+        rest = self.path[start:]
+        self._refuse(f"nothing lies below a plain value: `{rest}`", start, len(rest))
         return node
-    if rest and head in ("config", "protocol", "network", "expect", "cluster", "topics", "workloads"):
-        key_node = Scalar(Place(source, 0, column, len(head)), head)
-        entries[head] = (key_node, _put(Mapping(key_node.place), rest, value, source, problems, depth + 1))
-    else:
-        entries[path] = (Scalar(Place(source, 0, column, len(path)), path), value)
-    return Mapping(node.place, entries)
+
+    def _put_in_sequence(self, node: Sequence, start: int) -> Node:
+        head = self.path[start:].split(".", 1)[0]
+        if not head.isascii() or not head.isdigit() or not 1 <= int(head[:9]) <= len(node.items):
+            title = f"`{head}` is no position in a list of {len(node.items)}"
+            self._refuse(title, start, len(head), f"positions count from 1 to {len(node.items)}")
+            return node
+        items = list(node.items)
+        items[int(head) - 1] = self._put(items[int(head) - 1], start + len(head) + 1, head)
+        return Sequence(node.place, items)
+
+    def _put_in_mapping(self, node: Mapping, start: int, inside: str) -> Node:
+        # Kafka's keys hold dots: below `config` the rest is one key; elsewhere the next key ends at a dot.
+        rest = self.path[start:]
+        key = rest if inside == "config" else rest.split(".", 1)[0]
+        place = Place(self.source, 0, start, max(1, len(key)))
+        known = node.entries.get(key)
+        if known is None and key != rest and key not in _CREATABLE:
+            suggestion = did_you_mean(key, node.entries)
+            label = (
+                f"did you mean `{suggestion}`?" if suggestion else f"there are {', '.join(node.entries) or 'no keys'}"
+            )
+            self._refuse(f"no `{key}` in this place", start, len(key), label)
+            return node
+        key_node, value = known or (Scalar(place, key), Mapping(place))
+        return Mapping(node.place, {**node.entries, key: (key_node, self._put(value, start + len(key) + 1, key))})
+
+
+_CREATABLE = ("config", "protocol", "network", "expect")
+"""Blocks that a path may pass through although the file has none."""

@@ -97,9 +97,8 @@ def read_text(path: Path, name: str, problems: Problems) -> str | None:
         return None
 
 
-def parse(text: str, name: str, problems: Problems) -> Node | None:
-    """The one document of `text`; None after noting what stops it."""
-    source = SourceText.of(name, text)
+def parse(text: str, source: SourceText, problems: Problems) -> Node | None:
+    """The one document of `text`, its places in `source`; None after noting what stops it."""
     builder = _Builder(source, problems)
     try:
         return builder.build(text)
@@ -159,7 +158,7 @@ class _Builder:
         if isinstance(event, yaml.ScalarEvent):
             if len(event.value) > SCALAR_CHARACTERS_MAX:
                 self._refuse("E102", f"a value of {len(event.value):,} characters", event)
-            self._attach(Scalar(place, event.value, quoted=event.style is not None))
+            self._attach(Scalar(place, event.value, quoted=bool(event.style)))
             return
         if len(self._open) >= DEPTH_MAX:
             self._refuse("E102", f"nested more than {DEPTH_MAX} levels deep", event)
@@ -213,7 +212,7 @@ def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
         return Diagnostic(code="E103", title=f"not YAML: {problem}", place=None, file=source.name)
     line = min(mark.line, len(source.lines) - 1)
     text = source.lines[line]
-    place = Place(source, line, min(mark.column, len(text)))
+    place = Place(source, line, min(mark.column, len(text)) if mark.line == line else len(text))
     # libyaml reports a tab in several wordings; what counts is that one stands at the place.
     before = text[: mark.column + 1]
     if "\t" in before and not before.strip("\t -"):

@@ -1,0 +1,301 @@
+"""Error screens: golden files, positions, suggestions, formats, and hostile input that must stay one clear error."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from language import HEAD, PLAIN_EXPECT, caret_text, errors_of, file_of
+
+from scenarios.codes import EXPLANATIONS, explain
+from scenarios.diagnostics import ScenarioInvalid, did_you_mean, format_github, format_json, format_text, render
+from scenarios.loading import check_file, load_file, load_text
+from scenarios.synonyms import FIELD_SYNONYMS
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "diagnostics"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.yaml")))
+def test_error_screen(name: str, request: pytest.FixtureRequest) -> None:
+    text = (GOLDEN / f"{name}.yaml").read_text()
+    try:
+        load_text(text, f"{name}.yaml")
+        pytest.fail("the golden scenario loads")
+    except ScenarioInvalid as invalid:
+        screen = format_text(invalid.file, invalid.diagnostics) + "\n"
+    golden = GOLDEN / f"{name}.txt"
+    if request.config.getoption("--rewrite"):
+        golden.write_text(screen)
+    assert screen == golden.read_text()
+
+
+# (what the file has, what stands there instead, code, text under the caret, suggestion)
+SINGLE_ERRORS = [
+    ("schema: 1", "schema: 2", "E110", "2", None),
+    ("id: small", "id: Small Thing", "E113", "Small Thing", None),
+    ("duration: 60s", "duration: 60", "E121", "60", "60ms"),
+    ("duration: 60s", "duration: 1:30", "E122", "1:30", None),
+    ("duration: 60s", "duration: 60 s", "E122", "60 s", "60s"),
+    ("duration: 60s", "duration: -1s", "E112", "-1s", None),
+    ("duration: 60s", "duration: 0s", "E112", "0s", None),
+    ("duration: 60s", "duration: 99999999999999m", "E112", "99999999999999m", None),
+    ("duration: 60s", "lenght: 60s", "E105", "s", None),
+    ("title: Small", "title: {a: b}", "E111", "{a: b}", None),
+    ("title: Small", "title: Small\nseed: -1", "E112", "-1", None),
+    ("title: Small", "title: Small\nseed: 1_0", "E111", "1_0", None),
+    ("title: Small", "title: Small\nprofile: kafka-2.0", "E120", "kafka-2.0", None),
+    ("title: Small", "title: Small\nprofile: newest", "E110", "newest", None),
+    ("title: Small", "title: Small\nprotocol: {elr: true}", "E120", "true", None),
+    ("title: Small", "title: Small\nprotocol: {truncation: high-water}", "E110", "high-water", "high-watermark"),
+    ("title: Small", "title: Small\nlesson: 5", "E112", "5", None),
+    ("title: Small", "title: Small\ntitle: Big", "E107", "title", None),
+    ("title: Small", "title: &a Small", "E108", "&a Small", None),
+    ("title: Small", "title: !!python/name:os.system Small", "E109", "!!python/name:os.system Small", None),
+    ("{rack: B}}", "{racks: B}}", "E104", "racks", "rack"),
+    ("b3: {rack: B}", "b3: {disk: {}}", "E120", "disk", None),
+    ("b3: {rack: B}", "all: {rack: B}", "E113", "all", None),
+    ("b3: {rack: B}", "b/3: {rack: B}", "E113", "b/3", None),
+    ("  brokers:", "  controllers: [c1, c2]\n  brokers:", "E120", "c2", None),
+    ("  brokers:", "  config: {replica.lag.time.max: 1}\n  brokers:", "E126", "replica.lag.time.max", None),
+    (
+        "  brokers:",
+        "  config: {replica.fetch.wait.max.ms: 99999}\n  brokers:",
+        "E126",
+        "replica.fetch.wait.max.ms",
+        None,
+    ),
+    ("[b1, b2, b3]", "[b1, b2, b4]", "E131", "b4", None),
+    ("[b1, b2, b3]", "[b1, b2, b2]", "E134", "[b1, b2, b2]", None),
+    ("{0: [b1, b2, b3]}", "{1: [b1, b2, b3]}", "E112", "{1: [b1, b2, b3]}", None),
+    ("{0: [b1, b2, b3]}", "1000", "E112", "1000", None),
+    ("t: {partitions", "../../x: {partitions", "E113", "../../x", None),
+    ("t: {partitions", "__cluster_metadata: {partitions", "E113", "__cluster_metadata", None),
+    ("min.insync.replicas: 2", "min_insync_replicas: 2", "E126", "min_insync_replicas", "min.insync.replicas"),
+    ("min.insync.replicas: 2", "min.insync.replicas: -1", "E126", "-1", None),
+    ("c1r: {kind: consumer", "b1: {kind: consumer", "E134", "b1", None),
+    ("c1r: {kind: consumer", "c1r: {kind: reader", "E110", "reader", None),
+    ("c1r: {kind: consumer, topic: t", "c1r: {kind: consumer, topic: u", "E131", "u", None),
+    ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, rate: fast", "E123", "fast", None),
+    ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, size: huge", "E123", "huge", None),
+    ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, prefix: r", "E134", "r", None),
+    ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, config: {ack: 1}", "E126", "ack", "acks"),
+    (
+        "p2: {kind: producer, topic: t",
+        "p2: {kind: producer, topic: t, config: {delivery.timeout.ms: 10}",
+        "E126",
+        "delivery.timeout.ms",
+        None,
+    ),
+    ("expect: {verdict: ok}", "expect: {verdict: [lost, gone]}", "E110", "gone", None),
+    ("expect: {verdict: ok}", "expect: {records: {lost: q0..q3}}", "E131", "q0..q3", None),
+    ("expect: {verdict: ok}", "expect: {records: {lost: r9..r0}}", "E124", "r9..r0", None),
+    ("expect: {verdict: ok}", "expect: {records: {lost: r0..r99999999}}", "E124", "r0..r99999999", None),
+    ("expect: {verdict: ok}", "expect: {logs: {t-1: r0}}", "E132", "t-1", None),
+    ("expect: {verdict: ok}", "expect: {events: [{event: leader_electd}]}", "E131", "leader_electd", "leader_elected"),
+    ("expect: {verdict: ok}", "expect: {events: [{never: isr_committed, isr: [b9]}]}", "E131", "b9", None),
+    ("expect: {verdict: ok}", "expect: {events: [{event: leader_elected, acks: 1}]}", "E104", "acks", None),
+    ("expect: {verdict: ok}", "expect: {errors: {p1: {NOT_ENOUGH: 1}}}", "E110", "NOT_ENOUGH", None),
+    ("expect: {verdict: ok}", "expect: {latency: {p1: {worst: {at_most: 1s}}}}", "E110", "worst", None),
+    ("expect: {verdict: ok}", "expect: {unavailable: {t-0: {writes: [{from: 2s, to: 1s}]}}}", "E112", "to", None),
+    ("expect: {verdict: ok}", "expect: {state: {b9: {running: true}}}", "E131", "b9", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "caret", "suggestion"), SINGLE_ERRORS, ids=[case[1] for case in SINGLE_ERRORS]
+)
+def test_one_mistake_in_the_file_is_one_error_in_its_place(
+    old: str, new: str, code: str, caret: str, suggestion: str | None
+) -> None:
+    text = file_of()
+    assert text.count(old) == 1
+    (error,) = [found for found in errors_of(text.replace(old, new)) if found.code == code] or [None]
+    assert error is not None, [render(found) for found in errors_of(text.replace(old, new))]
+    assert caret_text(error) == caret
+    if suggestion is not None:
+        assert error.suggestion == suggestion
+
+
+STEP_ERRORS = [
+    ("{at: 1s}", "E135", "{at: 1s}"),
+    ("{kill: b1}", "E135", "{kill: b1}"),
+    ("{at: 1s, when: {t-0: {leader: b1}}, kill: b1}", "E135", "when"),
+    ("{at: 1s, kill: b1, stop: b2}", "E135", "stop"),
+    ("{at: 1s, timeout: 5s, kill: b1}", "E135", "timeout"),
+    ("{at: 1s, every: 5s, kill: b1}", "E135", "every"),
+    ("{at: 1s, for: 5s, start: b1}", "E135", "for"),
+    ("{at: 1s, crash: b1}", "E104", "crash"),
+    ("{at: 1s, kill: b9}", "E131", "b9"),
+    ('{at: 1s, kill: "@victim"}', "E133", '"@victim"'),
+    ("{at: 1s, kill: leader}", "E125", "leader"),
+    ("{at: 1s, kill: lead(t-0)}", "E125", "lead(t-0)"),
+    ("{at: 1s, kill: leader(t)}", "E125", "leader(t)"),
+    ("{at: 1s, kill: leader(u-0)}", "E131", "leader(u-0)"),
+    ("{at: 1s, kill: leader(t-7)}", "E132", "leader(t-7)"),
+    ('{at: 1s, kill: "follower(t-0,0)"}', "E125", '"follower(t-0,0)"'),
+    ("{at: 1s, kill: rack(C)}", "E131", "rack(C)"),
+    ("{at: 1s, kill: none}", "E125", "none"),
+    ("{at: 1s, power_off: p1}", "E131", "p1"),
+    ("{at: 1s, partition: [[b1]]}", "E105", "[[b1]]"),
+    ("{at: 1s, partition: [[b1], [b1, b2]]}", "E134", "[[b1], [b1, b2]]"),
+    ("{at: 1s, cut: {between: [b1]}}", "E111", "[b1]"),
+    ("{at: 1s, cut: {between: [b1, b2], direction: away}}", "E110", "away"),
+    ("{at: 1s, heal: split}", "E131", "split"),
+    ("{at: 1s, loss: {between: [b1, b2], rate: 110%}}", "E123", "110%"),
+    ("{at: 1s, hold: {from: b1, to: b2, api: Fetsch}}", "E110", "Fetsch"),
+    ("{at: 1s, tear: {broker: b1, partition: t-0, bytes: -3}}", "E123", "-3"),
+    ("{at: 1s, produce: {from: c1r, count: 1}}", "E131", "c1r"),
+    ("{at: 1s, produce: {from: p1, count: 0}}", "E112", "0"),
+    ("{at: 1s, produce: {from: p1, count: 1, partition: 3}}", "E132", "partition"),
+    ("{at: 1s, seek: {consumer: c1r, partition: t-0, to: -5}}", "E112", "-5"),
+    ("{at: 1s, check: {}}", "E105", "{}"),
+    ("{at: 1s, check: {end_offset: {consumer: p1, partition: t-0}}}", "E131", "p1"),
+    ("{when: {t-0: {leeder: b1}}, kill: b1}", "E104", "leeder"),
+    ("{when: {t-0: {hw: -1}}, kill: b1}", "E112", "-1"),
+    ("{at: 1s, start: b1}", "E130", "start"),
+    ("{at: 1s, wipe: b1}", "E130", "wipe"),
+    ("{at: 1s, kill: b1, every: 1ms, times: 10001}", "E112", "10001"),
+    *(
+        (f"{{at: 1s, {verb}: b1}}", "E120", verb)
+        for verb in ("slow_disk", "bitflip", "bump_clock", "reassign", "set_config")
+    ),
+]
+
+
+@pytest.mark.parametrize(("step", "code", "caret"), STEP_ERRORS, ids=[case[0] for case in STEP_ERRORS])
+def test_one_mistake_in_a_step_is_one_error_in_its_place(step: str, code: str, caret: str) -> None:
+    errors = errors_of(file_of(step))
+    assert [error.code for error in errors] == [code], [render(error) for error in errors]
+    assert caret_text(errors[0]) == caret
+
+
+def test_all_errors_come_at_once_sorted_by_line() -> None:
+    screen = (GOLDEN / "tired-student.txt").read_text()
+    lines = [int(found) for found in re.findall(r"--> tired-student.yaml:(\d+)", screen)]
+    assert lines == sorted(lines)
+    assert len(lines) > 7
+
+
+def test_every_code_that_is_raised_is_explained() -> None:
+    package = Path(explain.__code__.co_filename).parent
+    used = {code for path in package.glob("*.py") for code in re.findall(r'"([EW]\d{3})"', path.read_text())}
+    assert used <= set(EXPLANATIONS)
+    assert set(EXPLANATIONS) <= used | {"E103"}
+    assert explain("e104") is not None
+    assert explain("E999") is None
+
+
+def test_synonyms_come_before_spelling() -> None:
+    fields = ("partitions", "replication_factor", "config", "min.insync.replicas")
+    assert did_you_mean("replicas", fields, FIELD_SYNONYMS) == "replication_factor"
+    assert did_you_mean("rf", fields, FIELD_SYNONYMS) == "replication_factor"
+    assert did_you_mean("min-isr", fields, FIELD_SYNONYMS) == "min.insync.replicas"
+    assert did_you_mean("Partition", fields, FIELD_SYNONYMS) == "partitions"
+    assert did_you_mean("zebra", fields, FIELD_SYNONYMS) is None
+
+
+# ------------------------------------------------------------------------------------------------------------ formats
+
+
+def test_json_format_holds_all_that_the_screen_shows() -> None:
+    errors = errors_of(file_of("{at: 1500, kill: b1}"))
+    document = json.loads(format_json([("test.yaml", errors)]))
+    assert document["errors"] == 1
+    assert document["files"][0]["valid"] is False
+    found = document["files"][0]["diagnostics"][0]
+    expected = {"code": "E121", "severity": "error", "line": 14, "column": 10, "length": 4, "path": "timeline.1.at"}
+    assert {key: found[key] for key in expected} == expected
+    assert found["suggestion"] == "1500ms"
+
+
+def test_github_format_escapes_what_would_end_the_command() -> None:
+    errors = errors_of(file_of("{at: 1s, loss: {between: [b1, b2], rate: 110%}}"))
+    assert format_github(errors) == (
+        "::error file=test.yaml,line=14,col=46,title=E123::`rate`: `110%25` is not a percentage (write 10%25 or 0.5%25)"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ hostile input
+
+
+def one_error(path: Path) -> str:
+    """The only diagnostic of a file, as its code; no traceback, nothing left behind."""
+    before = sorted(path.parent.rglob("*"))
+    (found,) = check_file(path)
+    assert sorted(path.parent.rglob("*")) == before
+    render(found)
+    return found.code
+
+
+def test_a_file_of_100_mb_is_refused_by_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "big.yaml"
+    with path.open("wb") as stream:
+        stream.truncate(100 << 20)  # sparse: the size is judged, not a byte is read
+    assert one_error(path) == "E102"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n", "E108"),
+        ("[" * 10_000, "E102"),
+        ("{a: " * 10_000, "E102"),
+        ("- " * 10_000, "E102"),
+        ("x: [" + "a, " * 60_000 + "a]", "E102"),
+        ("x: " + "y" * 500_000, "E102"),
+        ("<<: {a: b}\nschema: 1", "E104"),
+        ("- a\n- b\n", "E111"),
+        ("", "E111"),
+        ("just words", "E111"),
+        ("? [a]\n: b", "E111"),
+        ("schema: 1\n---\nschema: 1\n", "E103"),
+        ("schema: [1", "E103"),
+        ("schema: 'x", "E103"),
+        ("schema: 1\ncluster:\n\tbrokers: {}\n", "E106"),
+        ("schema: \x00", "E103"),
+        ("schema: *nowhere", "E108"),
+        ("!!binary aGk=", "E109"),
+    ],
+)
+def test_text_that_is_no_scenario(text: str, code: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    found = check_file(path)
+    assert found[0].code == code
+    assert all(render(diagnostic) for diagnostic in found)
+
+
+def test_what_is_no_plain_readable_text_file(tmp_path: Path) -> None:
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes(b"title: caf\xe9\n")
+    assert one_error(latin) == "E101"
+    assert one_error(tmp_path / "missing.yaml") == "E101"
+    assert check_file(tmp_path)[0].code == "E101"
+    assert check_file("nul\x00byte.yaml")[0].code == "E101"
+
+
+def test_carriage_returns_do_not_move_the_caret() -> None:
+    errors = errors_of(file_of("{at: 1s, kill: b9}").replace("\n", "\r\n"))
+    assert [(error.where, caret_text(error)) for error in errors] == [("test.yaml:14:20", "b9")]
+
+
+@given(st.text(alphabet=st.sampled_from("ab:{}[]-,'\"#&*!?|>%@` \n\t01.~\\"), max_size=80))
+def test_no_text_breaks_the_loader(text: str) -> None:
+    """Either a scenario or diagnostics that can be printed; never another exception."""
+    for whole in (text, HEAD + text, file_of() + text, HEAD + f"timeline: {text}\n" + PLAIN_EXPECT):
+        try:
+            load_text(whole, "fuzz.yaml")
+        except ScenarioInvalid as invalid:
+            assert invalid.diagnostics
+            screen = format_text(invalid.file, invalid.diagnostics)
+            assert "\x1b" not in screen
+            format_github(invalid.diagnostics)
+
+
+def test_the_golden_files_are_the_only_ones_that_do_not_load() -> None:
+    with pytest.raises(ScenarioInvalid, match=r"Found \d+ errors .*Nothing was run\."):
+        load_file(GOLDEN / "hostile.yaml")

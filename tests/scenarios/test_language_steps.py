@@ -1,0 +1,214 @@
+"""Every verb, trigger and modifier of the timeline: what a file says and what the runner is given."""
+
+from __future__ import annotations
+
+import pytest
+from language import errors_of, file_of, load
+
+from replica.ids import TopicPartition
+from scenarios.conditions import (
+    LogTest,
+    NodeTest,
+    NumberTest,
+    PartitionTest,
+    RecordsTest,
+    ReplicaTest,
+    StateTest,
+    TimeTest,
+)
+from scenarios.describe import payload_sentence
+from scenarios.loading import load_text
+from scenarios.lock import dump
+from scenarios.selectors import NOBODY, Selector, Term
+from scenarios.steps import (
+    VERBS,
+    AddLatency,
+    At,
+    Check,
+    Cut,
+    Delay,
+    Elect,
+    EndOffsetTest,
+    Flush,
+    Heal,
+    Hold,
+    Kill,
+    LimitBandwidth,
+    Loss,
+    Partition,
+    Pause,
+    PowerOff,
+    Produce,
+    Release,
+    ResetPeer,
+    Restart,
+    Resume,
+    Seek,
+    Start,
+    Stop,
+    Tear,
+    When,
+    Wipe,
+)
+
+T0 = TopicPartition("t", 0)
+TWO_CUTS = ("{at: 1s, cut: {between: [b1, b2]}, as: one}", "{at: 2s, hold: {from: b1, to: b2}, as: two}")
+
+
+def nodes(*names: str) -> Selector:
+    return Selector(tuple(Term("node", (name,)) for name in names))
+
+
+LEADER = Selector((Term("leader", (), T0),))
+
+PAYLOADS = [
+    ("stop: b1", Stop(nodes("b1"))),
+    ("kill: leader(t-0)", Kill(LEADER)),
+    ("power_off: [b1, b2]", PowerOff(nodes("b1", "b2"))),
+    ("pause: p1", Pause(nodes("p1"))),
+    ("resume: controller", Resume(Selector((Term("controller"),)))),
+    ("restart: clients", Restart(Selector((Term("clients"),)))),
+    ("partition: [[b1], [b2, c1]]", Partition((nodes("b1"), nodes("b2", "c1")))),
+    ("cut: {between: [b1, [b2, b3]]}", Cut(nodes("b1"), nodes("b2", "b3"), "both")),
+    ("cut: {between: [b1, p1], direction: to}", Cut(nodes("b1"), nodes("p1"), "to")),
+    ("heal: all", Heal()),
+    ("heal: one", Heal(("one",))),
+    ("heal: [one]", Heal(("one",))),
+    ("release: two", Release(("two",))),
+    ("latency: {between: [b1, b2], add: 200ms}", AddLatency(nodes("b1"), nodes("b2"), Delay("constant", 200_000))),
+    (
+        "latency: {between: [b1, b2], add: {uniform: [1ms, 3ms]}, direction: from}",
+        AddLatency(nodes("b1"), nodes("b2"), Delay("uniform", 1000, 2000), "from"),
+    ),
+    (
+        "latency: {between: [b1, b2], add: {exponential: 5ms, least: 1ms}}",
+        AddLatency(nodes("b1"), nodes("b2"), Delay("exponential", 1000, 5000)),
+    ),
+    ("bandwidth: {between: [b1, b2], rate: 50kB/s}", LimitBandwidth(nodes("b1"), nodes("b2"), 50_000)),
+    ("loss: {between: [b1, b2], rate: 0.5%}", Loss(nodes("b1"), nodes("b2"), 5000)),
+    ("reset_peer: {between: [p1, b1]}", ResetPeer(nodes("p1"), nodes("b1"))),
+    (
+        "hold: {from: leader(t-0), to: followers(t-0), api: Fetch, part: response}",
+        Hold(LEADER, Selector((Term("followers", (), T0),)), "Fetch", "response"),
+    ),
+    ("hold: {from: b1, to: b2, part: both}", Hold(nodes("b1"), nodes("b2"))),
+    ("flush: rack(B)", Flush(Selector((Term("rack", ("B",)),)))),
+    ("flush: {brokers: b1, partition: t-0}", Flush(nodes("b1"), T0)),
+    ("elect: b2", Elect(nodes("b2"))),
+    ("elect: preferred", Elect()),
+    ("elect: {partition: t-0, unclean: true}", Elect(None, T0, True)),
+    ("elect: {partition: t-0, broker: b2, unclean: true}", Elect(nodes("b2"), T0, True)),
+    ("produce: {from: p1, count: 3}", Produce("p1", 3)),
+    (
+        "produce: {from: p1, count: 6, batch: 3, size: 1kB, key: k, partition: 0}",
+        Produce("p1", 6, 3, 1000, "k", 0),
+    ),
+    ("seek: {consumer: c1r, partition: t-0, to: 5}", Seek("c1r", T0, 5)),
+    ("seek: {consumer: c1r, partition: t-0, to: end}", Seek("c1r", T0, "end")),
+    (
+        "check: {clock: {after: 5s}, end_offset: {consumer: c1r, partition: t-0, error: OFFSET_NOT_AVAILABLE}}",
+        Check(clock=TimeTest(5_000_000, None), end_offset=EndOffsetTest("c1r", T0, None, "OFFSET_NOT_AVAILABLE")),
+    ),
+    (
+        'check: {logs: {t-0: {b1: "r0, s1"}}, records: {acked: r0..r1, lost: {count: {at_most: 2}}}}',
+        Check(
+            logs=(LogTest(partition=T0, node="b1", records=("r0", "s1")),),
+            records=(
+                RecordsTest(kind="acked", at_least=("r0", "r1"), at_most=("r0", "r1")),
+                RecordsTest(kind="lost", count=NumberTest(None, 2)),
+            ),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "payload"), PAYLOADS, ids=[text for text, _ in PAYLOADS])
+def test_payload(text: str, payload: object) -> None:
+    scenario = load(*TWO_CUTS, f"{{at: 5s, {text}}}")
+    step = scenario.timeline[-1]
+    assert step.payload == payload
+    assert step.trigger == At(5_000_000)
+    assert payload_sentence(step.payload)
+    assert load_text(dump(scenario), "lock").scenario == scenario
+
+
+def test_starting_wiping_tearing_need_a_broker_that_is_down() -> None:
+    scenario = load(
+        "{at: 1s, kill: b1}",
+        "{at: 2s, tear: {broker: b1, partition: t-0, bytes: 10}}",
+        "{at: 3s, wipe: b1}",
+        "{at: 4s, start: b1}",
+    )
+    assert [step.payload for step in scenario.timeline[1:]] == [
+        Tear(nodes("b1"), T0, 10),
+        Wipe(nodes("b1")),
+        Start(nodes("b1")),
+    ]
+    assert load_text(dump(scenario), "lock").scenario == scenario
+
+
+def test_every_verb_is_covered_by_the_tests_above() -> None:
+    assert {type(payload) for _, payload in PAYLOADS} | {Start, Tear, Wipe} == set(VERBS.values())
+
+
+def test_a_start_that_only_the_run_can_judge_is_let_through() -> None:
+    assert not errors_of(file_of("{at: 1s, kill: leader(t-0), as: victim}", "{at: 2s, start: b1}"))
+    assert not errors_of(file_of("{when: {t-0: {hw: 5}}, kill: b2}", "{at: 2s, start: b2}"))
+    assert [error.code for error in errors_of(file_of("{at: 3s, kill: b1}", "{at: 2s, start: b1}"))] == ["E130"]
+
+
+def test_modifiers() -> None:
+    (step,) = load("{at: 10.5s, pause: b3, for: 1600ms, every: 5s, times: 10, as: blink}").timeline
+    assert (step.for_us, step.every_us, step.times) == (1_600_000, 5_000_000, 10)
+    assert (step.label, step.name, step.verb, step.index, step.line) == ("blink", "blink", "pause", 0, 14)
+    assert load("{at: 1s, kill: b1}", "{at: 2s, kill: b2}").timeline[1].name == "kill-2"
+
+
+def test_when_waits_for_a_state() -> None:
+    (step,) = load(
+        "{when: {t-0: {leader: none, isr: [b1, b2], epoch: {at_least: 1}, hw: 3, leo: {at_least: 3, at_most: 5},"
+        " offline: true}, b2: {running: true, fenced: false, t-0: {leo: 11, hw: 10, epoch: 2, leading: false}}},"
+        " timeout: 60s, kill: b1}"
+    ).timeline
+    assert step.trigger == When(
+        StateTest(
+            partitions=(
+                PartitionTest(
+                    partition=T0,
+                    leader=NOBODY,
+                    epoch=NumberTest(1, None),
+                    isr=nodes("b1", "b2"),
+                    hw=NumberTest(3, 3),
+                    leo=NumberTest(3, 5),
+                    offline=True,
+                ),
+            ),
+            nodes=(
+                NodeTest(
+                    node=nodes("b2"),
+                    running=True,
+                    fenced=False,
+                    replicas=(
+                        ReplicaTest(
+                            partition=T0,
+                            leo=NumberTest(11, 11),
+                            hw=NumberTest(10, 10),
+                            epoch=NumberTest(2, 2),
+                            leading=False,
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        60_000_000,
+    )
+
+
+def test_what_an_earlier_step_captured_can_be_asked_about() -> None:
+    scenario = load(
+        "{at: 1s, kill: leader(t-0), as: victim}", '{when: {"@victim": {running: false}}, start: "@victim"}'
+    )
+    trigger = scenario.timeline[1].trigger
+    assert isinstance(trigger, When)
+    assert trigger.state.nodes[0].node == Selector((Term("captured", ("victim",)),))
+    assert load_text(dump(scenario), "lock").scenario == scenario

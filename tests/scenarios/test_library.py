@@ -1,0 +1,151 @@
+"""The bundled scenarios and the commands that show them; no run here."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from scenarios import catalogue
+from scenarios.cli import cli
+from scenarios.cli_catalogue import story
+from scenarios.loading import FIELDS, load_file, load_text
+from scenarios.lock import as_tree, dump
+from scenarios.steps import VERBS
+
+IDS = list(catalogue.bundled())
+REQUIRED = {
+    "acks0-connection-reset",
+    "acks1-leader-kill",
+    "acks1-leader-power-off",
+    "all-replicas-power-off",
+    "min-isr-1-trap",
+    "min-isr-equals-rf",
+    "follower-cut-hw-stall",
+    "unclean-election",
+    "retry-duplicates-lost-ack",
+    "stale-hw-after-failover",
+    "zombie-leader-acks1",
+    "leader-isolated-from-followers",
+}
+SCHEMA = json.loads(catalogue.SCHEMA_FILE.read_text())
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments), standalone_mode=False, catch_exceptions=False)
+
+
+def test_the_library_is_complete() -> None:
+    assert set(IDS) >= REQUIRED
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_bundled_scenario(name: str) -> None:
+    """It loads, opens with what to watch, cites sources, expects something, has a contrast, and survives the lock."""
+    file = load_file(catalogue.find_scenario(name))
+    assert file.scenario.id == name
+    assert len(story(file.text)) > 100
+    assert file.scenario.question
+    assert file.scenario.sources
+    assert file.variants
+    for scenario in file.all:
+        assert scenario.expect.verdict is not None
+        again = load_text(dump(scenario), "scenario.lock.yaml").scenario
+        assert again == scenario
+        assert dump(again) == dump(scenario)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_json_schema_accepts_what_we_accept(name: str) -> None:
+    file = load_file(catalogue.find_scenario(name))
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    for document in (yaml.safe_load(file.text), *(as_tree(scenario) for scenario in file.all)):
+        errors = [error.message for error in validator.iter_errors(json.loads(json.dumps(document)))]
+        assert errors == []
+
+
+def test_the_json_schema_knows_the_same_words() -> None:
+    assert set(SCHEMA["properties"]) == {*FIELDS, "variants"}
+    step = SCHEMA["$defs"]["step"]
+    assert set(step["properties"]) == {"at", "when", "timeout", "every", "times", "for", "as", *VERBS}
+    refused = [{"schema": 2}, {"id": "Not A Slug"}, {"topics": {"../x": {"partitions": 1}}}, {"timelines": []}]
+    base = yaml.safe_load(catalogue.find_scenario(IDS[0]).read_text())
+    for change in refused:
+        assert not jsonschema.Draft202012Validator(SCHEMA).is_valid({**base, **change})
+
+
+def test_the_reference_lists_every_verb_and_column() -> None:
+    """LANGUAGE.md is written by hand: at least no verb is missing from it."""
+    text = (Path(catalogue.__file__).parent / "LANGUAGE.md").read_text()
+    assert [
+        verb for verb in VERBS if f"`{verb}: " not in text and f"`{verb}`" not in text and f"  {verb}:" not in text
+    ] == []
+    example = re.search(r"```yaml\n(schema: 1\n.*?)```", text, re.DOTALL)
+    assert example is not None
+    assert load_text(example[1], "LANGUAGE.md").warnings == ()
+
+
+def test_find_by_id_path_and_wrong_name(tmp_path: Path) -> None:
+    assert catalogue.find_scenario("acks1-leader-kill").name == "acks1-leader-kill.yaml"
+    mine = tmp_path / "mine.yaml"
+    assert catalogue.find_scenario(str(mine)) == mine
+    with pytest.raises(catalogue.UnknownScenario, match="did you mean `acks1-leader-kill`"):
+        catalogue.find_scenario("ack1-leader-kil")
+
+
+# ----------------------------------------------------------------------------------------------------------- commands
+
+
+def test_list_groups_by_lesson() -> None:
+    screen = call("list", "--plain").output
+    assert screen.index("LESSON 1") < screen.index("acks1-leader-kill") < screen.index("LESSON 2")
+    assert all(name in screen for name in IDS)
+    assert max(map(len, screen.splitlines())) <= 120
+    document = json.loads(call("list", "--format", "json").output)
+    assert sorted(entry["id"] for entry in document["scenarios"]) == IDS
+    tagged = json.loads(call("list", "--format", "json", "--tag", "disk").output)
+    assert {entry["id"] for entry in tagged["scenarios"]} == {"acks1-leader-power-off", "all-replicas-power-off"}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_show_tells_the_story(name: str) -> None:
+    file = load_file(catalogue.find_scenario(name))
+    screen = call("show", name, "--plain").output
+    assert file.scenario.title in screen
+    assert all(variant in screen for variant in file.variants)
+    assert call("show", name, "--yaml").output == file.text
+    document = json.loads(call("show", name, "--format", "json").output)
+    assert [entry.get("variant") for entry in document["scenarios"]] == [None, *file.variants]
+
+
+def test_check_formats_and_exit_codes(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("schema: 1\nid: bad\n")
+    good = call("check", "acks1-leader-kill")
+    assert (good.return_value, "is valid: 6 steps, 2 variants." in good.output) == (0, True)
+    text = call("check", str(bad), "acks1-leader-kill")
+    assert text.return_value == 3
+    assert "error[E105]" in text.output
+    document = json.loads(call("check", "--format", "json", str(bad), "acks1-leader-kill").output)
+    assert [file["valid"] for file in document["files"]] == [False, True]
+    assert call("check", "--format", "github", str(bad)).output.startswith("::error file=")
+    assert json.loads(call("check", "--schema").output) == SCHEMA
+
+
+def test_list_and_check_load_nothing_heavy() -> None:
+    heavy = ("trio", "pyarrow", "pandas", "numpy", "networkx", "kio", "pyspark", "altair", "rich", "jinja2")
+    program = (
+        "import sys; from click.testing import CliRunner; from scenarios.cli import cli\n"
+        "for words in (['list'], ['show', 'unclean-election'], ['check', 'unclean-election']):\n"
+        "    assert CliRunner().invoke(cli, words, standalone_mode=False).exception is None\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
