@@ -1,4 +1,7 @@
-"""Golden transcripts for all tests: `pytest --rewrite` accepts what the code does today."""
+"""Golden transcripts for all tests (`pytest --rewrite` accepts what the code does today), and hypothesis everywhere:
+
+no test asserts time, and an example that failed once is found again.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ from pathlib import Path
 
 import pytest
 from golden_runner import check_transcript
+from hypothesis import settings
+
+settings.register_profile("highwater", deadline=None, print_blob=True, derandomize=True)
+settings.load_profile("highwater")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
