@@ -7,7 +7,7 @@ from typing import Any
 
 from scenarios.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
 from scenarios.expect import EventTest, Expect
-from scenarios.lock import time_text
+from scenarios.lock_expect import time_text
 from scenarios.record_sets import format_record_names
 from scenarios.selectors import Selector
 from scenarios.spec import Scenario

@@ -11,9 +11,12 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 SHOWN_AT_MOST = 100
+KEPT_AT_MOST = 500
+"""Whoever has more mistakes than that has given the wrong file; looking for more would only take time."""
 _LINE_WIDTH = 110
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
 
@@ -78,6 +81,8 @@ class Problems:
         if key not in self._seen:
             self._seen.add(key)
             self.found.append(diagnostic)
+        if len(self.found) > KEPT_AT_MOST:
+            raise TooManyProblems
 
     @property
     def any_error(self) -> bool:
@@ -91,6 +96,10 @@ class Problems:
             return (diagnostic.file, -1, -1) if place is None else (place.source.name, place.line, place.column)
 
         return tuple(sorted(self.found, key=key))
+
+
+class TooManyProblems(Exception):
+    """Reading ends here; what was found so far is reported."""
 
 
 class ScenarioInvalid(Exception):
@@ -114,7 +123,12 @@ def did_you_mean(word: str, candidates: Iterable[str], synonyms: dict[str, str] 
     folded = {_fold(candidate): candidate for candidate in reversed(known)}
     if _fold(word) in folded:
         return folded[_fold(word)]
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return _closest(word, tuple(known))
+
+
+@lru_cache(maxsize=2000)  # variants repeat the mistakes of the file
+def _closest(word: str, known: tuple[str, ...]) -> str | None:
+    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.6)
     return close[0] if close else None
 
 

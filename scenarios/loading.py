@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from scenarios.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText
+from scenarios.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
 from scenarios.expect import Expect
 from scenarios.lints import lint
 from scenarios.parse_cluster import read_cluster, read_network, read_profile, read_protocol, read_topics
@@ -56,7 +57,9 @@ def load_file(path: str | Path, overrides: Sequence[str] = ()) -> ScenarioFile:
 def load_text(text: str, name: str, overrides: Sequence[str] = ()) -> ScenarioFile:
     """As `load_file`, with the text at hand; `name` is what diagnostics call it. raises: ScenarioInvalid"""
     problems = Problems()
-    loaded = _load(text, name, overrides, problems)
+    loaded = None
+    with suppress(TooManyProblems):
+        loaded = _load(text, name, overrides, problems)
     if loaded is None or problems.any_error:
         raise ScenarioInvalid(name, problems.sorted())
     return ScenarioFile(path=name, text=text, scenario=loaded[0], variants=loaded[1], warnings=problems.sorted())

@@ -5,24 +5,26 @@ Loading what `dump` writes gives an equal `Scenario`; so the file in a run folde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
-from scenarios.conditions import (
-    LogTest,
-    NodeTest,
-    NumberTest,
-    PartitionTest,
-    RecordsTest,
-    ReplicaTest,
-    StateTest,
-    TimeTest,
+from scenarios.expect import Expect
+from scenarios.lock_expect import (
+    Tree,
+    expect_tree,
+    given,
+    logs_tree,
+    names_of,
+    number_tree,
+    records_tree,
+    selector_tree,
+    state_tree,
+    time_text,
+    window_tree,
 )
-from scenarios.expect import EventTest, EventValue, Expect
-from scenarios.record_sets import format_record_names
-from scenarios.selectors import Selector, text_of
+from scenarios.selectors import Selector
 from scenarios.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
 from scenarios.steps import (
     AddLatency,
@@ -31,6 +33,7 @@ from scenarios.steps import (
     Cut,
     Delay,
     Elect,
+    EndOffsetTest,
     Flush,
     Heal,
     Hold,
@@ -45,8 +48,6 @@ from scenarios.steps import (
     Step,
     Tear,
 )
-
-Tree = dict[str, Any]
 
 
 class _Dumper(yaml.SafeDumper):
@@ -74,7 +75,7 @@ def as_tree(scenario: Scenario) -> Tree:
         "title": scenario.title,
         "question": scenario.question,
         "sources": [
-            _given({"ref": source.ref, "url": source.url, "recalled": source.recalled or None})
+            given({"ref": source.ref, "url": source.url, "recalled": source.recalled or None})
             for source in scenario.sources
         ],
         "lesson": scenario.lesson,
@@ -90,51 +91,8 @@ def as_tree(scenario: Scenario) -> Tree:
         "timeline": [step_tree(step) for step in scenario.timeline],
     }
     if scenario.expect != Expect():
-        tree["expect"] = _expect(scenario.expect)
-    return _given(tree)
-
-
-def _given(tree: Mapping[str, Any]) -> Tree:
-    """Without what is None."""
-    return {key: value for key, value in tree.items() if value is not None}
-
-
-# ------------------------------------------------------------------------------------------------------------- scalars
-
-
-def time_text(us: int) -> str:
-    """10500000 -> `10.5s`; exact, in the unit a person would take."""
-    if us % 1000 and us < 1_000_000:
-        return f"{us}us"
-    if us and us < 1_000_000:
-        return f"{us // 1000}ms"
-    whole, fraction = divmod(us, 1_000_000)
-    return f"{whole}.{fraction:06d}".rstrip("0").rstrip(".") + "s"
-
-
-def selector_tree(selector: Selector) -> str | list[str]:
-    texts = [text_of(term) for term in selector.terms]
-    return "none" if not texts else texts[0] if len(texts) == 1 else texts
-
-
-def _number(test: NumberTest | None) -> Any:
-    if test is None:
-        return None
-    if test.low is not None and test.low == test.high:
-        return test.low
-    return _given({"at_least": test.low, "at_most": test.high})
-
-
-def _window(test: TimeTest | None, words: tuple[str, str, str] = ("between", "after", "before")) -> Tree:
-    """As keys to be put beside others."""
-    if test is None:
-        return {}
-    between, after, before = words
-    if test.low_us is not None and test.high_us is not None:
-        return {between: [time_text(test.low_us), time_text(test.high_us)]}
-    if test.low_us is not None:
-        return {after: time_text(test.low_us)}
-    return {} if test.high_us is None else {before: time_text(test.high_us)}
+        tree["expect"] = expect_tree(scenario.expect)
+    return given(tree)
 
 
 def _delay(delay: Delay) -> Any:
@@ -157,7 +115,7 @@ def _share(ppm: int) -> str:
 
 def _cluster(cluster: Cluster) -> Tree:
     brokers = {
-        broker.name: _given({"rack": broker.rack, "config": dict(broker.config) or None})
+        broker.name: given({"rack": broker.rack, "config": dict(broker.config) or None})
         for broker in cluster.brokers.values()
     }
     return {"controllers": list(cluster.controllers), "brokers": brokers, "config": dict(cluster.config)}
@@ -179,7 +137,7 @@ def _network(network: Network) -> Tree:
         return None if rate is None else f"{rate}B/s"
 
     links = [
-        _given(
+        given(
             {
                 "between": [selector_tree(link.side_a), selector_tree(link.side_b)],
                 "latency": None if link.latency is None else _delay(link.latency),
@@ -189,7 +147,7 @@ def _network(network: Network) -> Tree:
         )
         for link in network.links
     ]
-    return _given(
+    return given(
         {"latency": _delay(network.latency), "bandwidth": bandwidth(network.bytes_per_second), "links": links or None}
     )
 
@@ -219,7 +177,7 @@ def step_tree(step: Step) -> Tree:
     if isinstance(step.trigger, At):
         tree["at"] = time_text(step.trigger.at_us)
     else:
-        tree["when"] = _state(step.trigger.state)
+        tree["when"] = state_tree(step.trigger.state)
         if step.trigger.timeout_us is not None:
             tree["timeout"] = time_text(step.trigger.timeout_us)
     tree[step.verb] = payload_tree(step.payload)
@@ -249,7 +207,7 @@ def _sides(payload: Any, **extra: object) -> Tree:
 
 def _hold(hold: Hold) -> Tree:
     nodes = {"from": selector_tree(hold.sender), "to": selector_tree(hold.receiver)}
-    return _given({**nodes, "api": hold.api, "part": hold.part})
+    return given({**nodes, "api": hold.api, "part": hold.part})
 
 
 def _names(payload: Heal | Release) -> str | list[str]:
@@ -268,7 +226,7 @@ def _tear(tear: Tear) -> Tree:
 def _elect(elect: Elect) -> Any:
     if elect == Elect():
         return "preferred"
-    return _given(
+    return given(
         {
             "partition": None if elect.partition is None else str(elect.partition),
             "broker": None if elect.broker is None else selector_tree(elect.broker),
@@ -278,7 +236,7 @@ def _elect(elect: Elect) -> Any:
 
 
 def _produce(produce: Produce) -> Tree:
-    return _given(
+    return given(
         {
             "from": produce.producer,
             "count": produce.count,
@@ -295,24 +253,24 @@ def _seek(seek: Seek) -> Tree:
 
 
 def _check(check: Check) -> Tree:
-    end = check.end_offset
-    return _given(
+    return given(
         {
-            "state": None if check.state is None else _state(check.state),
-            "logs": _logs(check.logs) if check.logs else None,
-            "records": _records(check.records) if check.records else None,
-            "clock": _window(check.clock) or None,
-            "end_offset": None
-            if end is None
-            else _given(
-                {"consumer": end.client, "partition": str(end.partition), "is": _number(end.offset), "error": end.error}
-            ),
+            "state": None if check.state is None else state_tree(check.state),
+            "logs": logs_tree(check.logs) or None,
+            "records": records_tree(check.records) or None,
+            "clock": window_tree(check.clock) or None,
+            "end_offset": None if check.end_offset is None else _end_offset(check.end_offset),
         }
     )
 
 
+def _end_offset(test: EndOffsetTest) -> Tree:
+    answer = {"is": number_tree(test.offset), "error": test.error}
+    return given({"consumer": test.client, "partition": str(test.partition), **answer})
+
+
 _WRITE: dict[type[Any], Callable[[Any], Any]] = {
-    Partition: lambda payload: [_as_list(island) for island in payload.islands],
+    Partition: lambda payload: [names_of(island) for island in payload.islands],
     Cut: _sides,
     Heal: _names,
     AddLatency: lambda payload: _sides(payload, add=_delay(payload.add)),
@@ -328,152 +286,3 @@ _WRITE: dict[type[Any], Callable[[Any], Any]] = {
     Seek: _seek,
     Check: _check,
 }
-
-
-def _as_list(selector: Selector) -> list[str]:
-    return [text_of(term) for term in selector.terms]
-
-
-# ---------------------------------------------------------------------------------------------------------- conditions
-
-
-def _state(state: StateTest) -> Tree:
-    tree: Tree = {str(test.partition): _partition_test(test) for test in state.partitions}
-    tree.update({str(test.node): _node_test(test) for test in state.nodes})
-    return tree
-
-
-def _partition_test(test: PartitionTest) -> Tree:
-    return _given(
-        {
-            "leader": None if test.leader is None else selector_tree(test.leader),
-            "epoch": _number(test.epoch),
-            "isr": None if test.isr is None else _as_list(test.isr),
-            "hw": _number(test.hw),
-            "leo": _number(test.leo),
-            "offline": test.offline,
-        }
-    )
-
-
-def _node_test(test: NodeTest) -> Tree:
-    tree = _given({"running": test.running, "fenced": test.fenced})
-    tree.update({str(replica.partition): _replica_test(replica) for replica in test.replicas})
-    return tree
-
-
-def _replica_test(test: ReplicaTest) -> Tree:
-    numbers = {"hw": _number(test.hw), "leo": _number(test.leo), "epoch": _number(test.epoch)}
-    return _given({**numbers, "leading": test.leading})
-
-
-def _records(tests: tuple[RecordsTest, ...]) -> Tree:
-    return {test.kind: _records_test(test) for test in tests}
-
-
-def _records_test(test: RecordsTest) -> Any:
-    if test.at_least is not None and test.at_least == test.at_most and test.count is None:
-        return format_record_names(test.at_least)
-    return _given(
-        {
-            "at_least": None if test.at_least is None else format_record_names(test.at_least),
-            "at_most": None if test.at_most is None else format_record_names(test.at_most),
-            "count": _number(test.count),
-        }
-    )
-
-
-def _logs(tests: tuple[LogTest, ...]) -> Tree:
-    tree: Tree = {}
-    for test in tests:
-        names = format_record_names(test.records)
-        if test.node is None:
-            tree[str(test.partition)] = names
-        else:
-            tree.setdefault(str(test.partition), {})[test.node] = names
-    return tree
-
-
-# -------------------------------------------------------------------------------------------------------------- expect
-
-
-def _expect(expect: Expect) -> Tree:
-    return _given(
-        {
-            "verdict": list(expect.verdict or ()) or "ok",
-            "records": _records(expect.records) or None,
-            "logs": _logs(expect.logs) or None,
-            "diverged": _diverged(expect),
-            "state": None if expect.state is None else _state(expect.state),
-            "events": [_event(test) for test in expect.events] or None,
-            "errors": _errors(expect) or None,
-            "latency": _latency(expect) or None,
-            "unavailable": _unavailable(expect) or None,
-        }
-    )
-
-
-def _diverged(expect: Expect) -> Any:
-    if not expect.diverged:
-        return None if expect.diverged is None else "none"
-    return {
-        str(test.partition): {"offsets": list(test.offsets), "replicas": list(test.replicas)}
-        for test in expect.diverged
-    }
-
-
-def _event(test: EventTest) -> Tree:
-    tree: Tree = {"never" if test.never else "event": test.event}
-    where: dict[str, EventValue] = dict(test.where)
-    topic, partition = where.pop("topic", None), where.pop("partition", None)
-    if isinstance(partition, NumberTest):
-        tree["partition"] = f"{topic}-{partition.low}"
-    for column, value in where.items():
-        tree[column] = _event_value(column, value)
-    return {**tree, **_window(test.between), **_given({"count": _number(test.count)})}
-
-
-def _event_value(column: str, value: EventValue) -> Any:
-    if isinstance(value, NumberTest):
-        return _number(value)
-    if isinstance(value, tuple):
-        return format_record_names(value) if column == "records" else list(value)
-    return value
-
-
-def _errors(expect: Expect) -> Tree:
-    tree: Tree = {}
-    for test in expect.errors:
-        if test.error is None:
-            tree[test.client] = "none"
-            continue
-        bounds = _given({"count": _number(test.count)})
-        bounds.update(_ends("first", test.first), **_ends("last", test.last))
-        tree.setdefault(test.client, {})[test.error] = bounds
-    return tree
-
-
-def _ends(word: str, test: TimeTest | None) -> Tree:
-    if test is None:
-        return {}
-    low = None if test.low_us is None else time_text(test.low_us)
-    return _given({f"{word}_after": low, f"{word}_before": None if test.high_us is None else time_text(test.high_us)})
-
-
-def _latency(expect: Expect) -> Tree:
-    tree: Tree = {}
-    for test in expect.latency:
-        bounds = _window(test.bounds, ("between", "at_least", "at_most"))
-        tree.setdefault(test.client, {})[test.what] = bounds
-    return tree
-
-
-def _unavailable(expect: Expect) -> Tree:
-    tree: Tree = {}
-    for test in expect.unavailable:
-        windows = [
-            {"from": time_text(window.from_us), "to": time_text(window.to_us), "slack": time_text(window.slack_us)}
-            for window in test.windows
-        ]
-        tree.setdefault(str(test.partition), {})[test.what] = windows or "none"
-    return tree

@@ -12,7 +12,8 @@ from scenarios.steps import NOT_YET_SUPPORTED, UNDOABLE, VERBS, At, Payload, Ste
 from scenarios.synonyms import FIELD_SYNONYMS
 from scenarios.yaml_source import Mapping, Node, Scalar
 
-STEPS_MAX = 10_000
+STEPS_MAX = 2_000
+TIMES_MAX = 10_000
 MODIFIERS = ("at", "when", "timeout", "every", "times", "for", "as")
 
 
@@ -132,7 +133,7 @@ def _read_payload(scope: Scope, fields: Fields, workloads: dict[str, Workload]) 
 
 def _read_repetition(reader: Reader, fields: Fields) -> tuple[int | None, int]:
     every_us = fields.time("every", None, 1)
-    times = fields.integer("times", 1, 1, STEPS_MAX)
+    times = fields.integer("times", 1, 1, TIMES_MAX)
     for key, other in (("every", "times"), ("times", "every")):
         if key in fields and other not in fields:
             reader.error("E135", f"`{key}` needs `{other}`", fields.key_place(key), path=f"{fields.path}.{key}")

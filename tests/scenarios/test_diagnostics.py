@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from language import HEAD, PLAIN_EXPECT, caret_text, errors_of, file_of
 
 from scenarios.codes import EXPLANATIONS, explain
-from scenarios.diagnostics import ScenarioInvalid, did_you_mean, format_github, format_json, format_text, render
+from scenarios.diagnostics import (
+    KEPT_AT_MOST,
+    ScenarioInvalid,
+    did_you_mean,
+    format_github,
+    format_json,
+    format_text,
+    render,
+)
 from scenarios.loading import check_file, load_file, load_text
 from scenarios.synonyms import FIELD_SYNONYMS
 
@@ -196,6 +204,13 @@ def test_synonyms_come_before_spelling() -> None:
     assert did_you_mean("min-isr", fields, FIELD_SYNONYMS) == "min.insync.replicas"
     assert did_you_mean("Partition", fields, FIELD_SYNONYMS) == "partitions"
     assert did_you_mean("zebra", fields, FIELD_SYNONYMS) is None
+
+
+def test_reading_ends_when_there_are_too_many_mistakes() -> None:
+    errors = errors_of(file_of(*(f"{{at: 1s, kil{number}: b1}}" for number in range(1900))))
+    assert len(errors) == KEPT_AT_MOST + 1
+    assert "... and 401 more" in format_text("test.yaml", errors)
+    assert [error.code for error in errors_of(file_of(*["{at: 1s, kill: b1}"] * 2001))] == ["E140"]
 
 
 # ------------------------------------------------------------------------------------------------------------ formats

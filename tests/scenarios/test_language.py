@@ -23,7 +23,8 @@ from scenarios.expect import (
     UnavailableWindow,
 )
 from scenarios.loading import load_text
-from scenarios.lock import dump, time_text
+from scenarios.lock import dump
+from scenarios.lock_expect import time_text
 from scenarios.reading import Reader
 from scenarios.record_sets import RecordSetError, format_record_names, parse_record_names
 from scenarios.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of

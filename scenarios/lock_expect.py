@@ -1,0 +1,214 @@
+"""Conditions and expectations back to plain data: the half of scenarios/lock.py that says what must be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scenarios.conditions import (
+    LogTest,
+    NodeTest,
+    NumberTest,
+    PartitionTest,
+    RecordsTest,
+    ReplicaTest,
+    StateTest,
+    TimeTest,
+)
+from scenarios.expect import EventTest, EventValue, Expect
+from scenarios.record_sets import format_record_names
+from scenarios.selectors import Selector, text_of
+
+Tree = dict[str, Any]
+
+
+def given(tree: Mapping[str, Any]) -> Tree:
+    """Without what is None."""
+    return {key: value for key, value in tree.items() if value is not None}
+
+
+def names_of(selector: Selector) -> list[str]:
+    return [text_of(term) for term in selector.terms]
+
+
+# ------------------------------------------------------------------------------------------------------------- scalars
+
+
+def time_text(us: int) -> str:
+    """10500000 -> `10.5s`; exact, in the unit a person would take."""
+    if us % 1000 and us < 1_000_000:
+        return f"{us}us"
+    if us and us < 1_000_000:
+        return f"{us // 1000}ms"
+    whole, fraction = divmod(us, 1_000_000)
+    return f"{whole}.{fraction:06d}".rstrip("0").rstrip(".") + "s"
+
+
+def selector_tree(selector: Selector) -> str | list[str]:
+    texts = [text_of(term) for term in selector.terms]
+    return "none" if not texts else texts[0] if len(texts) == 1 else texts
+
+
+def number_tree(test: NumberTest | None) -> Any:
+    if test is None:
+        return None
+    if test.low is not None and test.low == test.high:
+        return test.low
+    return given({"at_least": test.low, "at_most": test.high})
+
+
+def window_tree(test: TimeTest | None, words: tuple[str, str, str] = ("between", "after", "before")) -> Tree:
+    """As keys to be put beside others."""
+    if test is None:
+        return {}
+    between, after, before = words
+    if test.low_us is not None and test.high_us is not None:
+        return {between: [time_text(test.low_us), time_text(test.high_us)]}
+    if test.low_us is not None:
+        return {after: time_text(test.low_us)}
+    return {} if test.high_us is None else {before: time_text(test.high_us)}
+
+
+# ---------------------------------------------------------------------------------------------------------- conditions
+
+
+def state_tree(state: StateTest) -> Tree:
+    tree: Tree = {str(test.partition): _partition_test(test) for test in state.partitions}
+    tree.update({str(test.node): _node_test(test) for test in state.nodes})
+    return tree
+
+
+def _partition_test(test: PartitionTest) -> Tree:
+    return given(
+        {
+            "leader": None if test.leader is None else selector_tree(test.leader),
+            "epoch": number_tree(test.epoch),
+            "isr": None if test.isr is None else names_of(test.isr),
+            "hw": number_tree(test.hw),
+            "leo": number_tree(test.leo),
+            "offline": test.offline,
+        }
+    )
+
+
+def _node_test(test: NodeTest) -> Tree:
+    tree = given({"running": test.running, "fenced": test.fenced})
+    tree.update({str(replica.partition): _replica_test(replica) for replica in test.replicas})
+    return tree
+
+
+def _replica_test(test: ReplicaTest) -> Tree:
+    numbers = {"hw": number_tree(test.hw), "leo": number_tree(test.leo), "epoch": number_tree(test.epoch)}
+    return given({**numbers, "leading": test.leading})
+
+
+def records_tree(tests: tuple[RecordsTest, ...]) -> Tree:
+    return {test.kind: _records_test(test) for test in tests}
+
+
+def _records_test(test: RecordsTest) -> Any:
+    if test.at_least is not None and test.at_least == test.at_most and test.count is None:
+        return format_record_names(test.at_least)
+    return given(
+        {
+            "at_least": None if test.at_least is None else format_record_names(test.at_least),
+            "at_most": None if test.at_most is None else format_record_names(test.at_most),
+            "count": number_tree(test.count),
+        }
+    )
+
+
+def logs_tree(tests: tuple[LogTest, ...]) -> Tree:
+    tree: Tree = {}
+    for test in tests:
+        names = format_record_names(test.records)
+        if test.node is None:
+            tree[str(test.partition)] = names
+        else:
+            tree.setdefault(str(test.partition), {})[test.node] = names
+    return tree
+
+
+# -------------------------------------------------------------------------------------------------------------- expect
+
+
+def expect_tree(expect: Expect) -> Tree:
+    return given(
+        {
+            "verdict": list(expect.verdict or ()) or "ok",
+            "records": records_tree(expect.records) or None,
+            "logs": logs_tree(expect.logs) or None,
+            "diverged": _diverged(expect),
+            "state": None if expect.state is None else state_tree(expect.state),
+            "events": [_event(test) for test in expect.events] or None,
+            "errors": _errors(expect) or None,
+            "latency": _latency(expect) or None,
+            "unavailable": _unavailable(expect) or None,
+        }
+    )
+
+
+def _diverged(expect: Expect) -> Any:
+    if not expect.diverged:
+        return None if expect.diverged is None else "none"
+    return {
+        str(test.partition): {"offsets": list(test.offsets), "replicas": list(test.replicas)}
+        for test in expect.diverged
+    }
+
+
+def _event(test: EventTest) -> Tree:
+    tree: Tree = {"never" if test.never else "event": test.event}
+    where: dict[str, EventValue] = dict(test.where)
+    topic, partition = where.pop("topic", None), where.pop("partition", None)
+    if isinstance(partition, NumberTest):
+        tree["partition"] = f"{topic}-{partition.low}"
+    for column, value in where.items():
+        tree[column] = _event_value(column, value)
+    return {**tree, **window_tree(test.between), **given({"count": number_tree(test.count)})}
+
+
+def _event_value(column: str, value: EventValue) -> Any:
+    if isinstance(value, NumberTest):
+        return number_tree(value)
+    if isinstance(value, tuple):
+        return format_record_names(value) if column == "records" else list(value)
+    return value
+
+
+def _errors(expect: Expect) -> Tree:
+    tree: Tree = {}
+    for test in expect.errors:
+        if test.error is None:
+            tree[test.client] = "none"
+            continue
+        bounds = given({"count": number_tree(test.count)})
+        bounds.update(_ends("first", test.first), **_ends("last", test.last))
+        tree.setdefault(test.client, {})[test.error] = bounds
+    return tree
+
+
+def _ends(word: str, test: TimeTest | None) -> Tree:
+    if test is None:
+        return {}
+    low = None if test.low_us is None else time_text(test.low_us)
+    return given({f"{word}_after": low, f"{word}_before": None if test.high_us is None else time_text(test.high_us)})
+
+
+def _latency(expect: Expect) -> Tree:
+    tree: Tree = {}
+    for test in expect.latency:
+        bounds = window_tree(test.bounds, ("between", "at_least", "at_most"))
+        tree.setdefault(test.client, {})[test.what] = bounds
+    return tree
+
+
+def _unavailable(expect: Expect) -> Tree:
+    tree: Tree = {}
+    for test in expect.unavailable:
+        windows = [
+            {"from": time_text(window.from_us), "to": time_text(window.to_us), "slack": time_text(window.slack_us)}
+            for window in test.windows
+        ]
+        tree.setdefault(str(test.partition), {})[test.what] = windows or "none"
+    return tree
