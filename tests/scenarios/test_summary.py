@@ -1,0 +1,64 @@
+"""summary.json: the contract of design.md section 8."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from stories import acks_1_leader_dies
+
+from scenarios.expectations import Expectation
+from scenarios.loading import load_text
+from scenarios.summary import Counters, build_summary
+
+SCENARIO = """
+schema: 1
+id: by-hand
+title: By hand
+seed: 3
+duration: 40s
+cluster: {controllers: [c1], brokers: {b1: {}, b2: {}, b3: {}}}
+topics: {t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}}
+workloads: {p1: {kind: producer, topic: t, config: {acks: 1, enable.idempotence: false}}}
+timeline:
+  - {at: 1s, produce: {from: p1, count: 1}}
+"""
+
+
+@dataclass
+class Bytes:
+    sendfile: int
+    sendfile_calls: int = 1
+    fetch_payload_through_python: int = 0
+
+
+def test_it_holds_what_the_contract_names_as_plain_json() -> None:
+    script = acks_1_leader_dies()
+    counters = Counters(
+        events=53,
+        steps=7,
+        bytes={"b1": Bytes(100), "b2": Bytes(20, 3), "c1": Bytes(9)},
+        trace_sha256="ab",
+        run_dir=Path("runs/0001-by-hand"),
+        wall_s=0.12345,
+    )
+    results = [Expectation("verdict", False, "expected ok, found lost")]
+    scenario = load_text(SCENARIO, "by-hand.yaml").scenario
+    summary = build_summary(scenario, script.ledger, script.verdict(), results, counters)
+    assert json.loads(json.dumps(summary)) == summary
+    assert {key: summary[key] for key in ("scenario", "variant", "seed", "held", "verdict", "events", "virtual_s")} == {
+        "scenario": "by-hand", "variant": None, "seed": 3, "held": False, "verdict": ["lost"], "events": 53,
+        "virtual_s": 40.0,
+    }  # fmt: skip
+    assert summary["records"]["lost"] == ["r1", "r2"] and summary["records"]["acked"] == ["r0", "r1", "r2"]
+    assert summary["logs"] == {"t-0": ["r0"]} and summary["unavailable"] == {"t-0": []}
+    assert summary["expectations"] == [{"what": "verdict", "held": False, "why": "expected ok, found lost"}]
+    (anomaly,) = summary["anomalies"]
+    assert (anomaly["kind"], anomaly["jepsen"], anomaly["partition"]) == ("lost", "lost-write", "t-0")
+    # The controller moves no fetch payload; only brokers count.
+    assert {key: summary["bytes"][key] for key in ("sendfile", "sendfile_calls", "fetch_payload_through_python")} == {
+        "sendfile": 120, "sendfile_calls": 4, "fetch_payload_through_python": 0,
+    }  # fmt: skip
+    assert list(summary["bytes"]["brokers"]) == ["b1", "b2"]
+    assert summary["setting"]["acks"] == {"p1": "1"} and summary["trace_sha256"] == "ab"
