@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -84,7 +85,7 @@ class _PartitionChart:
         largest = max((point[name] or 0 for point in points for name in (field, *also)), default=0)
         whole = field != "seconds"
         axis = alt.Axis(tickCount=3, tickMinStep=1 if whole else 0, format="~s" if whole else "~g", **_PLAIN_Y)
-        return alt.Y(f"{field}:Q", axis=axis, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
+        return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
 
     def _colour(self) -> alt.Color:
         colours = [BROKER_COLOURS[i % len(BROKER_COLOURS)] for i in range(len(self.replicas))]
@@ -110,12 +111,14 @@ class _PartitionChart:
 
     def _cursor(self) -> Layer:
         """The hover line; its tooltip tells every replica's state at that instant, whichever panel is pointed at."""
-        fields = [alt.Tooltip("s:Q", title="time, s", format=".3f"), alt.Tooltip("isr:N", title="ISR")]
-        # A bracket keeps Vega from reading a dot in a broker's name as a path.
-        fields += [alt.Tooltip(f"['{node}']:N", title=node) for node in self.replicas]
+        # With `nearest` Vega hands the tooltip a mark whose datum is the row; Vega-Lite forgets that for words.
+        row = "(datum.datum || datum)"
+        told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
+        told += [f"{json.dumps(node)}: {row}[{json.dumps(node)}]" for node in self.replicas]
+        tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
         shown = alt.condition(self.hover, alt.value(0.8), alt.value(0))
         rule = _chart(self.instants).mark_rule(strokeWidth=1.5, clip=True)
-        return rule.encode(opacity=shown, tooltip=fields).add_params(self.hover)
+        return rule.encode(opacity=shown, tooltip=tooltip).add_params(self.hover)
 
     def _panel(self, title: str, height: int, *layers: Layer, labels: bool = True) -> Layer:
         x = self._x(labels)
@@ -155,7 +158,7 @@ class _PartitionChart:
         axis = alt.Axis(labelFontSize=14, labelFontWeight=600, ticks=False, domain=False, grid=False, **_PLAIN_Y)
         y = alt.Y("node:N", sort=self.replicas, scale=alt.Scale(domain=self.replicas), axis=axis)
         styles: dict[str, dict[str, Any]] = {
-            "out of sync": {"height": 4, "color": OUT_OF_SYNC},
+            "out of sync": {"height": 4, "yOffset": 10, "color": OUT_OF_SYNC},
             "in sync": {"height": 13, "color": IN_SYNC},
             "leader": {"height": 24, "color": GOLD},
         }
@@ -171,7 +174,7 @@ class _PartitionChart:
             layers.append(_chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
             layers.append(_words(self.down, "word:N", ALARM, at_end=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
-        title = "In-sync replicas · tall ♛: leader · half: in sync · thread: out of sync · dashed ✕: broker down"
+        title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · dashed ✕: broker down"
         return self._panel(title, 31 * len(self.replicas), *[layer.encode(y=y, tooltip=tooltip) for layer in layers])
 
     def _replica(self, node: str) -> Layer:

@@ -156,7 +156,7 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
 
     lost, offline = total("lost"), sum(row["offline_us"] for row in tables["availability"])
     under = sum(row["under_min_isr_us"] for row in tables["availability"])
-    recoveries = [row["write_us"] for row in tables["elections"] if row["write_us"] is not None]
+    elections = [row["elect_us"] for row in tables["elections"] if row["elect_us"] is not None]
     stalls = [row["until_us"] - row["from_us"] for row in tables["write_stalls"]]
     return [
         (f"{total('sent'):,}", "records sent", ""),
@@ -165,7 +165,7 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         (f"{total('duplicated'):,}", "duplicated", "warn" if total("duplicated") else "good"),
         (words.seconds(offline), "partition time offline", "warn" if offline else "good"),
         (words.seconds(under), "partition time under min ISR", "warn" if under else "good"),
-        (words.seconds(max(recoveries, default=None)), "slowest recovery: leader lost to first write", ""),
+        (words.seconds(max(elections, default=None)), "longest wait for a new leader", ""),
         (words.seconds(max(stalls, default=None)), "longest time no write succeeded", ""),
     ]
 

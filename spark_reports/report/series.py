@@ -38,18 +38,22 @@ def election_moments(elections: Sequence[Row]) -> Points:
 
 
 def replica_lines(timeline: Sequence[Row], end_us: int) -> Points:
-    """LEO, HW and their gap per replica; a running replica's last values reach to the end of the run."""
-    lines = [
-        {
+    """LEO, HW and their gap per replica. Values reach to the stop of the broker, or to the end of the run."""
+    lines: Points = []
+    last: dict[str, dict[str, Any]] = {}
+    for row in timeline:
+        line = {
             "s": to_s(row["at_us"]),
             "node": row["node"],
             "leo": row["log_end_offset"],
             "hw": row["high_watermark"],
             "gap": row["uncommitted_records"],
         }
-        for row in timeline
-    ]
-    last = {line["node"]: line for line in lines}
+        before = last.get(row["node"])
+        if line["leo"] is None and before and before["leo"] is not None:
+            lines.append({**before, "s": line["s"]})
+        lines.append(line)
+        last[row["node"]] = line
     return lines + [{**line, "s": to_s(end_us)} for line in last.values() if line["leo"] is not None]
 
 

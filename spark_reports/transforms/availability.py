@@ -111,10 +111,14 @@ def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
     )
     is_success = F.col("event").isin("record_acked", "record_handed_over")
     of_producer = [*PARTITION_KEY, "client"]
+    # A record without a key is sent before it has a partition (-1): it waits for the one it got later.
+    got = F.max("partition").over(Window.partitionBy(RUN, "topic", "record"))
+    partition = F.when(F.col("record").isNull(), F.col("partition")).otherwise(got)
     in_order = Window.partitionBy(*of_producer).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     steps = (
         produce.filter(F.col("event") != "batch_sent")
+        .withColumn("partition", partition)
         .select(*of_producer, "seq", "at_us", "event", "error")
         .withColumn("waiting", F.sum(waiting_change).over(so_far))
         .withColumn("successes", F.sum(is_success.cast("int")).over(so_far))

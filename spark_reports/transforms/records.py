@@ -86,7 +86,9 @@ def _folded(facts: DataFrame) -> DataFrame:
     is_acked = F.col("event") == "record_acked"
     is_failed = F.col("event") == "record_failed"
     is_stored = F.col("event") == "stored"
-    folded = facts.groupBy(*RECORD_KEY).agg(
+    # A record without a key is sent before it has a partition (-1); what became of it later says which one it got.
+    folded = facts.groupBy(RUN, "topic", "record").agg(
+        F.max("partition").alias("partition"),
         F.min(F.when(is_sent, F.col("client"))).alias("client"),
         F.min(F.when(is_sent, F.col("acks"))).alias("acks"),
         F.min(F.when(is_sent, F.col("at_us"))).alias("sent_us"),

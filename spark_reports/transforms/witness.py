@@ -96,7 +96,6 @@ _KEY_MOMENTS = (
     "node_stopped",
     "data_lost",
     "broker_fenced",
-    "broker_unfenced",
     "leader_elected",
     "partition_went_offline",
     "election_refused",
