@@ -76,8 +76,7 @@ class Link:
         self.added.pop(fault, None)
         self.loss.pop(fault, None)
         self.bytes_per_second.pop(fault, None)
-        if fault in self.cuts:
-            self.cuts.remove(fault)
+        self.cuts = [other for other in self.cuts if other != fault]
 
 
 @dataclass(slots=True)

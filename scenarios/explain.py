@@ -288,8 +288,10 @@ class _Teller:
 
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         self.lasting.pop(event.fault, None)
-        if self.partition is not None:
-            self._say(row, _sentence(event.reason), table=False)
+        sentence = _sentence(event.reason)
+        told = any(moment.at_us == row.at_us and moment.sentence == sentence for moment in self.moments[-4:])
+        if self.partition is not None and not told:  # `heal` has the same words as the faults it ends
+            self._say(row, sentence, table=False)
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         if event.how == "power_off":

@@ -26,11 +26,15 @@ Nodes = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a step did: the nodes it resolved to (what `as` captures), and how it reads in the trace."""
+    """What a step did: the nodes it resolved to (what `as` captures), and how it reads in the trace.
+
+    ended: labels of the faults that it ended
+    """
 
     targets: Nodes
     sentence: str
     undo: Callable[[], Awaitable[str]] | None = None
+    ended: Sequence[str] = ()
 
 
 class Faults:
@@ -186,7 +190,7 @@ class Faults:
     async def _heal(self, name: str, payload: steps.Heal) -> Done:
         labels = payload.names or self._network_faults()
         self._heal_links(labels)
-        return Done((), f"the network is healed: {', '.join(labels) or 'nothing was wrong'}")
+        return Done((), f"the network is healed: {', '.join(labels) or 'nothing was wrong'}", ended=labels)
 
     def _undo_with_heal(self, name: str) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
@@ -240,7 +244,7 @@ class Faults:
     async def _release(self, name: str, payload: steps.Release) -> Done:
         names = payload.names or tuple(hold.fault for hold in self._sim.network.holds)
         self._release_holds(names)
-        return Done((), f"what was held goes on: {', '.join(names) or 'nothing was held'}")
+        return Done((), f"what was held goes on: {', '.join(names) or 'nothing was held'}", ended=names)
 
     def _release_holds(self, names: Sequence[str]) -> None:
         holds = self._sim.network.holds

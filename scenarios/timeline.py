@@ -17,13 +17,40 @@ from scenarios.workload import Workloads
 Work = Callable[[], Awaitable[None]]
 
 
+class EndOffsetAnswers:
+    """Listener that collects the answers to `check: end_offset` steps; each is the first one after it was asked."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[EndOffsetTest, str]] = []
+        self.answered: list[tuple[EndOffsetTest, str, EndOffsetSeen]] = []
+
+    def wants(self, kind: type) -> bool:
+        return kind is EndOffsetSeen
+
+    def __call__(self, row: TraceRow) -> None:
+        event = row.event
+        assert isinstance(event, EndOffsetSeen)
+        for waiting in list(self.waiting):
+            test, name = waiting
+            if (test.client, *test.partition) == (event.client, event.topic, event.partition):
+                self.waiting.remove(waiting)
+                self.answered.append((test, name, event))
+
+
 class Timeline:
     """Schedules every step in virtual time; `is_due` and `perform_due` are called between two events.
 
     `checks` collects the outcome of `check` steps and of `when` steps that ran out of time.
     """
 
-    def __init__(self, simulation: Simulation, sight: RunSight, faults: Faults, workloads: Workloads) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        sight: RunSight,
+        faults: Faults,
+        workloads: Workloads,
+        answers: EndOffsetAnswers,
+    ) -> None:
         self.checks: list[Expectation] = []
         self._sim = simulation
         self._sight = sight
@@ -34,7 +61,8 @@ class Timeline:
         self._armed: dict[int, tuple[Step, When]] = {}
         self._waiting_for: dict[int, Step] = {}
         self._seen_version = -1
-        self._end_offsets: list[tuple[EndOffsetTest, str, int]] = []
+        self._answers = answers
+        self._in_force: dict[str, list[tuple[Step, Done]]] = {}
 
     def begin(self) -> None:
         """Put every `at` step into the queue; arm the first step if it is a `when`."""
@@ -64,9 +92,12 @@ class Timeline:
         if self._armed and self._sight.view.version != self._seen_version:
             self._seen_version = self._sight.view.version
             self._look_at_conditions()
-        return bool(self._due)
+        return bool(self._due or self._answers.answered)
 
     async def perform_due(self) -> None:
+        while self._answers.answered:
+            test, name, event = self._answers.answered.pop(0)
+            self._note(end_offset_seen(test, event, name))
         while self._due:
             await self._due.popleft()()
 
@@ -86,7 +117,7 @@ class Timeline:
             self._never_came(step)
         for step in list(self._waiting_for.values()):
             self._note(Expectation(f"step {step.name}", False, "never armed: the step before it has not fired"))
-        for test, name, _ in self._end_offsets:
+        for test, name in self._answers.waiting:
             self._note(Expectation(name, False, f"{test.client} got no answer about the end of {test.partition}"))
 
     def _never_came(self, step: Step) -> None:
@@ -125,35 +156,35 @@ class Timeline:
             FaultBegan(fault=step.name, verb=step.verb, targets=done.targets, reason=done.sentence),
             *(() if cause is None else (cause,)),
         )
-        if step.for_us is not None and done.undo is not None:
-            due_us = self._sim.time.now_us + step.for_us
-            self._sim.time.at(due_us, lambda: self._due.append(lambda: self._undo(step, done)))
+        for label in done.ended:
+            self._end(label, done.sentence)
+        if done.undo is not None:
+            self._in_force.setdefault(step.name, []).append((step, done))
+            if step.for_us is not None:
+                due_us = self._sim.time.now_us + step.for_us
+                self._sim.time.at(due_us, lambda: self._due.append(lambda: self._undo(step, done)))
 
     async def _undo(self, step: Step, done: Done) -> None:
-        assert done.undo is not None
-        sentence = await done.undo()
+        """The time of a fault is over, if nothing has ended it before."""
+        in_force = self._in_force.get(step.name, [])
+        if (step, done) in in_force:
+            in_force.remove((step, done))
+            assert done.undo is not None
+            self._state_end(step, done, await done.undo())
+
+    def _end(self, label: str, sentence: str) -> None:
+        for step, done in self._in_force.pop(label, ()):
+            self._state_end(step, done, sentence)
+
+    def _state_end(self, step: Step, done: Done, sentence: str) -> None:
         self._sim.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=done.targets, reason=sentence))
 
     def _check(self, step: Step, payload: Check) -> None:
         name = f"check {step.label}" if step.label else f"check at line {step.line}" if step.line else step.name
         self._note(check_now(payload, self._sight, self._sim.time.now_us, name))
         if payload.end_offset is not None:
-            self._end_offsets.append((payload.end_offset, name, self._sim.trace.next_seq))
+            self._answers.waiting.append((payload.end_offset, name))
             self._workloads.ask_end_offset(payload.end_offset.client, payload.end_offset.partition)
-
-    def see(self, row: TraceRow) -> None:
-        """Listener: the answers that `check: end_offset` steps wait for."""
-        if not self._end_offsets or not isinstance(row.event, EndOffsetSeen):
-            return
-        event = row.event
-        for waiting in list(self._end_offsets):
-            test, name, _ = waiting
-            if (test.client, *test.partition) == (event.client, event.topic, event.partition):
-                self._end_offsets.remove(waiting)
-                self._due.append(lambda: self._judge_end_offset(test, event, name))  # noqa: B023 - one per event
-
-    async def _judge_end_offset(self, test: EndOffsetTest, event: EndOffsetSeen, name: str) -> None:
-        self._note(end_offset_seen(test, event, name))
 
     def _note(self, result: Expectation) -> None:
         self.checks.append(result)
