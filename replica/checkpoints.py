@@ -31,20 +31,28 @@ class CorruptCheckpoint(Exception):
 
 
 def write_atomically(path: Path, content: bytes, *, sync: bool) -> None:
-    """Replace a file by another in one step; with `sync` it and its directory entry are on disk afterwards."""
+    """Replace a file by another in one step; with `sync` it and its directory entry are on disk afterwards.
+
+    Without `sync` the disk is a simulated one: nothing can happen between two steps of a write, so it is made in place.
+    """
+    if not sync:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            os.write(fd, content)
+        finally:
+            os.close(fd)
+        return
     temporary = f"{path}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         view = memoryview(content)
         while view:
             view = view[os.write(fd, view) :]
-        if sync:
-            os.fsync(fd)
+        os.fsync(fd)
     finally:
         os.close(fd)
     os.replace(temporary, path)  # noqa: PTH105 (a pathlib object per checkpoint would double its cost)
-    if sync:
-        sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:

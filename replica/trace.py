@@ -733,15 +733,17 @@ class TraceLog:
     """Numbers facts and hands them on; the shell sets `at_us` and `cause` before each step it takes.
 
     `cause` is the fact that led to the step in progress; each fact without explicit causes gets the step's latest fact.
+    A listener is called with every fact, in order; if it has a method `wants(kind)`, only with the kinds it wants.
     """
 
-    __slots__ = ("_listeners", "at_us", "cause", "next_seq")
+    __slots__ = ("_listeners", "_routes", "at_us", "cause", "next_seq")
 
     def __init__(self, listeners: Sequence[Callable[[TraceRow], None]] = ()) -> None:
         self.at_us = 0
         self.cause: int | None = None
         self.next_seq = 0
         self._listeners = tuple(listeners)
+        self._routes: dict[type[TraceEvent], tuple[Callable[[TraceRow], None], ...]] = {}
 
     def emit(self, event: TraceEvent, *causes: int) -> int:
         seq = self.next_seq
@@ -750,6 +752,16 @@ class TraceLog:
             causes = (self.cause,)
         self.cause = seq
         row = TraceRow(seq, self.at_us, causes, event)
-        for listener in self._listeners:
+        for listener in self._routes.get(type(event)) or self._route(type(event)):
             listener(row)
         return seq
+
+    def _route(self, kind: type[TraceEvent]) -> tuple[Callable[[TraceRow], None], ...]:
+        """Who hears of this kind of fact; asked once per kind."""
+
+        def wants(listener: Callable[[TraceRow], None]) -> bool:
+            asked = getattr(listener, "wants", None)
+            return asked is None or bool(asked(kind))
+
+        self._routes[kind] = tuple(filter(wants, self._listeners))
+        return self._routes[kind]

@@ -81,6 +81,9 @@ class ServiceTimes:
             trace.NodeStopped: self._node_stopped,
         }
 
+    def wants(self, kind: type) -> bool:
+        return kind in self._handlers
+
     def __call__(self, row: TraceRow) -> None:
         handler = self._handlers.get(type(row.event))
         if handler is not None:

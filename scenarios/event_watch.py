@@ -78,6 +78,9 @@ class EventWatch:
         for watch in self.watches:
             self._by_kind.setdefault(CLASS_OF_EVENT[watch.test.event], []).append(watch)
 
+    def wants(self, kind: type) -> bool:
+        return kind in self._by_kind
+
     def __call__(self, row: TraceRow) -> None:
         watches = self._by_kind.get(type(row.event))
         if watches is not None:

@@ -49,6 +49,9 @@ class Expectations:
         self._events = EventWatch(expect.events, sight.captured)
         self._service = ServiceTimes()
 
+    def wants(self, kind: type) -> bool:
+        return self._events.wants(kind) or self._service.wants(kind)
+
     def __call__(self, row: TraceRow) -> None:
         self._events(row)
         self._service(row)

@@ -162,6 +162,9 @@ class RecordLedger:
             trace.ReplicaFound: self._replica_found,
         }
 
+    def wants(self, kind: type) -> bool:
+        return kind in self._handlers
+
     def __call__(self, row: TraceRow) -> None:
         handler = self._handlers.get(type(row.event))
         if handler is not None:

@@ -99,6 +99,9 @@ class LogMirror:
             trace.DataLost: self._data_lost,
         }
 
+    def wants(self, kind: type) -> bool:
+        return kind in self.handlers
+
     def __call__(self, row: TraceRow) -> None:
         handler = self.handlers.get(type(row.event))
         if handler is not None:

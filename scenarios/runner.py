@@ -30,7 +30,7 @@ from scenarios.simulation import Simulation, SimulationError
 from scenarios.spec import Scenario
 from scenarios.story import Story
 from scenarios.summary import Counters, build_summary
-from scenarios.timeline import Timeline
+from scenarios.timeline import EndOffsetAnswers, Timeline
 from scenarios.trace_writer import TraceWriter, trace_sha256
 from scenarios.verdict import Verdict, judge
 from scenarios.view import ClusterView
@@ -76,6 +76,7 @@ class _Run:
         self.ledger = RecordLedger()
         self.mirror = LogMirror()
         self.story = Story(self.view)
+        self.answers = EndOffsetAnswers()
         self.writer = TraceWriter(work_dir / "trace")
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
@@ -89,23 +90,22 @@ class _Run:
             self.expectations,
             self.story,
             self.writer,
-            self._see,
+            self.answers,
         ]
         if keep_rows:
             listeners.append(self.rows.append)
         self.trace = TraceLog(listeners)
         self.simulation = Simulation(scenario, self.trace, self.view, work_dir / "logs")
         self.workloads = Workloads(self.simulation)
-        self.timeline = Timeline(self.simulation, self.sight, Faults(self.simulation, self.captured), self.workloads)
+        self.timeline = Timeline(
+            self.simulation, self.sight, Faults(self.simulation, self.captured), self.workloads, self.answers
+        )
         self._probe = CoreProbe(self.simulation)
         self._next_probe = 0
         self._violations_stated = 0
         self._progress = progress
         self._next_progress = 0
         self._topics_exist = False
-
-    def _see(self, row: TraceRow) -> None:
-        self.timeline.see(row)
 
     def begin(self) -> None:
         scenario = self.scenario

@@ -76,6 +76,9 @@ class Story:
             story(row)
         return story
 
+    def wants(self, kind: type) -> bool:
+        return kind in self._handlers or kind is trace.RunFinished
+
     def __call__(self, row: TraceRow) -> None:
         handler = self._handlers.get(type(row.event))
         self.end_us = row.at_us

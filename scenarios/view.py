@@ -69,7 +69,6 @@ class ClusterView:
     """The state of the run by its facts; satisfies `selectors.ClusterSight`.
 
     version: rises with every fact that can change what a condition sees, so that `when` steps look only then
-    at_us: virtual time of the last fact
     """
 
     def __init__(
@@ -86,7 +85,6 @@ class ClusterView:
         self.nodes = {name: NodeView(name) for name in (*self.brokers, *self.controllers, *self.clients)}
         self.partitions: dict[TopicPartition, PartitionView] = {}
         self.version = 0
-        self.at_us = 0
         self._handlers: dict[type, Callable[[Any], None]] = {
             trace.NodeStarted: self._node_started,
             trace.NodeStopped: self._node_stopped,
@@ -113,9 +111,11 @@ class ClusterView:
         cluster = scenario.cluster
         return cls(tuple(cluster.brokers), cluster.controllers, tuple(scenario.workloads), cluster.racks)
 
+    def wants(self, kind: type) -> bool:
+        return kind in self._handlers
+
     def __call__(self, row: TraceRow) -> None:
         handler = self._handlers.get(type(row.event))
-        self.at_us = row.at_us
         if handler is not None:
             self.version += 1
             handler(row.event)
