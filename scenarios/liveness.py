@@ -34,13 +34,13 @@ class Quiescence:
 
     def handlers(self) -> Mapping[type, Handler]:
         return {
-            **dict.fromkeys((trace.NodeStarted, trace.NodeStopped, trace.BrokerUnfenced), self._disturbed),
+            **dict.fromkeys((trace.NodeStarted, trace.NodeStopped, trace.BrokerUnfenced), self.disturbed),
             trace.FaultBegan: self._began,
             trace.FaultEnded: self._ended,
             trace.RecordSent: self._produced,
         }
 
-    def _disturbed(self, row: TraceRow, event: Any) -> None:
+    def disturbed(self, row: TraceRow, event: Any) -> None:
         node = event.broker if isinstance(event, trace.BrokerUnfenced) else event.node
         if node not in self.view.clients:
             self.disturbed_us = row.at_us
@@ -85,6 +85,7 @@ class Converges(Invariant):
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         return {
             **self.quiescence.handlers(),
+            trace.NodeStopped: self._stopped,
             trace.RecordSent: self._sent,
             trace.RecordAcked: self._answered,
             trace.RecordHandedOver: self._answered,
@@ -97,6 +98,12 @@ class Converges(Invariant):
 
     def _answered(self, row: TraceRow, event: Any) -> None:
         self.unanswered.pop(event.record, None)
+
+    def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        """Nobody is left to be told what became of a dead client's records."""
+        self.quiescence.disturbed(row, event)
+        if event.node in self.view.clients:
+            self.unanswered = {record: client for record, client in self.unanswered.items() if client != event.node}
 
     def probed(self, probe: Probe) -> None:
         end, applied = probe.metadata_offsets()

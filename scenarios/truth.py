@@ -151,6 +151,7 @@ class Truth:
         committed = self.of(event.topic, event.partition)
         partition = self.partition(event.topic, event.partition)
         committed.shortfall = 0
+        self._served_below(committed, event.node, event.high_watermark)
         if partition is not None and event.leader_epoch < partition.leader_epoch:
             return  # stale before it began
         matched = committed.matched[event.node]
@@ -172,8 +173,7 @@ class Truth:
             return
         committed = self.of(event.topic, event.partition)
         node, hw = event.node, event.high_watermark
-        if hw > committed.leader_peaks.get(node, 0):
-            committed.leader_peaks[node] = hw
+        self._served_below(committed, node, hw)
         if hw <= committed.end or event.leader_epoch < committed.rebased_epoch:
             return
         before = committed.end
@@ -181,8 +181,14 @@ class Truth:
         if node in logs and committed.matched.get(node, 0) >= before:
             committed.extend(list(logs[node].between(before, hw)), hw)
             for other, log in logs.items():
-                if committed.matched.get(other, 0) == before:
+                if committed.matched.get(other, 0) == before and not log.doubtful:
                     committed.match(other, list(log.between(before, hw)))
+
+    @staticmethod
+    def _served_below(committed: CommittedLog, node: str, high_watermark: int) -> None:
+        """A leader serves what is below the high watermark it begins with, and whatever it commits."""
+        if high_watermark > committed.leader_peaks.get(node, 0):
+            committed.leader_peaks[node] = high_watermark
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         self.of(event.topic, event.partition).excused[event.node] = None
