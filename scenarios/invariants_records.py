@@ -188,8 +188,9 @@ class DisksHoldWhatWasAppended(Invariant):
 class ConnectionKeepsOrder(Invariant):
     """S29: batches that a producer sent on one connection are appended in the order in which it sent them.
 
-    A connection lasts until either side notices its end (ConnectionLost, NodeStopped); what was sent before may be
-    appended after what the next connection brings. A batch that was resent counts as sent again. Source: kafka-rules
+    A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out); what
+    was sent before may be appended after what the next connection brings. A batch that was sent more than once looks
+    the same each time: the order is broken when no way to tell its copies apart explains the log. Source: kafka-rules
     7.2.
     """
 
@@ -197,10 +198,11 @@ class ConnectionKeepsOrder(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.lives: dict[tuple[str, str], int] = {}
-        self.sent: dict[tuple[str, str, int, str, int], dict[int, None]] = {}
-        self.senders: dict[int, dict[tuple[str, str, int, str, int], int]] = {}
+        self.routes: dict[tuple[str, str, int, str], _Route] = {}
+        self.senders: dict[int, str] = {}
         return {
             trace.BatchSent: self._sent,
+            trace.BatchRefused: self._refused,
             trace.BatchAppended: self._appended,
             trace.ConnectionLost: self._lost,
             trace.NodeStopped: self._stopped,
@@ -208,37 +210,26 @@ class ConnectionKeepsOrder(Invariant):
 
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         life = self.lives.setdefault((event.client, event.peer), 0)
-        key = (event.client, event.topic, event.partition, event.peer, life)
-        waiting = self.sent.setdefault(key, {})
-        waiting.pop(event.crc, None)
-        waiting[event.crc] = None
-        self.senders.setdefault(event.crc, {})[key] = 0
+        route = self.routes.setdefault((event.client, event.topic, event.partition, event.peer), _Route())
+        route.sent(event.crc, life)
+        self.senders[event.crc] = event.client
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        if event.role != "leader":
-            return
-        keys = [key for key in self.senders.get(event.crc, {}) if key[3] == event.node]
-        if not keys:
+        client = self.senders.get(event.crc) if event.role == "leader" else None
+        route = self.routes.get((client, event.topic, event.partition, event.node)) if client is not None else None
+        if route is None:
             return  # not from a producer of this run
-        for key in keys:
-            waiting = self.sent[key]
-            if event.crc in waiting:
-                self._appended_from(event.crc, key, waiting)
-                return
-        client = keys[-1][0]
-        names = self.mirror.records_of_crc.get(event.crc, ())
-        sentence = f"{event.node} appended {', '.join(names)} behind what {client} sent later on the same connection"
-        self.broken(sentence, event.topic, event.partition)
+        if not route.appended(event.crc):
+            names = self.mirror.records_of_crc.get(event.crc, ())
+            sentence = (
+                f"{event.node} appended {', '.join(names)} behind what {client} sent later on the same connection"
+            )
+            self.broken(sentence, event.topic, event.partition)
 
-    def _appended_from(self, crc: int, key: tuple[str, str, int, str, int], waiting: dict[int, None]) -> None:
-        """Forget the batch, and those sent before it, which can no longer come on this connection."""
-        for earlier in list(waiting):
-            del waiting[earlier]
-            if earlier == crc:
-                break
-        keys = self.senders[crc]
-        if len(keys) == 1 and not waiting:
-            del self.senders[crc]
+    def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
+        """The client's side of a connection that it gives up shows in what becomes of its requests."""
+        if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and (event.client, event.peer) in self.lives:
+            self.lives[event.client, event.peer] += 1
 
     def _lost(self, row: TraceRow, event: trace.ConnectionLost) -> None:
         for pair in ((event.node, event.peer), (event.peer, event.node)):
@@ -249,6 +240,62 @@ class ConnectionKeepsOrder(Invariant):
         for pair in self.lives:
             if event.node in pair:
                 self.lives[pair] += 1
+
+
+class _Route:
+    """What one producer sent to one broker for one partition, by connection, and how far each may have been appended.
+
+    Which copy of a batch has arrived is not known, so there are several readings: for each connection, how many of its
+    batches have arrived or can no longer come. A reading that has let more pass than another explains no more.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, dict[int, int]] = {}  # connection -> place -> crc
+        self._readings: list[dict[int, int]] = [{}]
+        self._places = 0
+
+    def sent(self, crc: int, connection: int) -> None:
+        self._waiting.setdefault(connection, {})[self._places] = crc
+        self._places += 1
+
+    def appended(self, crc: int) -> bool:
+        """False if no order of sending explains that this batch is appended now."""
+        readings: list[dict[int, int]] = []
+        for reading in self._readings:
+            for connection, waiting in self._waiting.items():
+                passed = reading.get(connection, 0)
+                place = next((place for place, sent in waiting.items() if sent == crc and place >= passed), None)
+                if place is not None:
+                    readings.append({**reading, connection: place + 1})
+        if not readings:
+            return False
+        self._readings = [
+            one
+            for number, one in enumerate(readings)
+            if not any(
+                _explains(other, one) and (other != one or place < number) for place, other in enumerate(readings)
+            )
+        ]
+        self._forget()
+        return True
+
+    def _forget(self) -> None:
+        """Let go of what has passed in every reading."""
+        for connection, waiting in list(self._waiting.items()):
+            passed = min(reading.get(connection, 0) for reading in self._readings)
+            for place in list(waiting):
+                if place >= passed:
+                    break
+                del waiting[place]
+            if not waiting:
+                del self._waiting[connection]
+                for reading in self._readings:
+                    reading.pop(connection, None)
+
+
+def _explains(one: dict[int, int], other: dict[int, int]) -> bool:
+    """Whether `one` has let no more pass than `other`, on any connection."""
+    return all(passed <= other.get(connection, 0) for connection, passed in one.items())
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (
