@@ -52,7 +52,7 @@ class Message:
 class FabricWire:
     """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
 
-    def __init__(self, fabric: Fabric, host: Host, peer: str, sock: socket.socket) -> None:
+    def __init__(self, fabric: Fabric, host: Host, peer: str, sock: socket.socket, *, accepted: bool) -> None:
         self.fabric = fabric
         self.host = host
         self.peer = peer
@@ -63,18 +63,27 @@ class FabricWire:
         self.last_arrival_us = 0
         self.gone: str | None = None  # how this end learned that the connection is over
         self.open = True
+        self._accepted = accepted
+        self._mute = False
         self._parking = Parking()
         self._waiting = False
 
     # ------------------------------------------------------------------------------------------ for the shell (Wire)
 
     async def receive(self) -> bytearray:
-        while not self.inbox:
-            if self.gone is not None:
+        while self._mute or not self.inbox:
+            if self.gone is not None and not self.inbox:
                 raise ConnectionGone(self.gone)
             self._waiting = True
             await self.fabric.time.park(self._parking)
+        self._mute = self._accepted
         return self.inbox.popleft()
+
+    def unmute(self) -> None:
+        if self._mute:
+            self._mute = False
+            if self._waiting and self.inbox:
+                self.fabric.time.at(self.fabric.time.now_us, self.wake)
 
     def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
         if not self.open:
@@ -212,7 +221,9 @@ class FabricWire:
             self.fabric.forget(self)
 
     def wake(self) -> None:
-        if self._waiting and self.host.may_run(self._wake_now):
+        """Let the reader look again: a frame it may read has come, or the connection is over."""
+        may_read = self.gone is not None or not self._mute
+        if self._waiting and may_read and self.host.may_run(self._wake_now):
             self._wake_now()
 
     def _wake_now(self) -> None:
@@ -264,32 +275,6 @@ class HostAlarm:
         if self._deadline_us is not None:
             self._enqueue(self._deadline_us)
         await self._host.fabric.time.park(self._parking)
-
-
-class HostGate:
-    """A gate that lets its task through at its own place in the queue."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._opened = False
-        self._parking = Parking()
-        self._waiting = False
-
-    def open(self) -> None:
-        self._opened = True
-        if self._waiting:
-            self._host.fabric.time.at(self._host.fabric.time.now_us, self._pass)
-
-    def _pass(self) -> None:
-        if self._waiting and self._host.may_run(self._pass):
-            self._waiting = False
-            self._host.fabric.time.resume(self._parking)
-
-    async def wait(self) -> None:
-        if not self._opened:
-            self._waiting = True
-            await self._host.fabric.time.park(self._parking)
-        self._opened = False
 
 
 class HostListener:
@@ -347,9 +332,6 @@ class Host:
 
     def alarm(self) -> HostAlarm:
         return HostAlarm(self)
-
-    def gate(self) -> HostGate:
-        return HostGate(self)
 
     def listen(self) -> HostListener:
         self.listener = HostListener(self)
@@ -481,8 +463,8 @@ class Fabric:
         for end in ends:
             end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-        near = FabricWire(self, source, target.name, ends[0])
-        far = FabricWire(self, target, source.name, ends[1])
+        near = FabricWire(self, source, target.name, ends[0], accepted=False)
+        far = FabricWire(self, target, source.name, ends[1], accepted=True)
         near.other, far.other = far, near
         self._wires[near] = self._wires[far] = None
         return near, far

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import trio
 
 from cluster.node import Action, Close, Connect, ConnectionId, Exit, NodeCore, Resume, Send
-from cluster.world import ConnectionGone, Gate, TornSend, Wire, World
+from cluster.world import ConnectionGone, TornSend, Wire, World
 
 
 class NodeShell:
@@ -25,7 +25,6 @@ class NodeShell:
         self._serves = serves
         self._wires: dict[ConnectionId, Wire] = {}
         self._dialling: dict[ConnectionId, trio.CancelScope] = {}
-        self._muted: dict[ConnectionId, Gate] = {}
         self._alarm = world.alarm()
         self._accepted = 0
         self._nursery: trio.Nursery | None = None
@@ -62,7 +61,6 @@ class NodeShell:
             self._accepted += 1
             connection = -self._accepted
             self._wires[connection] = wire
-            self._muted[connection] = self._world.gate()
             self._step(self.core.accepted, connection, wire.peer)
             self._world.start_soon(self._nursery, self._read, connection, wire)
 
@@ -81,14 +79,11 @@ class NodeShell:
             await self._read(connection, wire)
 
     async def _read(self, connection: ConnectionId, wire: Wire) -> None:
-        """Frames of one connection, one at a time; an accepted one stays mute until its request is answered."""
-        gate = self._muted.get(connection)
+        """Frames of one connection, one at a time."""
         try:
             while self._wires.get(connection) is wire:
                 frame = await wire.receive()
                 self._step(self.core.received, connection, frame)
-                if gate is not None:
-                    await gate.wait()
         except ConnectionGone as gone:
             if self._forget(connection) is not None:
                 self._step(self.core.disconnected, connection, str(gone))
@@ -108,7 +103,9 @@ class NodeShell:
                 assert self._nursery is not None
                 self._world.start_soon(self._nursery, self._dial, action.connection, action.host, action.port)
             case Resume():
-                self._unmute(action.connection)
+                wire = self._wires.get(action.connection)
+                if wire is not None:
+                    wire.unmute()
             case Close():
                 self._close(action.connection)
             case Exit():
@@ -126,12 +123,7 @@ class NodeShell:
             self._close(action.connection)
             self._step(self.core.disconnected, action.connection, str(torn))
             return
-        self._unmute(action.connection)
-
-    def _unmute(self, connection: ConnectionId) -> None:
-        gate = self._muted.get(connection)
-        if gate is not None:
-            gate.open()
+        wire.unmute()
 
     def _close(self, connection: ConnectionId) -> None:
         dialling = self._dialling.pop(connection, None)
@@ -142,5 +134,4 @@ class NodeShell:
             wire.close()
 
     def _forget(self, connection: ConnectionId) -> Wire | None:
-        self._muted.pop(connection, None)
         return self._wires.pop(connection, None)

@@ -28,8 +28,14 @@ class Wire(Protocol):
     peer: str
 
     async def receive(self) -> bytearray:
-        """The next whole frame without its size prefix. raises: ConnectionGone"""
+        """The next whole frame without its size prefix. raises: ConnectionGone
+
+        On an accepted connection the wire is mute after each frame: the next one is read after `unmute` (a server
+        executes one request per connection at a time, and lets TCP hold the others back).
+        """
         ...
+
+    def unmute(self) -> None: ...
 
     def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
         """Queue one frame; never blocks a decision. raises: TornSend"""
@@ -48,16 +54,6 @@ class Alarm(Protocol):
         ...
 
 
-class Gate(Protocol):
-    """Lets one waiting task through; a server connection waits at it while its request is in progress (mute)."""
-
-    def open(self) -> None: ...
-
-    async def wait(self) -> None:
-        """Until opened since the last wait."""
-        ...
-
-
 class Listener(Protocol):
     async def accept(self) -> Wire: ...
 
@@ -68,8 +64,6 @@ class World(Protocol):
     def now_us(self) -> int: ...
 
     def alarm(self) -> Alarm: ...
-
-    def gate(self) -> Gate: ...
 
     def listen(self) -> Listener: ...
 
