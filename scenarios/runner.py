@@ -161,7 +161,10 @@ class _Run:
             self.trace.emit(fact)
 
     def execute(self) -> None:
-        trio.run(self._execute)
+        try:
+            trio.run(self._execute)
+        except BaseExceptionGroup as group:
+            raise _first_leaf(group) from group
         self.writer.close()
         self.ledger.close()
 
@@ -173,6 +176,12 @@ class _Run:
             work=self.work,
             finish=self.finish,
         )
+
+
+def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first; the tasks of a nursery report together, and the rest only followed from it."""
+    first = group.exceptions[0]
+    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def run_scenario(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from contextlib import contextmanager
 
 import pytest
 from replica_logs import ORDERS, LogHome, batch_of, content_of, stamped, values_of
@@ -116,25 +117,38 @@ def test_the_old_leader_epochs_entry_without_records_gives_way(home):
     assert log.leader_epochs.entries == ((1, 0), (3, 1))
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(home):
+@contextmanager
+def files_end_at(size_bytes):
     """A file-size limit stands for a disk that fills up in the middle of a batch."""
-    log, _ = home.open()
-    log.append_as_leader(batch_of(b"r1"), 0, 0)
-    before = home.content()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, limits[1]))
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
-        with pytest.raises(KafkaError) as refusal:
-            log.append_as_leader(batch_of(b"r2"), 0, 0)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, previous)
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(home):
+    home.disk.sync = True
+    log, _ = home.open()
+    log.append_as_leader(batch_of(b"r1"), 0, 0)
+    before = home.content()
+    with files_end_at(len(before) + 10), pytest.raises(KafkaError) as refusal:
+        log.append_as_leader(batch_of(b"r2"), 0, 0)
     assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert home.content() == before
     assert log.log_end_offset == 1
     assert log.append_as_leader(batch_of(b"r2"), 0, 0).first_offset == 1
     assert values_of(log) == [(0, b"r1"), (1, b"r2")]
+
+
+def test_a_simulated_disk_does_not_turn_the_real_disks_trouble_into_kafkas(home):
+    log, _ = home.open()
+    log.append_as_leader(batch_of(b"r1"), 0, 0)
+    with files_end_at(len(home.content()) + 10), pytest.raises(OSError, match="large"):
+        log.append_as_leader(batch_of(b"r2"), 0, 0)
 
 
 # -------------------------------------------------------------------------------------------------------------- roll
