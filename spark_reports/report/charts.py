@@ -109,20 +109,27 @@ class _PartitionChart:
             layers.append(_chart(self.elections).mark_rule(color=GOLD, strokeWidth=2, clip=True))
         return layers
 
-    def _cursor(self) -> Layer:
-        """The hover line; its tooltip tells every replica's state at that instant, whichever panel is pointed at."""
+    def _line(self) -> Layer:
+        """The hover line of every panel."""
+        shown = alt.condition(self.hover, alt.value(0.8), alt.value(0))
+        return _chart(self.instants).mark_rule(strokeWidth=1.5, clip=True, tooltip=None).encode(opacity=shown)
+
+    def _pointer(self) -> Layer:
+        """Feels where the pointer is; its tooltip tells every replica's state then, whichever panel is pointed at."""
         # With `nearest` Vega hands the tooltip a mark whose datum is the row; Vega-Lite forgets that for words.
         row = "(datum.datum || datum)"
         told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
         told += [f"{json.dumps(node)}: {row}[{json.dumps(node)}]" for node in self.replicas]
         tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
-        shown = alt.condition(self.hover, alt.value(0.8), alt.value(0))
-        rule = _chart(self.instants).mark_rule(strokeWidth=1.5, clip=True)
-        return rule.encode(opacity=shown, tooltip=tooltip).add_params(self.hover)
+        return _chart(self.instants).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip).add_params(self.hover)
 
-    def _panel(self, title: str, height: int, *layers: Layer, labels: bool = True) -> Layer:
+    def _panel(
+        self, title: str, height: int, *layers: Layer, on_top: Sequence[Layer] = (), labels: bool = True
+    ) -> Layer:
+        """`on_top`: layers with tooltips of their own, above the pointer's."""
         x = self._x(labels)
-        together = alt.layer(*[layer.encode(x=x) for layer in (*self._behind(), *layers, self._cursor())])
+        stack = (*self._behind(), *layers, self._pointer(), *on_top, self._line())
+        together = alt.layer(*[layer.encode(x=x) for layer in stack])
         return together.properties(width=WIDTH_PX, height=height, title=_title(title))
 
     # ------------------------------------------------------------------------------------------------------- panels
@@ -152,7 +159,7 @@ class _PartitionChart:
         if ends := [{**fault, "until": fault["s"]} for fault in self.faults if fault["s"] > late]:
             words.append(_words(ends, "lane:N", at_end=True))
         layers = [layer.encode(y=y, tooltip=tooltip) for layer in (bars, starts, *words)]
-        return self._panel("Faults", 21 * len(lanes), *layers, labels=False)
+        return self._panel("Faults", 21 * len(lanes), on_top=layers, labels=False)
 
     def _ribbon(self) -> Layer:
         axis = alt.Axis(labelFontSize=14, labelFontWeight=600, ticks=False, domain=False, grid=False, **_PLAIN_Y)
@@ -175,26 +182,27 @@ class _PartitionChart:
             layers.append(_words(self.down, "word:N", ALARM, at_end=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
         title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · dashed ✕: broker down"
-        return self._panel(title, 31 * len(self.replicas), *[layer.encode(y=y, tooltip=tooltip) for layer in layers])
+        bars = [layer.encode(y=y, tooltip=tooltip) for layer in layers]
+        return self._panel(title, 31 * len(self.replicas), on_top=bars)
 
     def _replica(self, node: str) -> Layer:
         own = _chart([line for line in self.lines if line["node"] == node])
         surface: dict[str, Any] = {"color": WATER, "strokeWidth": 1.5}
         water = own.mark_area(interpolate="step-after", color=WATER, opacity=0.35, line=surface, clip=True)
         end = own.mark_line(interpolate="step-after", strokeWidth=2.5, clip=True)
+        glyphs: list[Layer] = []
         layers = [
             water.encode(y=self._y("hw", self.lines, "leo")),
             end.encode(y=self._y("leo", self.lines, "hw"), color=self._colour(), strokeDash=self._dash()),
         ]
         if marks := series.marks_on_log(node, self.timeline, self.lost):
-            glyphs = _chart(marks).mark_text(fontSize=17, fontWeight="bold", color=ALARM, dy=-1, clip=True)
-            layers.append(
-                glyphs.encode(y=self._y("leo", self.lines, "hw"), text="glyph:N", tooltip=[alt.Tooltip("what:N")])
-            )
+            text = _chart(marks).mark_text(fontSize=17, fontWeight="bold", color=ALARM, dy=-1, clip=True)
+            y = self._y("leo", self.lines, "hw")
+            glyphs.append(text.encode(y=y, text="glyph:N", tooltip=[alt.Tooltip("what:N", title="here")]))
         title = f"{node} · line: log end offset · water: high watermark"
         if node == self.replicas[0]:
             title += " · ✕ acked here, lost · ✂ truncated · ▾ stopped · ↺ recovered"
-        return self._panel(title, 84, *layers, labels=node == self.replicas[-1])
+        return self._panel(title, 84, *layers, on_top=glyphs, labels=node == self.replicas[-1])
 
     def _measure(self, title: str, points: Points, field: str) -> Layer:
         # An age grows between two facts; a count holds until the next one.

@@ -95,7 +95,8 @@ def _inside_script(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return _inside_script(json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+    written = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return written.replace("<", "\\u003c")
 
 
 # ---------------------------------------------------------------------------------------------------------- one run

@@ -63,6 +63,7 @@ def lag_lines(lag: Sequence[Row]) -> Points:
         {
             "s": to_s(row["at_us"]),
             "node": row["follower"],
+            "leader": row["leader"],
             "term": f"{row['follower']} of {row['leader']} {row['leader_epoch']}",
             "records": row["lag_records"],
             "seconds": to_s(row["lag_us"]),
@@ -135,19 +136,21 @@ def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[
     for s in moments[:: max(1, -(-len(moments) // INSTANTS))]:
         now = {key: series.at(s) for key, series in follow.items()}
         standing = {node: (now["place", node] or {"standing": "not a replica"})["standing"] for node in replicas}
+        leader = next((node for node in replicas if standing[node] == "leader"), None)
         in_sync = [node for node in replicas if standing[node] in ("leader", "in sync")]
         found.append(
             {"s": s, "isr": "{" + ", ".join(in_sync) + "}"}
-            | {node: _state_words(now["end", node], now["lag", node], standing[node]) for node in replicas}
+            | {node: _state_words(now["end", node], now["lag", node], standing[node], leader) for node in replicas}
         )
     return found
 
 
-def _state_words(end: Row | None, lag: Row | None, standing: str) -> str:
+def _state_words(end: Row | None, lag: Row | None, standing: str, leader: str | None) -> str:
     if end is None or end["leo"] is None:
         return f"down, {standing}"
     words = f"LEO {end['leo']}, HW {'?' if end['hw'] is None else end['hw']}, {standing}"
-    if standing != "leader" and lag and lag["records"]:
+    # What an earlier leader knew of the follower is no longer true.
+    if lag and lag["leader"] == leader != end["node"] and lag["records"]:
         words += f", {lag['records']} behind ({seconds(round(lag['seconds'] * 1_000_000))})"
     return words
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from replica.trace import TraceEvent, TraceLog
@@ -14,34 +15,19 @@ from scenarios.trace_writer import TraceWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_reports.io import Trace
+    from spark_reports.report import ReportResult
 
 Fact = tuple[float, TraceEvent]
+Row = dict[str, Any]
+Ask = Callable[..., list[Any]]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from spark_reports.session import spark_session
+    from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
 
-    small = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
-    with spark_session("local[1]", small) as session:
+    with spark_session("local[2]", {**SMALL_TRACE_SETTINGS, "spark.sql.shuffle.partitions": "1"}) as session:
         yield session
-
-
-@pytest.fixture
-def trace_of(spark: SparkSession, tmp_path: Path) -> Callable[..., Trace]:
-    """Facts with their times in seconds -> the trace tables, by way of the files."""
-    from spark_reports.io import read_trace
-
-    def written(*facts: Fact) -> Trace:
-        with TraceWriter(tmp_path / "run" / "trace") as writer:
-            log = TraceLog([writer])
-            for seconds, event in facts:
-                log.at_us = round(seconds * 1_000_000)
-                log.emit(event)
-        return read_trace(spark, [tmp_path / "run"])
-
-    return written
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +40,36 @@ def leader_kill_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def leader_kill_trace(spark: SparkSession, leader_kill_dir: Path) -> Trace:
-    from spark_reports.io import read_trace
+def report(spark: SparkSession, leader_kill_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> ReportResult:
+    """The report on that run. Its tables answer most questions of these tests, so that Spark is asked once."""
+    from spark_reports.report import write_report
 
-    return read_trace(spark, [leader_kill_dir])
+    return write_report([leader_kill_dir], tmp_path_factory.mktemp("report"), spark=spark)
+
+
+@pytest.fixture(scope="session")
+def ask(report: ReportResult) -> Ask:
+    """Columns of a result table as a list of tuples, in order of the columns in `by`."""
+
+    def answer(table: str, *columns: str, by: str = "", where: Callable[[Row], bool] = lambda row: True) -> list[Any]:
+        rows = [row for row in pq.read_table(report.path.parent / "tables" / table).to_pylist() if where(row)]
+        rows.sort(key=lambda row: tuple(row[name] for name in by.split()))
+        return [tuple(row[name] for name in columns) for row in rows]
+
+    return answer
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, list[Fact]], Path]:
+    """Facts with their times in seconds -> a run folder with these facts as its trace."""
+
+    def write(name: str, facts: list[Fact]) -> Path:
+        run_dir = tmp_path_factory.mktemp("written") / name
+        with TraceWriter(run_dir / "trace") as writer:
+            log = TraceLog([writer])
+            for seconds, event in facts:
+                log.at_us = round(seconds * 1_000_000)
+                log.emit(event)
+        return run_dir
+
+    return write

