@@ -43,13 +43,14 @@ class VirtualTime:
         self._holder: trio.lowlevel.Task | None = None
         self._driver: trio.lowlevel.Task | None = None
         self._starting: Parking | None = None
+        self._failure: BaseException | None = None
         self._until_us = 0
         self._between: Callable[[], bool] = bool
 
     # ----------------------------------------------------------------------------------------------------- schedule
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
-        """Run `callback` at `at_us`, not before now. `cause` is the fact it follows from, else what led to this call."""
+        """Run `callback` at `at_us`, not before now. `cause`: the fact it follows from, else what led to this call."""
         assert at_us >= self.now_us, "nothing can be scheduled in the past"
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
         self._seq += 1
@@ -95,6 +96,8 @@ class VirtualTime:
         await self.park(parking)
         try:
             await task(*args)
+        except (Exception, KeyboardInterrupt) as failure:
+            self._failure = failure  # The driver raises it: one failure ends the run, and comes out as itself.
         finally:
             if self._holder is trio.lowlevel.current_task():
                 self._pass_baton(None)
@@ -133,10 +136,13 @@ class VirtualTime:
         """Run the queue up to and including `until_us`.
 
         between: called after every item; true if `work` has to be done before the next one, in the driver's own task
+        raises: whatever a task failed with
         """
         self._driver = self._holder = trio.lowlevel.current_task()
         self._until_us, self._between = until_us, between
         while True:
+            if self._failure is not None:
+                raise self._failure
             following = self._starting or self._advance()
             self._starting = None
             if following is not None:

@@ -96,7 +96,10 @@ def main() -> NoReturn:
         sys.exit(ExitCode.HELD)
     except Exception as error:  # Whatever gets here is our bug; the user is told so, and where the details are.
         click.echo(f"error: a bug in highwater: {type(error).__name__}: {error}", err=True)
-        click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)
+        try:
+            click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)
+        except OSError as unwritable:
+            click.echo(f"  = its details cannot be written to {tempfile.gettempdir()}: {unwritable.strerror}", err=True)
         sys.exit(ExitCode.OUR_BUG)
 
 

@@ -55,7 +55,7 @@ class CommittedOnIsr(Invariant):
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         self.isrs.committed(row, event)
         committed = self.truth.of(event.topic, event.partition)
-        if event.leader_epoch in committed.unclean_epochs:
+        if committed.awaits_rebasing(event.leader_epoch):
             return  # Unclean election: the committed log is re-based when the chosen leader begins.
         for node in event.isr:
             if node not in event.previous_isr and self._lacks(committed, node, committed.end):
@@ -64,7 +64,9 @@ class CommittedOnIsr(Invariant):
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         committed = self.truth.of(event.topic, event.partition)
         state = self.truth.partition(event.topic, event.partition)
-        if state is not None and event.node in state.isr and self._lacks(committed, event.node, committed.end):
+        if state is None or committed.awaits_rebasing(state.leader_epoch):
+            return
+        if event.node in state.isr and self._lacks(committed, event.node, committed.end):
             self._tell("S6", event, event.node, f"below {committed.end} after its restart, and is in the ISR")
 
     @staticmethod

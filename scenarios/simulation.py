@@ -111,17 +111,26 @@ class Simulation:
         finish: Callable[[], None],
     ) -> None:
         """Start the cluster and drive virtual time: `begin` before the first event, `between` after each (true if
-        there is `work` to do before the next), `finish` after the last, while everything still stands."""
+        there is `work` to do before the next), `finish` after the last, while everything still stands.
+
+        raises: whatever any of them or any node's task failed with, as itself and not in a group
+        """
+        failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            for name, machine in self.machines.items():
-                if machine.role in ("controller", "broker"):
-                    self.start(name)
-            begin()
-            await self.time.drive(until_us, between, work)
-            finish()
+            try:
+                for name, machine in self.machines.items():
+                    if machine.role in ("controller", "broker"):
+                        self.start(name)
+                begin()
+                await self.time.drive(until_us, between, work)
+                finish()
+            except (Exception, KeyboardInterrupt) as error:
+                failure = error
             self._stop_everything()
             nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     def _stop_everything(self) -> None:
         """The run is over: close what the processes hold open; nothing more is written to their disks."""

@@ -57,6 +57,10 @@ class CommittedLog:
         self.rebased_epoch = -1
         self.shortfall = 0
 
+    def awaits_rebasing(self, leader_epoch: int) -> bool:
+        """Whether an unclean election up to this epoch was the last word, and nobody has begun to lead since."""
+        return any(self.rebased_epoch < unclean <= leader_epoch for unclean in self.unclean_epochs)
+
     def at(self, offset: int) -> MirroredBatch | None:
         if offset >= self.end:
             return None
@@ -155,7 +159,7 @@ class Truth:
         if partition is not None and event.leader_epoch < partition.leader_epoch:
             return  # stale before it began
         matched = committed.matched[event.node]
-        unclean = event.leader_epoch in committed.unclean_epochs
+        unclean = committed.awaits_rebasing(event.leader_epoch)
         if matched < committed.end:
             if not unclean and event.node not in committed.excused:
                 committed.shortfall = committed.end - matched
