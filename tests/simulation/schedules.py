@@ -1,0 +1,254 @@
+"""Random fault schedules: a cluster, clients that keep it busy, faults that overlap, then a heal and a long quiet.
+
+`random_schedule` draws from a `random.Random`. Hypothesis hands in one that it can shrink; the soak hands in seeds. What
+comes out is a scenario as a tree, so that a failure is a YAML file that anybody can replay.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from scenarios.loading import load_text
+from scenarios.runner import RunResult, run_scenario
+from scenarios.spec import Scenario
+
+Tree = dict[str, Any]
+
+CHAOS_BEGINS_MS = 1_000
+CHAOS_ENDS_MS = 30_000
+HEALED_MS = 40_000
+DURATION_MS = 130_000
+"""The longest session (9 s) and lag time (10 s) of a schedule, and the minute that liveness.py waits, fit in twice."""
+
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A scenario tree, and whether Kafka promises that nothing goes wrong in it."""
+
+    tree: Tree
+    safe: bool
+
+    @property
+    def text(self) -> str:
+        return yaml.safe_dump(self.tree, sort_keys=False, default_flow_style=None, width=120)
+
+    def scenario(self) -> Scenario:
+        return load_text(self.text, "schedule.yaml").scenario
+
+
+def random_schedule(rng: random.Random, *, safe: bool | None = None) -> Schedule:
+    """A schedule; with `safe` true one in which acks=all, min ISR 2 and idempotence promise a clean verdict.
+
+    Safe means as Kafka means it: every producer waits for all and is idempotent, two replicas hold what is acked, no
+    disk loses anything, no unclean leader. Everything else may happen.
+    """
+    if safe is None:
+        safe = rng.random() < 0.4
+    return Schedule(_Draft(rng, safe).tree(), safe)
+
+
+class _Draft:
+    """One schedule in the making."""
+
+    def __init__(self, rng: random.Random, safe: bool) -> None:
+        self.rng = rng
+        self.safe = safe
+        self.brokers = [f"b{number + 1}" for number in range(rng.choice((3, 3, 4, 5)))]
+        self.partitions = rng.choice((1, 1, 2, 3))
+        self.replication_factor = rng.choice((2, 3, 3))
+        self.producers = [f"p{number + 1}" for number in range(rng.choice((1, 1, 2)))]
+        self.consumers = [f"r{number + 1}" for number in range(rng.choice((0, 1, 1, 2)))]
+
+    # ------------------------------------------------------------------------------------------------------ the parts
+
+    def tree(self) -> Tree:
+        return {
+            "schema": 1,
+            "id": "random-schedule",
+            "title": "A random schedule of faults",
+            "seed": self.rng.randint(1, 1_000_000),
+            "duration": f"{DURATION_MS}ms",
+            "profile": "kafka-3.9",
+            "cluster": {"brokers": {name: {} for name in self.brokers}, "config": self._cluster_config()},
+            "topics": {"t": self._topic()},
+            "network": self._network(),
+            "workloads": {
+                **{name: self._producer(name) for name in self.producers},
+                **{name: self._consumer(name) for name in self.consumers},
+            },
+            "timeline": self._timeline(),
+        }
+
+    def _cluster_config(self) -> Tree:
+        session_ms, heartbeat_ms = self.rng.choice(((9000, 2000), (3000, 500)))
+        return {
+            "replica.lag.time.max.ms": self.rng.choice((2000, 5000, 10_000)),
+            "broker.session.timeout.ms": session_ms,
+            "broker.heartbeat.interval.ms": heartbeat_ms,
+            "leader.imbalance.check.interval.seconds": self.rng.choice((300, 300, 5)),
+            "num.replica.fetchers": self.rng.choice((1, 1, 2)),
+            "replica.socket.timeout.ms": self.rng.choice((30_000, 3000)),
+        }
+
+    def _topic(self) -> Tree:
+        config: Tree = {
+            "min.insync.replicas": 2 if self.safe else self.rng.choice((1, 2)),
+            "unclean.leader.election.enable": False if self.safe else self.rng.random() < 0.3,
+        }
+        if self.rng.random() < 0.3:
+            config["segment.bytes"] = self.rng.choice((1024, 4096))
+        if self.rng.random() < 0.2:
+            config["flush.messages"] = 1
+        if self.rng.random() < 0.3:
+            return {"partitions": self.partitions, "replication_factor": self.replication_factor, "config": config}
+        assignment = {
+            number: self.rng.sample(self.brokers, self.replication_factor) for number in range(self.partitions)
+        }
+        return {"partitions": assignment, "config": config}
+
+    def _network(self) -> Tree:
+        latency: Any = self.rng.choice(("1ms", "1ms", {"uniform": ["500us", "8ms"]}, {"exponential": "3ms"}))
+        return {"latency": latency}
+
+    def _producer(self, name: str) -> Tree:
+        rng = self.rng
+        acks = "all" if self.safe else rng.choice(("0", "1", "all", "all"))
+        idempotent = self.safe or (acks == "all" and rng.random() < 0.5)
+        request_ms = rng.choice((1000, 5000, 30_000))
+        config: Tree = {
+            "acks": acks,
+            "enable.idempotence": idempotent,
+            "max.in.flight.requests.per.connection": rng.choice((1, 5)),
+            "request.timeout.ms": request_ms,
+            "delivery.timeout.ms": max(request_ms + 20, rng.choice((3000, 20_000, 120_000))),
+            "linger.ms": rng.choice((0, 0, 20)),
+        }
+        workload: Tree = {"kind": "producer", "topic": "t", "config": config}
+        workload[rng.choice(("rate", "poisson"))] = f"{rng.choice((2, 5, 20))}/s"
+        workload["batch"] = rng.choice((1, 1, 3))
+        workload["start"] = f"{rng.randint(500, 2000)}ms"
+        workload["stop"] = f"{CHAOS_ENDS_MS + 5000}ms"
+        return workload
+
+    def _consumer(self, name: str) -> Tree:
+        config = {"auto.offset.reset": self.rng.choice(("earliest", "earliest", "latest"))}
+        return {"kind": "consumer", "topic": "t", "config": config, "start": f"{self.rng.randint(500, 3000)}ms"}
+
+    # ------------------------------------------------------------------------------------------------------ the faults
+
+    def _timeline(self) -> list[Tree]:
+        faults = [self._fault(number) for number in range(self.rng.randint(1, 9))]
+        faults.sort(key=lambda step: int(str(step["at"]).removesuffix("ms")))
+        return faults + self._the_end(faults)
+
+    def _fault(self, number: int) -> Tree:
+        verbs: dict[str, Callable[[], Any]] = {
+            "kill": self._servers,
+            "stop": self._broker_or_leader,
+            "restart": self._anybody,
+            "pause": self._servers,
+            "cut": self._cut,
+            "partition": self._islands,
+            "latency": self._slow,
+            "loss": lambda: {**self._sides(), "rate": self.rng.choice(("1%", "10%", "40%"))},
+            "bandwidth": lambda: {**self._sides(), "rate": self.rng.choice(("5kB/s", "50kB/s"))},
+            "hold": self._hold,
+            "reset_peer": self._sides,
+            "elect": self._elect,
+            "flush": lambda: "b1",
+        }
+        if not self.safe:
+            verbs |= {"power_off": self._broker_or_leader, "seek": self._seek}
+        if not self.consumers:
+            verbs.pop("seek", None)
+        weights = [3 if verb in ("kill", "cut", "hold", "pause", "partition") else 1 for verb in verbs]
+        (verb,) = self.rng.choices(list(verbs), weights)
+        step: Tree = {"at": f"{self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS)}ms", verb: verbs[verb]()}
+        if verb in ("stop", "kill", "power_off", "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold"):
+            step["as"] = f"{verb.replace('_', '-')}-{number}"
+            if self.rng.random() < 0.8:
+                step["for"] = f"{self.rng.choice((50, 700, 2500, 6000, 12_000))}ms"
+        return step
+
+    def _servers(self) -> str:
+        return str(self.rng.choice((*self.brokers, self._leader(), self._leader(), "c1")))
+
+    def _broker_or_leader(self) -> str:
+        return str(self.rng.choice((*self.brokers, self._leader(), self._leader())))
+
+    def _anybody(self) -> str:
+        clients = self.producers if self.safe else [*self.producers, *self.consumers]
+        return str(self.rng.choice((*self.brokers, self._leader(), *clients, "c1")))
+
+    def _partition(self) -> str:
+        return f"t-{self.rng.randrange(self.partitions)}"
+
+    def _leader(self) -> str:
+        return f"leader({self._partition()})"
+
+    def _nodes(self) -> list[str]:
+        return [*self.brokers, "c1", *self.producers, *self.consumers]
+
+    def _sides(self) -> Tree:
+        one = self.rng.choice((*self.brokers, self._leader()))
+        others = [node for node in self._nodes() if node != one]
+        other = self.rng.choice((f"followers({self._partition()})", "c1", *others))
+        return {"between": [one, other]}
+
+    def _cut(self) -> Tree:
+        return {**self._sides(), "direction": self.rng.choice(("both", "to", "from"))}
+
+    def _slow(self) -> Tree:
+        return {**self._sides(), "add": self.rng.choice(("50ms", "400ms", {"uniform": ["1ms", "2s"]}))}
+
+    def _islands(self) -> list[list[str]]:
+        nodes = self._nodes()
+        island = self.rng.sample(nodes, self.rng.randint(1, len(nodes) - 1))
+        return [island, [node for node in nodes if node not in island]]
+
+    def _hold(self) -> Tree:
+        one = self.rng.choice((*self.brokers, self._leader()))
+        api = self.rng.choice(("Fetch", "Fetch", "AlterPartition", "Produce", "Metadata", "BrokerHeartbeat"))
+        other = {"AlterPartition": "c1", "BrokerHeartbeat": "c1", "Metadata": "clients", "Produce": "clients"}.get(
+            api, self.rng.choice((f"followers({self._partition()})", "brokers"))
+        )
+        sender, receiver = (one, other) if self.rng.random() < 0.5 else (other, one)
+        hold = {"from": sender, "to": receiver, "api": api}
+        if self.rng.random() < 0.7:
+            hold["part"] = self.rng.choice(("request", "response"))
+        return hold
+
+    def _elect(self) -> Any:
+        unclean = not self.safe and self.rng.random() < 0.3
+        choice: Tree = {"partition": self._partition(), "broker": self.rng.choice(self.brokers), "unclean": unclean}
+        return self.rng.choice(("preferred", choice))
+
+    def _seek(self) -> Tree:
+        where = self.rng.choice((0, 3, "beginning", "end"))
+        return {"consumer": self.rng.choice(self.consumers), "partition": self._partition(), "to": where}
+
+    def _the_end(self, faults: list[Tree]) -> list[Tree]:
+        """Everything is mended. What runs already refuses to start; what is still shutting down is started later."""
+        steps: list[Tree] = [{"at": f"{HEALED_MS}ms", "heal": "all"}, {"at": f"{HEALED_MS}ms", "release": "all"}]
+        steps += [{"at": f"{HEALED_MS}ms", "resume": f"@{fault['as']}"} for fault in faults if "pause" in fault]
+        down = [fault["as"] for fault in faults if any(verb in fault for verb in ("kill", "stop", "power_off"))]
+        for at_ms in (HEALED_MS, HEALED_MS + 6000, HEALED_MS + 12_000):
+            steps += [{"at": f"{at_ms}ms", "start": f"@{label}"} for label in down]
+        return steps
+
+
+def judge(schedule: Schedule) -> tuple[RunResult, list[str]]:
+    """Run it, and say what is wrong with the outcome: nothing, if all is well."""
+    result = run_scenario(schedule.scenario(), runs_dir=None)
+    kinds = result.verdict.kinds
+    if result.broke_an_invariant:
+        return result, [anomaly.sentence for anomaly in result.verdict.of("invariant")]
+    if schedule.safe and kinds:
+        return result, [anomaly.sentence for anomaly in result.verdict.anomalies]
+    return result, []
