@@ -147,7 +147,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(home):
 def test_a_simulated_disk_does_not_turn_the_real_disks_trouble_into_kafkas(home):
     log, _ = home.open()
     log.append_as_leader(batch_of(b"r1"), 0, 0)
-    with files_end_at(len(home.content()) + 10), pytest.raises(OSError, match="large"):
+    with files_end_at(len(home.content()) + 10), pytest.raises(OSError, match="space"):
         log.append_as_leader(batch_of(b"r2"), 0, 0)
 
 
