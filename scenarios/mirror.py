@@ -30,15 +30,17 @@ class MirroredBatch(NamedTuple):
 class ReplicaLog:
     """One replica's log. Offsets of a log may have gaps only at its start.
 
+    epochs: (leader epoch, base offset of its first batch), oldest first, as the batches say
     doubtful: its disk lost bytes and has not been read since, so its end is not known
     """
 
-    __slots__ = ("bases", "batches", "doubtful", "node", "start")
+    __slots__ = ("bases", "batches", "doubtful", "epochs", "node", "start")
 
     def __init__(self, node: str) -> None:
         self.node = node
         self.batches: list[MirroredBatch] = []
         self.bases: list[int] = []
+        self.epochs: list[tuple[int, int]] = []
         self.start = 0
         self.doubtful = False
 
@@ -50,6 +52,8 @@ class ReplicaLog:
     def append(self, batch: MirroredBatch) -> None:
         self.batches.append(batch)
         self.bases.append(batch.base_offset)
+        if not self.epochs or self.epochs[-1][0] != batch.leader_epoch:
+            self.epochs.append((batch.leader_epoch, batch.base_offset))
 
     def cut_to(self, end: int) -> list[MirroredBatch]:
         """Drop every batch that reaches `end` or beyond; returns them, oldest first."""
@@ -60,6 +64,8 @@ class ReplicaLog:
         if dropped:
             del self.batches[keep:]
             del self.bases[keep:]
+            while self.epochs and self.epochs[-1][1] >= dropped[0].base_offset:
+                self.epochs.pop()
         if end < self.start or not self.batches:
             self.start = end
         return dropped
