@@ -49,7 +49,9 @@ class CoreProbe:
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         applied = {node: broker.cache.image.offset + 1 for node, broker in self._simulation.brokers().items()}
         try:
-            end = self._simulation.controller().state.next_offset
+            controller = self._simulation.controller()
         except SimulationError:
-            end = max(applied.values(), default=0)
-        return end, applied
+            controller = None
+        if controller is None or not controller.is_open:  # down, or just started and its log not yet read
+            return max(applied.values(), default=0), applied
+        return controller.state.next_offset, applied

@@ -1,7 +1,7 @@
 """Random fault schedules: a cluster, clients that keep it busy, faults that overlap, then a heal and a long quiet.
 
-`random_schedule` draws from a `random.Random`. Hypothesis hands in one that it can shrink; the soak hands in seeds. What
-comes out is a scenario as a tree, so that a failure is a YAML file that anybody can replay.
+`random_schedule` draws from a `random.Random`: Hypothesis hands in one of its own, the soak hands in seeds. What comes
+out is a scenario as a tree, so that a failure is a YAML file that anybody can replay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ CHAOS_ENDS_MS = 30_000
 HEALED_MS = 40_000
 DURATION_MS = 130_000
 """The longest session (9 s) and lag time (10 s) of a schedule, and the minute that liveness.py waits, fit in twice."""
-
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,131 @@
+"""Who may import whom (design.md section 3), and what the quick commands must not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MAY_IMPORT = {
+    "replica": [],
+    "controller": ["replica"],
+    "cluster": ["replica", "controller"],
+    "scenarios": ["replica", "controller", "cluster"],
+    "spark_reports": ["replica.trace"],
+}
+"""What a package may use besides itself and libraries."""
+
+SPARK_COMMANDS = "scenarios/cli_report.py"
+"""The only file that may import spark_reports, and only inside its functions: no other command waits for Spark."""
+
+TRIO = ["cluster/shell.py", "cluster/world.py", "cluster/fabric.py", "cluster/virtual_time.py", "scenarios/"]
+"""Everything else is a pure core: no task, no clock, no socket."""
+
+HEAVY = ("trio", "pyspark", "networkx", "pyarrow", "kio", "pandas", "numpy", "altair", "jinja2", "rich")
+
+
+class Import(NamedTuple):
+    """One import statement; `lazy` if it is inside a function, `typing` if only a type checker runs it."""
+
+    file: str
+    line: int
+    module: str
+    lazy: bool
+    typing: bool
+
+
+def imports_of(path: Path) -> Iterator[Import]:
+    file = path.relative_to(ROOT).as_posix()
+
+    def walk(node: ast.AST, lazy: bool, typing: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            yield from (Import(file, node.lineno, alias.name, lazy, typing) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: imports are absolute here"
+            # `from replica import trace` uses replica.trace.
+            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module in MAY_IMPORT else []
+            yield from (Import(file, node.lineno, name, lazy, typing) for name in names or [str(node.module)])
+        in_function = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for_types = typing or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, in_function, for_types)
+
+    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
+
+
+def all_imports(package: str) -> list[Import]:
+    found = [one for path in sorted((ROOT / package).rglob("*.py")) for one in imports_of(path)]
+    assert found, f"no imports found under {package}/: is the test looking in the right place?"
+    return found
+
+
+def is_within(module: str, allowed: str) -> bool:
+    return module == allowed or module.startswith(allowed + ".")
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_only_what_is_below_them(package: str) -> None:
+    wrong = [
+        f"{one.file}:{one.line} imports {one.module}"
+        for one in all_imports(package)
+        if one.module.split(".")[0] in MAY_IMPORT
+        and not any(is_within(one.module, allowed) for allowed in (package, *MAY_IMPORT[package]))
+        and not (one.file == SPARK_COMMANDS and one.lazy and is_within(one.module, "spark_reports"))
+    ]
+    assert not wrong, (
+        f"{package} may import {', '.join(MAY_IMPORT[package]) or 'none of our packages'} and itself "
+        f"(design.md section 3); spark_reports only inside the functions of {SPARK_COMMANDS}:\n" + "\n".join(wrong)
+    )
+
+
+@pytest.mark.parametrize("package", ["replica", "controller", "cluster"])
+def test_cores_are_pure(package: str) -> None:
+    wrong = [
+        f"{one.file}:{one.line} imports {one.module}"
+        for one in all_imports(package)
+        if one.module.split(".")[0] in ("trio", "asyncio", "socket", "select", "threading", "time")
+        and not one.typing
+        and not any(one.file == shell or one.file.startswith(shell) for shell in TRIO)
+    ]
+    assert not wrong, (
+        "a core takes time as an integer and knows no sockets or tasks; only the shells "
+        f"({', '.join(TRIO)}) may (design.md section 3):\n" + "\n".join(wrong)
+    )
+
+
+def test_pyspark_is_for_the_reports_alone() -> None:
+    wrong = [
+        f"{one.file}:{one.line} imports {one.module}"
+        for package in ("replica", "controller", "cluster", "scenarios")
+        for one in all_imports(package)
+        if is_within(one.module, "pyspark")
+    ]
+    assert not wrong, "only spark_reports uses PySpark:\n" + "\n".join(wrong)
+
+
+def test_package_files_hold_a_docstring_only() -> None:
+    for package in MAY_IMPORT:
+        body = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")).body
+        assert len(body) <= 1, f"{package}/__init__.py runs code whenever anything of the package is imported"
+
+
+@pytest.mark.parametrize("words", [["list"], ["show", "acks1-leader-kill"], ["check", "acks1-leader-kill"]])
+def test_quick_commands_load_nothing_heavy(words: list[str]) -> None:
+    """design.md section 8: `list` and `check` answer in 0.3 s."""
+    program = (
+        "import sys\nfrom scenarios.cli import cli\n"
+        f"cli.main({words!r}, standalone_mode=False)\n"
+        f"print('loaded:', *[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1]
+    assert loaded == "loaded:", (
+        f"`highwater {words[0]}` {loaded}: import it inside the function that needs it "
+        f"(`python -X importtime -m scenarios.cli {words[0]}` says who asks for it)"
+    )

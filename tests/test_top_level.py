@@ -1,0 +1,27 @@
+"""The top level of the repository holds what was agreed on, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+AGREED = ["replica", "controller", "cluster", "scenarios", "spark_reports", "tests", "pyproject.toml", "README.md"]
+CUSTOMARY = ["LICENSE", "CHANGELOG.md", "Makefile"]
+
+
+def test_top_level_entries() -> None:
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("not a git checkout: what is committed cannot be told from what is lying about")
+    entries = dict.fromkeys(line.split("/")[0] for line in done.stdout.splitlines())
+    visible = [entry for entry in entries if not entry.startswith(".")]
+    missing = [entry for entry in AGREED if entry not in visible]
+    strange = [entry for entry in visible if entry not in AGREED + CUSTOMARY]
+    assert not missing, f"the repository should have {', '.join(missing)} (design.md section 3)"
+    assert not strange, (
+        f"{', '.join(strange)} should not be at the top level: five packages, tests/, pyproject.toml, README.md, and "
+        "what a repository customarily keeps there (design.md section 3)"
+    )
