@@ -10,7 +10,7 @@ demo: .venv/.installed
 	$(BIN)/highwater report last
 
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: .venv/.installed-dev
 	$(BIN)/ruff check .
