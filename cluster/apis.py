@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from cluster.accepted_connections import AcceptedConnections
 from cluster.broker_lifecycle import BrokerIdentity
+from cluster.config import BrokerConfig
 from cluster.delayed import FetchParams, FetchResults, ProduceResults
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
+from cluster.offset_apis import OffsetApis
 from cluster.outbox import Outbox
 from cluster.replica_manager import ReplicaManager, size_bytes
 from cluster.wire import cold
-from cluster.wire.api_00_produce import decode_produce_request, encode_produce_response
+from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.wire.api_01_fetch import (
     FetchPartition,
     FetchPartitionResponse,
@@ -26,7 +29,9 @@ from cluster.wire.api_01_fetch import (
     fetch_response_segments,
 )
 from cluster.wire.api_18_api_versions import encode_api_versions_response
+from cluster.wire.entities import Entity
 from cluster.wire.headers import RequestHeader, read_request_header
+from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.wire.versions import (
     ADVERTISED,
     API_VERSIONS,
@@ -38,15 +43,16 @@ from cluster.wire.versions import (
     PRODUCE,
 )
 from controller.image import PartitionRegistration, TopicImage
-from replica.errors import ErrorCode, KafkaError, PeerViolation
-from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, BrokerEpoch, BrokerId, Names, TopicPartition
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
 from replica.trace import Recorder, RecordsSent
 
-EARLIEST_TIMESTAMP = -2
-LATEST_TIMESTAMP = -1
 FIRST_VERSION_FOR_ANY_REPLICA = 11
 """KIP-392: from this Fetch version on, followers answer consumers too."""
-PRODUCER_IDS_PER_REGISTRATION = 1000
+FIRST_PRODUCE_WITH_HINTS, FIRST_FETCH_WITH_HINTS = 10, 16
+"""KIP-951: from these versions on, an answer names the new leader."""
+MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+PRODUCER_IDS_PER_REGISTRATION = 1_000_000
 SERVED = (PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH)
 
 
@@ -57,20 +63,23 @@ class Apis:
         self,
         *,
         identity: BrokerIdentity,
-        names: Names,
+        config: BrokerConfig,
         outbox: Outbox,
+        connections: AcceptedConnections,
         cache: MetadataCache,
         replicas: ReplicaManager,
         recorder: Recorder,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._identity = identity
-        self._names = names
+        self._fetch_max_bytes = config.fetch_max_bytes
         self._outbox = outbox
+        self._connections = connections
         self._cache = cache
         self._replicas = replicas
         self._recorder = recorder
         self._broker_epoch = broker_epoch
+        self._offsets = OffsetApis(replicas, cache)
         self._producer_ids = 0
         self._handlers: dict[int, Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]] = {
             PRODUCE: self._produce,
@@ -106,6 +115,7 @@ class Apis:
             request.timeout_ms * 1000,
             entries,
             peer,
+            header.api_version,
             partial(self._produced, connection, header, request.acks),
             now_us,
         )
@@ -113,57 +123,71 @@ class Apis:
     def _produced(
         self, connection: ConnectionId, header: RequestHeader, acks: int, results: ProduceResults, cause: int | None
     ) -> None:
+        if connection not in self._connections:
+            return  # Nobody is left to tell; what was appended stays.
         if acks == 0:
             # Nobody waits for an answer; on an error the connection is closed, so that the client looks for the
             # leader again (KafkaApis.handleProduceRequest).
             if any(result.error is not ErrorCode.NONE for result in results.values()):
-                self._outbox.close(connection)
+                self._connections.close(connection)
             else:
                 self._outbox.resume(connection)
             return
-        topics: dict[str, list[object]] = {}
+        topics: dict[str, list[ProducePartitionResponse]] = {}
+        endpoints: dict[BrokerId, NodeEndpoint] = {}
         for name, result in results.items():
+            if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_PRODUCE_WITH_HINTS:
+                result = result._replace(current_leader=self._current_leader(name, endpoints))
             topics.setdefault(name.topic, []).append(result)
-        frame = encode_produce_response(header.api_version, header.correlation_id, list(topics.items()))  # type: ignore[arg-type]
+        frame = encode_produce_response(
+            header.api_version, header.correlation_id, list(topics.items()), endpoints=list(endpoints.values())
+        )
         self._outbox.respond(connection, (frame,), PRODUCE, cause)
+
+    def _current_leader(self, name: TopicPartition, endpoints: dict[BrokerId, NodeEndpoint]) -> LeaderIdAndEpoch:
+        """Who leads as far as we know; where it is reached goes into `endpoints`, if it is alive (KIP-951)."""
+        registration = self._cache.image.partition(name.topic, name.partition)
+        if registration is None:
+            return LeaderIdAndEpoch()
+        broker = self._cache.image.brokers.get(registration.leader)
+        if broker is not None and not broker.fenced:
+            endpoints[broker.broker_id] = NodeEndpoint(broker.broker_id, broker.host, broker.port, broker.rack)
+        return LeaderIdAndEpoch(registration.leader, registration.leader_epoch)
 
     # -------------------------------------------------------------------------------------------------------- fetch
 
     def _fetch(self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int) -> None:
         # Simplified: no fetch sessions (KIP-227); every answer has session id 0, which clients accept.
         request = decode_fetch_request(header, frame)
+        max_bytes = min(request.max_bytes, self._fetch_max_bytes)
         params = FetchParams(
             replica_id=request.replica_id,
             replica_epoch=request.replica_epoch,
             peer=peer,
             max_wait_us=request.max_wait_ms * 1000,
-            min_bytes=request.min_bytes,
-            max_bytes=request.max_bytes,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
             leader_only=header.api_version < FIRST_VERSION_FOR_ANY_REPLICA,
         )
         wanted: list[tuple[TopicPartition, FetchPartition]] = []
-        unknown: list[tuple[Topic, list[FetchPartitionResponse]]] = []
+        unknown: list[tuple[Topic, FetchPartitionResponse]] = []
         topics: dict[str, Topic] = {}
         for topic, partitions in request.topics:
             name = self._cache.topic_name(topic)
-            if name is None:
-                unknown.append(
-                    (
-                        topic,
-                        [FetchPartitionResponse(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID) for entry in partitions],
-                    )
-                )
-                continue
-            topics[name] = topic
-            wanted += [(TopicPartition(name, entry.partition), entry) for entry in partitions]
+            topics[name or ""] = topic
+            for entry in partitions:
+                if name is None:
+                    unknown.append((topic, FetchPartitionResponse(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
+                elif self._cache.image.partition(name, entry.partition) is None:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    unknown.append((topic, FetchPartitionResponse(entry.partition, error)))
+                else:
+                    wanted.append((TopicPartition(name, entry.partition), entry))
 
         def respond(results: FetchResults) -> None:
             self._fetched(connection, peer, header, request, topics, unknown, results)
 
-        if unknown:
-            params = FetchParams(
-                params.replica_id, params.replica_epoch, peer, 0, 0, params.max_bytes, params.leader_only
-            )
+        # What the metadata does not know is answered beside the rest, and ends no waiting for it.
         self._replicas.fetch_records(params, wanted, respond, now_us)
 
     def _fetched(
@@ -173,16 +197,23 @@ class Apis:
         header: RequestHeader,
         request: FetchRequest,
         topics: dict[str, Topic],
-        unknown: Sequence[tuple[Topic, list[FetchPartitionResponse]]],
+        unknown: Sequence[tuple[Topic, FetchPartitionResponse]],
         results: FetchResults,
     ) -> None:
+        if connection not in self._connections:
+            return
         answers: dict[Topic, list[FetchPartitionResponse]] = {}
+        endpoints: dict[BrokerId, NodeEndpoint] = {}
         for name, result in results:
+            if result.error in MOVED and header.api_version >= FIRST_FETCH_WITH_HINTS:
+                result = result._replace(current_leader=self._current_leader(name, endpoints))
             answers.setdefault(topics[name.topic], []).append(result)
             if size_bytes(result):
                 self._state_records_sent(peer, name, request, topics[name.topic], result)
+        for topic, result in unknown:
+            answers.setdefault(topic, []).append(result)
         segments = fetch_response_segments(
-            header.api_version, header.correlation_id, [*answers.items(), *unknown], ErrorCode.NONE
+            header.api_version, header.correlation_id, list(answers.items()), endpoints=list(endpoints.values())
         )
         self._outbox.respond(connection, segments, FETCH)
 
@@ -213,79 +244,13 @@ class Apis:
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = cold.decode_request(header, frame)
-        from_follower = int(request.replica_id) != NO_BROKER
-        topics = []
-        for topic in request.topics:
-            answers = []
-            for entry in topic.partitions:
-                name = TopicPartition(str(topic.name), int(entry.partition_index))
-                current_leader_epoch = int(getattr(entry, "current_leader_epoch", UNDEFINED_EPOCH))
-                try:
-                    offset, timestamp = self._offset_for(
-                        name, current_leader_epoch, int(entry.timestamp), from_follower=from_follower
-                    )
-                    error, leader_epoch = ErrorCode.NONE, self._replicas.partitions[name].leader_epoch
-                except KafkaError as refusal:
-                    error, offset, timestamp, leader_epoch = refusal.code, UNKNOWN_OFFSET, -1, UNDEFINED_EPOCH
-                    if error is ErrorCode.OFFSET_NOT_AVAILABLE and header.api_version < 5:
-                        error = ErrorCode.LEADER_NOT_AVAILABLE
-                answers.append(
-                    {
-                        "partition_index": name.partition,
-                        "error_code": error,
-                        "timestamp": timestamp,
-                        "offset": offset,
-                        "leader_epoch": leader_epoch,
-                    }
-                )
-            topics.append({"name": str(topic.name), "partitions": answers})
-        self._answer(connection, header, topics=topics)
-
-    def _offset_for(
-        self, name: TopicPartition, current_leader_epoch: int, timestamp: int, *, from_follower: bool
-    ) -> tuple[int, int]:
-        """(offset, timestamp) for -2 earliest, -1 latest or a time in ms. source: Partition.fetchOffsetForTimestamp"""
-        partition = self._replicas.partitions.get(name)
-        if partition is None:
-            raise KafkaError(self._cache.missing_partition_error(name))
-        if timestamp == EARLIEST_TIMESTAMP:
-            partition.check_leading(current_leader_epoch)
-            return partition.log.log_start_offset, -1
-        latest = partition.latest_offset(current_leader_epoch, from_follower=from_follower)
-        if timestamp == LATEST_TIMESTAMP:
-            return latest, -1
-        found = partition.log.offset_for_timestamp(timestamp)
-        return found if found is not None and found[0] < latest else (UNKNOWN_OFFSET, -1)
+        self._answer(connection, header, topics=self._offsets.list_offsets(request, header.api_version))
 
     def _offset_for_leader_epoch(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = cold.decode_request(header, frame)
-        topics = []
-        for topic in request.topics:
-            answers = []
-            for entry in topic.partitions:
-                name = TopicPartition(str(topic.topic), int(entry.partition))
-                error, epoch, end_offset = ErrorCode.NONE, UNDEFINED_EPOCH, UNKNOWN_OFFSET
-                try:
-                    partition = self._replicas.partitions.get(name)
-                    if partition is None:
-                        raise KafkaError(self._cache.missing_partition_error(name))
-                    epoch, end_offset = partition.offset_for_leader_epoch(
-                        int(entry.current_leader_epoch), int(entry.leader_epoch)
-                    )
-                except KafkaError as refusal:
-                    error = refusal.code
-                answers.append(
-                    {
-                        "error_code": error,
-                        "partition": name.partition,
-                        "leader_epoch": epoch,
-                        "end_offset": end_offset,
-                    }
-                )
-            topics.append({"topic": str(topic.topic), "partitions": answers})
-        self._answer(connection, header, topics=topics)
+        self._answer(connection, header, topics=self._offsets.offset_for_leader_epoch(request))
 
     # ----------------------------------------------------------------------------------------------------- metadata
 
@@ -295,9 +260,9 @@ class Apis:
         request = cold.decode_request(header, frame)
         image = self._cache.image
         if request.topics is None or (header.api_version == 0 and not request.topics):
-            asked = sorted(image.topics)
+            topics = [self._topic_metadata(name, topic) for name, topic in sorted(image.topics.items())]
         else:
-            asked = [str(topic.name) for topic in request.topics if topic.name is not None]
+            topics = [self._asked_topic(topic) for topic in request.topics]
         live = [broker for _, broker in sorted(image.brokers.items()) if not broker.fenced]
         self._answer(
             connection,
@@ -307,10 +272,19 @@ class Apis:
                 for broker in live
             ],
             cluster_id="highwater",
-            # KRaft answers with a random live broker here, since clients may not talk to controllers.
+            # Differs from Kafka: clients may not talk to controllers, so it names a random live broker, we the first.
             controller_id=live[0].broker_id if live else NO_BROKER,
-            topics=[self._topic_metadata(name, image.topics.get(name)) for name in asked],
+            topics=topics,
         )
+
+    def _asked_topic(self, asked: Entity) -> dict[str, object]:
+        """By name, or from version 10 on by id (KIP-516)."""
+        if asked.name is not None:
+            return self._topic_metadata(str(asked.name), self._cache.image.topics.get(str(asked.name)))
+        name = self._cache.topic_name(asked.topic_id)
+        if name is None:
+            return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "topic_id": asked.topic_id, "partitions": []}
+        return self._topic_metadata(name, self._cache.image.topics[name])
 
     def _topic_metadata(self, name: str, topic: TopicImage | None) -> dict[str, object]:
         # Simplified: topics are not created on request (auto.create.topics.enable=false).
@@ -356,6 +330,9 @@ class Apis:
     ) -> None:
         # Simplified: Kafka's brokers get blocks of ids from the controller (KIP-730); here a block belongs to each
         # registration of a broker, which is just as unique. No transactional ids.
+        if cold.decode_request(header, frame).transactional_id is not None:
+            self._answer(connection, header, error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
+            return
         producer_id = self._broker_epoch() * PRODUCER_IDS_PER_REGISTRATION + self._producer_ids
         self._producer_ids += 1
         self._answer(connection, header, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)

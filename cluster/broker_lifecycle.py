@@ -1,13 +1,14 @@
 """A broker's standing with the controller: registration, heartbeats, fencing, controlled shutdown.
 
 source: BrokerLifecycleManager.scala (3.9): the next heartbeat leaves one interval after the last answer, 10 ms after
-it while the broker starts, 50 ms after the first answer of a controlled shutdown.
+it while the broker has yet to catch up, 50 ms after the first answer of a controlled shutdown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from uuid import UUID
 
 from cluster.channel import Channel
@@ -38,8 +39,21 @@ class BrokerIdentity:
     rack: str | None
 
 
+class BrokerState(Enum):
+    """source: BrokerState.java"""
+
+    STARTING = "starting"
+    RECOVERY = "recovery"
+    RUNNING = "running"
+    PENDING_CONTROLLED_SHUTDOWN = "pending controlled shutdown"
+    SHUTTING_DOWN = "shutting down"
+
+
 class BrokerLifecycle:
-    """`broker_epoch` is -1 until registered; `running` once the controller has unfenced the broker."""
+    """`broker_epoch` is -1 until registered. A broker that the controller has fenced notices nothing and goes on.
+
+    on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
+    """
 
     def __init__(
         self,
@@ -51,11 +65,10 @@ class BrokerLifecycle:
         previous_broker_epoch: BrokerEpoch,
         metadata_offset: Callable[[], Offset],
         on_running: Callable[[int], None],
-        on_may_stop: Callable[[int], None],
+        on_stop: Callable[[int], None],
     ) -> None:
         self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
-        self.running = False
-        self.stopping = False
+        self.state = BrokerState.STARTING
         self._identity = identity
         self._config = config
         self._outbox = outbox
@@ -63,21 +76,40 @@ class BrokerLifecycle:
         self._previous_broker_epoch = previous_broker_epoch
         self._metadata_offset = metadata_offset
         self._on_running = on_running
-        self._on_may_stop = on_may_stop
+        self._on_stop = on_stop
         self._timer: Timer | None = None
         self._failures = 0
-        self._heartbeats_while_stopping = 0
-        # BrokerServer: half a session, so that a lost heartbeat leaves time for another one.
+        self._at_once = False
+        """The next heartbeat does not wait for its interval: it was wanted while another was in flight."""
+        self._answered_in_shutdown = False
+        # BrokerServer: half a session, so that a lost heartbeat leaves time for another one (KAFKA-14392).
         self._timeout_us = config.broker_session_timeout_ms * 1000 // 2
 
+    @property
+    def serving(self) -> bool:
+        """Requests of clients and followers are processed; before, they wait in their connections."""
+        return self.state in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+
     def start(self, now_us: int) -> None:
+        timeout_us = self._config.initial_broker_registration_timeout_ms * 1000
+        self._outbox.timers.at(now_us + timeout_us, self._give_up)
         self._register(now_us)
 
+    def _give_up(self, now_us: int) -> None:
+        """source: RegistrationTimeoutEvent"""
+        if self.broker_epoch == NO_BROKER_EPOCH:
+            self._on_stop(now_us)
+
     def begin_controlled_shutdown(self, now_us: int) -> None:
-        """Ask the controller to move leaderships away; `on_may_stop` is called when it says that we may go."""
-        self.stopping = True
-        if not self._channel.busy and self.broker_epoch != NO_BROKER_EPOCH:
-            self._later(0, self._heartbeat, now_us)
+        """Ask the controller to move leaderships away; a broker that is not running stops at once."""
+        if self.state is BrokerState.RUNNING:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            self._communicate_at_once(now_us)
+        elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            self._on_stop(now_us)
+
+    def stopped(self) -> None:
+        self.state = BrokerState.SHUTTING_DOWN
 
     # -------------------------------------------------------------------------------------------------- registration
 
@@ -107,6 +139,7 @@ class BrokerLifecycle:
         )
 
     def _registered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+        """DUPLICATE_BROKER_REGISTRATION, too, is just tried again: the session of an earlier life has to end first."""
         if frame is not None:
             answer = cold.decode_response(BROKER_REGISTRATION, REGISTRATION_VERSION, frame)
             if answer.error_code == ErrorCode.NONE:
@@ -114,21 +147,19 @@ class BrokerLifecycle:
                 self.broker_epoch = int(answer.broker_epoch)
                 self._heartbeat(now_us)
                 return
-        self._later(self._backoff_us(), self._register, now_us)
+        self._after_failure(self._register, now_us)
 
     # ----------------------------------------------------------------------------------------------------- heartbeat
 
     def _heartbeat(self, now_us: int) -> None:
-        # Stay fenced until our own registration has come back to us in the metadata log: then our view is current.
-        want_fence = self._metadata_offset() < self.broker_epoch
         entity = cold.request(
             BROKER_HEARTBEAT,
             HEARTBEAT_VERSION,
             broker_id=self._identity.broker_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset(),
-            want_fence=want_fence,
-            want_shut_down=self.stopping,
+            want_fence=self.state is BrokerState.STARTING,
+            want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
         )
         self._channel.request(
             BROKER_HEARTBEAT,
@@ -141,41 +172,49 @@ class BrokerLifecycle:
         )
 
     def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
-        if frame is None:
-            self._later(self._backoff_us(), self._heartbeat, now_us)
-            return
-        answer = cold.decode_response(BROKER_HEARTBEAT, HEARTBEAT_VERSION, frame)
-        if answer.error_code != ErrorCode.NONE:
-            self._later(self._backoff_us(), self._heartbeat, now_us)
+        """A broker whose epoch is stale keeps on trying in vain: Kafka does not register again, either."""
+        answer = None if frame is None else cold.decode_response(BROKER_HEARTBEAT, HEARTBEAT_VERSION, frame)
+        if answer is None or answer.error_code != ErrorCode.NONE:
+            self._after_failure(self._heartbeat, now_us)
             return
         self._failures = 0
-        if self.stopping:
-            self._answered_while_stopping(bool(answer.should_shut_down), now_us)
-        elif not self.running and not answer.is_fenced:
-            self.running = True
-            self._on_running(now_us)
-            self._later(self._config.broker_heartbeat_interval_ms * 1000, self._heartbeat, now_us)
-        elif not self.running:
-            self._later(STARTING_INTERVAL_US, self._heartbeat, now_us)
+        interval_us = self._config.broker_heartbeat_interval_ms * 1000
+        match self.state:
+            case BrokerState.STARTING if answer.is_caught_up:
+                # Nothing else takes time here, so the broker is ready to be unfenced at once (SetReadyToUnfenceEvent).
+                self.state = BrokerState.RECOVERY
+                interval_us = 0
+            case BrokerState.STARTING:
+                interval_us = STARTING_INTERVAL_US
+            case BrokerState.RECOVERY if not answer.is_fenced:
+                self.state = BrokerState.RUNNING
+                self._on_running(now_us)
+            case BrokerState.PENDING_CONTROLLED_SHUTDOWN if answer.should_shut_down:
+                self._on_stop(now_us)
+                return
+            case BrokerState.PENDING_CONTROLLED_SHUTDOWN if not self._answered_in_shutdown:
+                self._answered_in_shutdown = True
+                interval_us = SHUTDOWN_INTERVAL_US
+            case _:
+                pass
+        self._later(0 if self._at_once else interval_us, self._heartbeat, now_us)
+
+    # ------------------------------------------------------------------------------------------------------ schedule
+
+    def _communicate_at_once(self, now_us: int) -> None:
+        if self._channel.busy:
+            self._at_once = True
         else:
-            self._later(self._config.broker_heartbeat_interval_ms * 1000, self._heartbeat, now_us)
+            self._later(0, self._heartbeat, now_us)
 
-    def _answered_while_stopping(self, should_shut_down: bool, now_us: int) -> None:
-        if should_shut_down:
-            self._on_may_stop(now_us)
-            return
-        self._heartbeats_while_stopping += 1
-        first = self._heartbeats_while_stopping == 1
-        interval_us = SHUTDOWN_INTERVAL_US if first else self._config.broker_heartbeat_interval_ms * 1000
-        self._later(interval_us, self._heartbeat, now_us)
-
-    def _later(self, delay_us: int, what: Callable[[int], None], now_us: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._outbox.timers.at(now_us + delay_us, what)
-
-    def _backoff_us(self) -> int:
+    def _after_failure(self, what: Callable[[int], None], now_us: int) -> None:
         # Simplified: Kafka adds 2 % of jitter to this backoff.
         backoff_us = min(FIRST_BACKOFF_US << min(self._failures, 10), self._timeout_us)
         self._failures += 1
-        return backoff_us
+        self._later(backoff_us, what, now_us)
+
+    def _later(self, delay_us: int, what: Callable[[int], None], now_us: int) -> None:
+        self._at_once = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._outbox.timers.at(now_us + delay_us, what)

@@ -18,6 +18,8 @@ OnAnswer = Callable[[bytearray | None, str, int], None]
 
 CONNECTION_SETUP_TIMEOUT_US = 10_000_000
 """socket.connection.setup.timeout.ms"""
+RECONNECT_BACKOFF_US = 50_000
+"""Of the channels to the controller (NodeToControllerChannelManager)."""
 
 
 @dataclass(slots=True)
@@ -26,6 +28,7 @@ class _Request:
     encode: Callable[[int], bytes]
     on_answer: OnAnswer
     timeout_us: int
+    made_us: int
     correlation_id: int = 0
 
 
@@ -46,13 +49,17 @@ class Channels:
 
 
 class Channel:
-    """A connection to one node that is opened when a request needs it and closed when one times out."""
+    """A connection to one node that is opened when a request needs it and closed when one times out.
 
-    def __init__(self, outbox: Outbox, channels: Channels, host: str, port: int) -> None:
+    retry_us: a request whose connection breaks is sent again over a new one until it is so old; 0: it fails at once
+    """
+
+    def __init__(self, outbox: Outbox, channels: Channels, host: str, port: int, *, retry_us: int = 0) -> None:
         self.host = host
         self.port = port
         self._outbox = outbox
         self._channels = channels
+        self._retry_us = retry_us
         self._connection: ConnectionId | None = None
         self._is_open = False
         self._request: _Request | None = None
@@ -68,13 +75,18 @@ class Channel:
     ) -> None:
         """Send one request (`encode` is given its correlation id); `on_answer` is called exactly once."""
         assert self._request is None, "one request in flight per channel"
-        self._request = _Request(api, encode, on_answer, timeout_us)
+        self._request = _Request(api, encode, on_answer, timeout_us, now_us)
         if self._is_open:
             self._send(now_us)
         elif self._connection is None:
-            self._connection = self._outbox.connect(self.host, self.port)
-            self._channels.enter(self._connection, self)
-            self._arm(now_us + min(CONNECTION_SETUP_TIMEOUT_US, timeout_us), "the connection was not set up in time")
+            self._connect(now_us)
+
+    def _connect(self, now_us: int) -> None:
+        assert self._request is not None, "a connection is opened when a request needs it"
+        self._connection = self._outbox.connect(self.host, self.port)
+        self._channels.enter(self._connection, self)
+        patience_us = min(CONNECTION_SETUP_TIMEOUT_US, self._request.timeout_us)
+        self._arm(now_us + patience_us, "the connection was not set up in time")
 
     def connected(self, now_us: int) -> None:
         self._is_open = True
@@ -91,7 +103,7 @@ class Channel:
 
     def disconnected(self, reason: str, now_us: int) -> None:
         self._forget()
-        self._finish(None, reason, now_us)
+        self._broken(reason, now_us)
 
     def close(self) -> None:
         """Give up silently: no answer will be delivered for the request in flight."""
@@ -102,11 +114,20 @@ class Channel:
         self._forget()
 
     def drop(self, reason: str, now_us: int) -> None:
-        """Close the connection and report `reason` to the request in flight."""
+        """Close the connection; the request in flight is tried again or hears `reason`."""
         if self._connection is not None:
             self._outbox.close(self._connection)
         self._forget()
-        self._finish(None, reason, now_us)
+        self._broken(reason, now_us)
+
+    def _broken(self, reason: str, now_us: int) -> None:
+        """source: NodeToControllerRequestThread.handleResponse, generateRequests"""
+        request = self._request
+        self._disarm()
+        if request is not None and now_us + RECONNECT_BACKOFF_US < request.made_us + self._retry_us:
+            self._timer = self._outbox.timers.at(now_us + RECONNECT_BACKOFF_US, self._connect)
+        else:
+            self._finish(None, reason, now_us)
 
     def _send(self, now_us: int) -> None:
         assert self._request is not None and self._connection is not None

@@ -215,6 +215,7 @@ class ControllerCore:
     def _decide(self, decisions: Sequence[Decision], answer: Callable[[Reply], None], now_us: int) -> None:
         """Perform what the state decided, in order; brokers hear of new records before the reply leaves."""
         facts: dict[int, int] = {}
+        led_here = () if self._recorder.cause is None else (self._recorder.cause,)
         appended = False
         for decision in decisions:
             match decision:
@@ -222,7 +223,7 @@ class ControllerCore:
                     self._append(decision, now_us)
                     appended = True
                 case Fact():
-                    causes = () if decision.cause is None else (facts[decision.cause],)
+                    causes = led_here if decision.cause is None else (facts[decision.cause],)
                     facts[decision.number] = self._recorder.emit(decision.event, *causes)
                 case _:
                     if appended:

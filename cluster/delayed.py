@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cluster.timers import Timer
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
+from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
 
 ProduceResults = dict[TopicPartition, ProducePartitionResponse]
@@ -21,8 +22,11 @@ class DelayedProduce:
     required_offsets: dict[TopicPartition, Offset]
     results: ProduceResults
     respond: Callable[[ProduceResults, int | None], None]
-    cause: int | None
     timer: Timer | None = None
+
+    def fail(self, name: TopicPartition, error: ErrorCode) -> None:
+        """The records stay in the log, and the answer still says where (ProducePartitionStatus keeps its offsets)."""
+        self.results[name] = self.results[name]._replace(error=error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A broker's ISR proposals on their way to the controller: one request in flight, batching what came meanwhile.
 
-source: DefaultAlterPartitionManager (KIP-497); no timeout of its own, a failed request is tried again after 50 ms.
+source: DefaultAlterPartitionManager (KIP-497); no timeout of its own, a refused request is tried again after 50 ms.
 """
 
 from __future__ import annotations
@@ -21,10 +21,16 @@ from replica.leader_events import IsrAccepted, IsrRefused, ProposeIsr
 
 VERSION = 3
 RETRY_US = 50_000
+FOR_EVER_US = 2**62
+"""How long its channel tries again when the controller cannot be reached."""
 
 
 class IsrUpdates:
-    """At most one proposal per partition is pending; the leader state sees to that."""
+    """At most one proposal per partition is pending; the leader state sees to that.
+
+    Differs from Kafka: a proposal made while an overtaken one of the same partition is still on its way follows it;
+    Kafka drops it (OPERATION_NOT_ATTEMPTED), and the follower's next fetch makes it again.
+    """
 
     def __init__(
         self,
@@ -89,8 +95,9 @@ class IsrUpdates:
         )
 
     def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
-        answer = None if frame is None else cold.decode_response(ALTER_PARTITION, VERSION, frame)
-        if answer is None or answer.error_code != ErrorCode.NONE:
+        assert frame is not None, f"the channel tries again for ever, and yet: {reason}"
+        answer = cold.decode_response(ALTER_PARTITION, VERSION, frame)
+        if answer.error_code != ErrorCode.NONE:
             self._waiting = {**self._sent, **self._waiting}
             self._sent = {}
             self._retry_pending = True

@@ -14,7 +14,7 @@ from cluster.outbox import Outbox
 from cluster.wire.api_01_fetch import FetchPartition, FetchRequest, decode_fetch_response, encode_fetch_request
 from cluster.wire.versions import FETCH
 from controller.image import MetadataImage
-from controller.metadata import PartitionChanged, PartitionCreated, TopicDeleted, decode_record
+from controller.metadata import ConfigChanged, PartitionChanged, PartitionCreated, TopicDeleted, decode_record
 from replica.errors import ErrorCode
 from replica.ids import METADATA_TOPIC, NO_BROKER_EPOCH, UNDEFINED_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from replica.records import batches, read_records
@@ -38,6 +38,11 @@ class MetadataCache:
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active and broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
 
+    def alive_broker_epoch(self, broker_id: BrokerId) -> BrokerEpoch | None:
+        """None while the broker is fenced or unknown. source: KRaftMetadataCache.getAliveBrokerEpoch"""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.broker_epoch
+
     def topic_name(self, topic: str | UUID) -> str | None:
         return self.image.topic_names.get(topic) if isinstance(topic, UUID) else topic
 
@@ -48,7 +53,7 @@ class MetadataCache:
 
 
 class MetadataFollower:
-    """Long-polls the controller; `on_change` hears which partitions changed, in the order of the log."""
+    """Long-polls the controller; `on_change` hears which partitions and which topics' configs changed, in log order."""
 
     def __init__(
         self,
@@ -57,7 +62,7 @@ class MetadataFollower:
         outbox: Outbox,
         channel: Channel,
         cache: MetadataCache,
-        on_change: Callable[[list[TopicPartition], int], None],
+        on_change: Callable[[list[TopicPartition], list[str], int], None],
     ) -> None:
         self._identity = identity
         self._outbox = outbox
@@ -87,15 +92,21 @@ class MetadataFollower:
             self._outbox.timers.at(now_us + RETRY_US, self.fetch)
             return
         changed: dict[TopicPartition, None] = {}
+        configured: dict[str, None] = {}
+        refused = False
         for _, partitions in decode_fetch_response(FETCH_VERSION, frame).topics:
             for partition in partitions:
+                refused |= partition.error is not ErrorCode.NONE
                 if partition.records:
-                    self._apply(partition.records, changed)
-        if changed:
-            self._on_change(list(changed), now_us)
-        self.fetch(now_us)
+                    self._apply(partition.records, changed, configured)
+        if changed or configured:
+            self._on_change(list(changed), list(configured), now_us)
+        if refused:
+            self._outbox.timers.at(now_us + RETRY_US, self.fetch)
+        else:
+            self.fetch(now_us)
 
-    def _apply(self, data: memoryview, changed: dict[TopicPartition, None]) -> None:
+    def _apply(self, data: memoryview, changed: dict[TopicPartition, None], configured: dict[str, None]) -> None:
         image = self._cache.image
         for position, header in batches(data):
             for entry in read_records(data[position : position + header.size_bytes]):
@@ -108,3 +119,5 @@ class MetadataFollower:
                 image.apply(record, entry.offset)
                 if isinstance(record, PartitionCreated | PartitionChanged):
                     changed[TopicPartition(record.topic, record.partition)] = None
+                elif isinstance(record, ConfigChanged):
+                    configured[record.topic] = None

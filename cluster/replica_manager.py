@@ -11,7 +11,7 @@ from typing import Protocol
 from cluster.config import BrokerConfig
 from cluster.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
 from cluster.outbox import Outbox
-from cluster.partition import Partition
+from cluster.partition import Partition, ProducedBatch
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from replica.errors import ErrorCode, KafkaError
@@ -20,9 +20,16 @@ from replica.ids import TopicPartition
 from replica.leader_events import ProposeIsr
 from replica.log_manager import LogManager
 from replica.purgatory import Purgatory
+from replica.records import MAGIC
 from replica.trace import FetchRefused, ProduceRefused, Recorder
 
 ACKS_ALL = -1
+MAGIC_POSITION, CODEC_POSITION, ZSTD = 16, 22, 4
+FIRST_VERSION_WITH_ZSTD = 7
+PRODUCER_EXPIRATION_CHECK_US = 600_000_000
+"""producer.id.expiration.check.interval.ms"""
+CHECKPOINTS_BEGIN_US = 30_000_000
+"""LogManager.InitialTaskDelayMs"""
 EXPECTED_FETCH_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
@@ -30,6 +37,20 @@ def size_bytes(result: FetchPartitionResponse) -> int:
     """Bytes of records in one partition's answer."""
     found = result.slice
     return found.length if isinstance(found, FileSlice) else len(found)
+
+
+def check_records(records: memoryview | None, api_version: int) -> memoryview:
+    """What a produce request may hold for one partition, whoever leads it: one batch of the present format.
+
+    raises: KafkaError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE     source: ProduceRequest.validateRecords
+    """
+    if records is None or len(records) <= CODEC_POSITION:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the request holds no batch")
+    if records[MAGIC_POSITION] != MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"magic {records[MAGIC_POSITION]} is not supported, only {MAGIC}")
+    if api_version < FIRST_VERSION_WITH_ZSTD and records[CODEC_POSITION] & 7 == ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {api_version} knows no zstd")
+    return records
 
 
 class Lookup(Protocol):
@@ -68,33 +89,33 @@ class ReplicaManager:
         checkpoint_us = self._config.replica_high_watermark_checkpoint_interval_ms * 1000
         self._repeat(checkpoint_us, self._checkpoint_high_watermarks, now_us)
         recovery_us = self._config.log_flush_offset_checkpoint_interval_ms * 1000
-        self._repeat(recovery_us, lambda now_us: self._logs.checkpoint_recovery_points(), now_us)
+        self._repeat(recovery_us, self._checkpoint_logs, now_us, first_us=now_us + CHECKPOINTS_BEGIN_US)
+        self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._logs.remove_expired_producers, now_us)
 
-    def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int) -> None:
+    def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int, *, first_us: int | None = None) -> None:
         def run(due_us: int) -> None:
             task(due_us)
             self._outbox.timers.at(due_us + period_us, run)
 
-        self._outbox.timers.at(now_us + period_us, run)
+        self._outbox.timers.at(now_us + period_us if first_us is None else first_us, run)
 
     # ---------------------------------------------------------------------------------------------- partition hooks
 
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None:
         """Acks=all produces may be complete, and consumers have more to read."""
-        self.complete_produces(partition.topic_partition, now_us)
+        self.complete_produces(partition.topic_partition)
         self._wake_fetches(partition.topic_partition, now_us, followers=False)
 
     def isr_proposed(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None:
         self._propose_isr(partition, proposal, now_us)
 
-    def log_changed(self, partition: Partition, now_us: int) -> None:
-        """Appended or truncated: whoever waits for bytes of this log looks again."""
-        self._wake_fetches(partition.topic_partition, now_us, followers=True)
+    def leadership_ended(self, partition: Partition, now_us: int) -> None:
+        self.complete_all(partition.topic_partition, now_us)
 
-    def role_changed(self, partition: Partition, now_us: int) -> None:
-        """Leadership or ISR changed: everything that waits on the partition looks again."""
-        self.complete_produces(partition.topic_partition, now_us)
-        self._wake_fetches(partition.topic_partition, now_us, followers=True)
+    def complete_all(self, name: TopicPartition, now_us: int) -> None:
+        """The partition is no longer led here, or gone. source: completeDelayedOperationsWhenNotPartitionLeader"""
+        self.complete_produces(name)
+        self._wake_fetches(name, now_us, followers=True)
 
     # ------------------------------------------------------------------------------------------------------ produce
 
@@ -104,40 +125,68 @@ class ReplicaManager:
         timeout_us: int,
         entries: Sequence[tuple[TopicPartition, memoryview | None]],
         peer: str,
+        api_version: int,
         respond: Callable[[ProduceResults, int | None], None],
         now_us: int,
     ) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
-        source: ReplicaManager.appendRecords
+        source: KafkaApis.handleProduceRequest, ReplicaManager.appendRecords
         """
         results: ProduceResults = {}
-        required: dict[TopicPartition, int] = {}
+        appended: dict[TopicPartition, ProducedBatch] = {}
         cause: int | None = None
-        for topic_partition, records in entries:
+        for name, records in entries:
             try:
-                if required_acks not in (-1, 0, 1):
-                    raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={required_acks} is not 0, 1 or -1")
-                if records is None:
-                    raise KafkaError(ErrorCode.INVALID_RECORD, "the request holds no batch")
-                partition = self._partition(topic_partition)
-                base_offset, cause, last_offset = partition.append_as_leader(records, required_acks, peer, now_us)
+                partition, batch = self._admit(name, records, required_acks, api_version)
+                produced = partition.append_as_leader(batch, required_acks, now_us)
             except KafkaError as error:
-                cause = self._refuse_produce(topic_partition, peer, error)
-                results[topic_partition] = ProducePartitionResponse(
-                    topic_partition.partition, error.code, error_message=error.message or None
+                cause = self._refuse_produce(name, peer, error)
+                results[name] = ProducePartitionResponse(
+                    name.partition, error.code, error_message=error.message or None
                 )
                 continue
-            required[topic_partition] = last_offset + 1
-            results[topic_partition] = ProducePartitionResponse(
-                topic_partition.partition, ErrorCode.NONE, base_offset, -1, partition.log.log_start_offset
+            appended[name] = produced
+            cause = produced.cause
+            results[name] = ProducePartitionResponse(
+                name.partition, ErrorCode.NONE, produced.base_offset, -1, partition.log.log_start_offset
             )
-        for topic_partition in required:
-            self.partitions[topic_partition].after_append(now_us)
-        if required_acks != ACKS_ALL or not required:
+        if required_acks == ACKS_ALL and appended:
+            self._await_replicas(appended, results, respond, timeout_us, now_us)
+        else:
             respond(results, cause)
-            return
-        delayed = DelayedProduce(required, results, respond, cause)
+        # Kafka wakes those who wait for the new records after the request is answered or parked (its ActionQueue).
+        for name, produced in appended.items():
+            if produced.high_watermark_advanced:
+                self.complete_produces(name)
+            self._wake_fetches(name, now_us, followers=True)
+
+    def _admit(
+        self, name: TopicPartition, records: memoryview | None, required_acks: int, api_version: int
+    ) -> tuple[Partition, memoryview]:
+        """The checks before a partition is asked, in Kafka's order. raises: KafkaError"""
+        partition = self.partitions.get(name)
+        missing = self._lookup.missing_partition_error(name) if partition is None else ErrorCode.NONE
+        if missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(missing)
+        batch = check_records(records, api_version)
+        if required_acks not in (-1, 0, 1):
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={required_acks} is not 0, 1 or -1")
+        if partition is None:
+            raise KafkaError(missing)
+        return partition, batch
+
+    def _await_replicas(
+        self,
+        appended: dict[TopicPartition, ProducedBatch],
+        results: ProduceResults,
+        respond: Callable[[ProduceResults, int | None], None],
+        timeout_us: int,
+        now_us: int,
+    ) -> None:
+        """A duplicate waits, too: its original may not be committed yet."""
+        required = {name: produced.last_offset + 1 for name, produced in appended.items()}
+        delayed = DelayedProduce(required, results, respond)
         if not self._try_complete(delayed):
             self._produces.watch(delayed, list(required))
             delayed.timer = self._outbox.timers.at(now_us + timeout_us, lambda now_us: self._expire(delayed))
@@ -150,27 +199,32 @@ class ReplicaManager:
                 topic=topic_partition.topic,
                 partition=topic_partition.partition,
                 error=error.code.name,
-                reason=f"{self._node} refuses a batch of {peer} for {topic_partition}: {error.message or error.code.name}",
+                reason=f"{self._node} refuses a batch of {peer} for {topic_partition}: "
+                f"{error.message or error.code.name}",
             )
         )
 
-    def complete_produces(self, topic_partition: TopicPartition, now_us: int) -> None:
+    def complete_produces(self, topic_partition: TopicPartition) -> None:
         for delayed in list(self._produces.operations(topic_partition)):
             if self._try_complete(delayed):
                 self._produces.remove(delayed)
 
     def _try_complete(self, delayed: DelayedProduce) -> bool:
-        for topic_partition, required_offset in list(delayed.required_offsets.items()):
-            partition = self.partitions.get(topic_partition)
-            if partition is None or partition.leader is None:
-                status: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        """source: DelayedProduce.tryComplete"""
+        for name, required_offset in list(delayed.required_offsets.items()):
+            partition = self.partitions.get(name)
+            status: ErrorCode | None
+            if partition is None:
+                status = self._lookup.missing_partition_error(name)
+            elif partition.leader is None:
+                status = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
                 status = partition.leader.produce_status(required_offset)
             if status is None:
                 continue
-            del delayed.required_offsets[topic_partition]
+            del delayed.required_offsets[name]
             if status is not ErrorCode.NONE:
-                delayed.results[topic_partition] = ProducePartitionResponse(topic_partition.partition, status)
+                delayed.fail(name, status)
         if delayed.required_offsets:
             return False
         self._finish_produce(delayed)
@@ -179,10 +233,8 @@ class ReplicaManager:
     def _expire(self, delayed: DelayedProduce) -> None:
         """The request's timeout: the records stay in the log, and may commit later (DelayedProduce.onExpiration)."""
         self._produces.remove(delayed)
-        for topic_partition in delayed.required_offsets:
-            delayed.results[topic_partition] = ProducePartitionResponse(
-                topic_partition.partition, ErrorCode.REQUEST_TIMED_OUT
-            )
+        for name in delayed.required_offsets:
+            delayed.fail(name, ErrorCode.REQUEST_TIMED_OUT)
         self._finish_produce(delayed)
 
     def _finish_produce(self, delayed: DelayedProduce) -> None:
@@ -216,6 +268,9 @@ class ReplicaManager:
             for topic_partition, entry in wanted
         }
         delayed = DelayedFetch(params, wanted, bases, respond)
+        if self._is_ready(delayed):
+            self._complete_fetch(delayed, now_us)
+            return
         self._fetches.watch(delayed, [topic_partition for topic_partition, _ in wanted])
         delayed.timer = self._outbox.timers.at(
             now_us + params.max_wait_us, lambda now_us: self._complete_fetch(delayed, now_us)
@@ -233,7 +288,7 @@ class ReplicaManager:
 
         The first read of a follower's fetch is its acknowledgement and moves the leader's state; a later one is not.
         """
-        budget = min(params.max_bytes, self._config.fetch_max_bytes)
+        budget = params.max_bytes
         found_some = False
         results: FetchResults = []
         for topic_partition, entry in wanted:
@@ -282,14 +337,12 @@ class ReplicaManager:
             if partition is None:
                 return True
             try:
-                ready_bytes, rolled = partition.available_bytes(
-                    delayed.params, entry, delayed.segment_bases[topic_partition]
-                )
+                ready = partition.available_bytes(delayed.params, entry, delayed.segment_bases[topic_partition])
             except KafkaError:
                 return True
-            if rolled:
+            if ready is None:
                 return True
-            available += min(ready_bytes, entry.max_bytes)
+            available += ready
         return available >= delayed.params.min_bytes
 
     def _complete_fetch(self, delayed: DelayedFetch, now_us: int) -> None:
@@ -312,7 +365,13 @@ class ReplicaManager:
             partition.check_lag(now_us)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        return {name: partition.high_watermark for name, partition in self.partitions.items()}
+        """Of all logs: those that the metadata has not told of yet keep what the checkpoint says."""
+        loaded = {name: self._logs.high_watermark_checkpoint(name) for name in self._logs.logs}
+        return loaded | {name: partition.high_watermark for name, partition in self.partitions.items()}
 
     def _checkpoint_high_watermarks(self, now_us: int) -> None:
         self._logs.checkpoint_high_watermarks(self.high_watermarks())
+
+    def _checkpoint_logs(self, now_us: int) -> None:
+        self._logs.checkpoint_recovery_points()
+        self._logs.checkpoint_log_start_offsets()

@@ -724,7 +724,13 @@ class TraceRow(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Where cores put their facts. `emit` returns the fact's `seq`, to be named as a cause later."""
+    """Where cores put their facts. `emit` returns the fact's `seq`, to be named as a cause later.
+
+    `cause`: what a fact without explicit causes would follow from now; a core that branches notes it first.
+    """
+
+    @property
+    def cause(self) -> int | None: ...
 
     def emit(self, event: TraceEvent, *causes: int) -> int: ...
 

@@ -1,0 +1,123 @@
+"""ListOffsets and OffsetForLeaderEpoch: what a broker tells of the ends, times and epochs of its logs.
+
+source: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp, KafkaApis.handleOffsetForLeaderEpochRequest
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cluster.metadata_follower import MetadataCache
+from cluster.partition import Partition
+from cluster.replica_manager import ReplicaManager
+from cluster.wire.entities import Entity
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
+from replica.log import Log
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+NO_TIMESTAMP = -1
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+Answers = list[dict[str, object]]
+
+
+class FoundOffset(NamedTuple):
+    """leader_epoch: in which the record at `offset` was written; of the latest offset, the epoch that is now."""
+
+    offset: Offset = UNKNOWN_OFFSET
+    timestamp: int = NO_TIMESTAMP
+    leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
+
+
+class OffsetApis:
+    """One answer per partition that was asked about."""
+
+    def __init__(self, replicas: ReplicaManager, cache: MetadataCache) -> None:
+        self._replicas = replicas
+        self._cache = cache
+
+    def list_offsets(self, request: Entity, version: int) -> Answers:
+        from_follower = int(request.replica_id) != NO_BROKER
+        return [
+            {
+                "name": str(topic.name),
+                "partitions": [
+                    self._offset(str(topic.name), entry, version, from_follower=from_follower)
+                    for entry in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+
+    def _offset(self, topic: str, entry: Entity, version: int, *, from_follower: bool) -> dict[str, object]:
+        name = TopicPartition(topic, int(entry.partition_index))
+        epoch = int(getattr(entry, "current_leader_epoch", UNDEFINED_EPOCH))
+        error, found = ErrorCode.NONE, FoundOffset()
+        try:
+            partition = self._partition(name)
+            partition.check_leading(epoch)
+            found = find_offset(partition, int(entry.timestamp), from_follower=from_follower)
+        except KafkaError as refusal:
+            error = refusal.code
+            if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+                error = ErrorCode.LEADER_NOT_AVAILABLE
+        return {"partition_index": name.partition, "error_code": error, **found._asdict()}
+
+    def offset_for_leader_epoch(self, request: Entity) -> Answers:
+        return [
+            {
+                "topic": str(topic.topic),
+                "partitions": [self._epoch_end(str(topic.topic), entry) for entry in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+
+    def _epoch_end(self, topic: str, entry: Entity) -> dict[str, object]:
+        """source: Partition.lastOffsetForLeaderEpoch"""
+        name = TopicPartition(topic, int(entry.partition))
+        error, epoch, end_offset = ErrorCode.NONE, UNDEFINED_EPOCH, UNKNOWN_OFFSET
+        try:
+            partition = self._partition(name)
+            partition.check_leading(int(entry.current_leader_epoch))
+            epoch, end_offset = partition.log.end_offset_for_epoch(int(entry.leader_epoch))
+        except KafkaError as refusal:
+            error = refusal.code
+        return {"error_code": error, "partition": name.partition, "leader_epoch": epoch, "end_offset": end_offset}
+
+    def _partition(self, name: TopicPartition) -> Partition:
+        partition = self._replicas.partitions.get(name)
+        if partition is None:
+            raise KafkaError(self._cache.missing_partition_error(name))
+        return partition
+
+
+def find_offset(partition: Partition, timestamp: int, *, from_follower: bool) -> FoundOffset:
+    """-2 earliest, -1 latest, -3 the record with the largest timestamp, else the first one at that time or later.
+
+    raises: KafkaError OFFSET_NOT_AVAILABLE (KIP-207) for what a client may not see yet
+    """
+    log = partition.log
+    if timestamp == EARLIEST:
+        return FoundOffset(log.log_start_offset, leader_epoch=_epoch_of(log, log.log_start_offset))
+    end_offset = log.log_end_offset if from_follower else partition.high_watermark
+    if timestamp == LATEST:
+        if not from_follower:
+            partition.check_high_watermark_caught_up()
+        return FoundOffset(end_offset, leader_epoch=partition.leader_epoch)
+    found = _max_timestamp(log) if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is not None and found[0] < end_offset:
+        return FoundOffset(*found, leader_epoch=_epoch_of(log, found[0]))
+    if not from_follower:
+        partition.check_high_watermark_caught_up()
+    return FoundOffset()
+
+
+def _max_timestamp(log: Log) -> tuple[Offset, int] | None:
+    """(offset, timestamp) of the first record with the largest timestamp. source: KIP-734"""
+    latest = max(log.headers(), key=lambda header: header.max_timestamp, default=None)
+    return None if latest is None else log.offset_for_timestamp(latest.max_timestamp)
+
+
+def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:
+    epoch = log.leader_epochs.epoch_for_offset(offset)
+    return UNDEFINED_EPOCH if epoch is None else epoch

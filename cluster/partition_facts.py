@@ -1,0 +1,217 @@
+"""What one replica states in the trace: each fact is made here, next to the others about the same partition."""
+
+from __future__ import annotations
+
+from cluster.delayed import FetchParams
+from cluster.wire.api_01_fetch import FetchPartition
+from controller.image import PartitionRegistration
+from replica.follower_events import SetHighWatermark
+from replica.ids import BrokerId, LeaderEpoch, Names, Offset, TopicPartition
+from replica.leader_events import AdvanceHighWatermark, ProposeIsr
+from replica.log import AppendInfo
+from replica.trace import (
+    BatchAppended,
+    DivergenceFound,
+    FollowerFetched,
+    FollowingBegan,
+    HighWatermarkAdvanced,
+    HighWatermarkLearned,
+    IsrProposed,
+    LeadershipBegan,
+    LogTruncated,
+    Recorder,
+)
+
+
+class PartitionFacts:
+    """Facts of one partition on the broker `node`."""
+
+    __slots__ = ("_names", "_number", "_recorder", "_topic", "_topic_partition", "node")
+
+    def __init__(self, *, broker_id: BrokerId, names: Names, recorder: Recorder, name: TopicPartition) -> None:
+        self.node = names(broker_id)
+        self._names = names
+        self._recorder = recorder
+        self._topic_partition = name
+        self._topic, self._number = name
+
+    # --------------------------------------------------------------------------------------------------------- roles
+
+    def leadership_began(
+        self, registration: PartitionRegistration, log_end_offset: Offset, high_watermark: Offset
+    ) -> None:
+        epoch = registration.leader_epoch
+        self._recorder.emit(
+            LeadershipBegan(
+                node=self.node,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=epoch,
+                partition_epoch=registration.partition_epoch,
+                isr=self._named(registration.in_sync_replicas),
+                log_end_offset=log_end_offset,
+                high_watermark=high_watermark,
+                reason=f"{self.node} leads {self._topic_partition} in epoch {epoch}, which starts at "
+                f"{log_end_offset}; its high watermark is {high_watermark}",
+            )
+        )
+
+    def following_began(
+        self, registration: PartitionRegistration, log_end_offset: Offset, high_watermark: Offset
+    ) -> None:
+        leader = self._names(registration.leader) if registration.has_leader else None
+        what = f"follows {leader}" if leader is not None else "has no leader to follow"
+        self._recorder.emit(
+            FollowingBegan(
+                node=self.node,
+                broker=leader,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=registration.leader_epoch,
+                partition_epoch=registration.partition_epoch,
+                log_end_offset=log_end_offset,
+                high_watermark=high_watermark,
+                reason=f"{self.node} {what} in epoch {registration.leader_epoch} of {self._topic_partition}",
+            )
+        )
+
+    # ----------------------------------------------------------------------------------------------------------- log
+
+    def appended(self, info: AppendInfo, role: str) -> int | None:
+        """One fact per batch; returns the last one's seq, None for a duplicate, which appends nothing."""
+        seq: int | None = None
+        for header in info.batches:
+            seq = self._recorder.emit(
+                BatchAppended(
+                    node=self.node,
+                    role=role,
+                    topic=self._topic,
+                    partition=self._number,
+                    leader_epoch=header.leader_epoch,
+                    base_offset=header.base_offset,
+                    last_offset=header.last_offset,
+                    log_end_offset=header.last_offset + 1,
+                    size_bytes=header.size_bytes,
+                    crc=header.crc,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    base_sequence=header.base_sequence,
+                )
+            )
+        return seq
+
+    def truncated(
+        self,
+        leader_epoch: LeaderEpoch,
+        *,
+        log_end_offset: Offset,
+        previous_log_end_offset: Offset,
+        previous_high_watermark: Offset,
+        reason: str,
+    ) -> None:
+        self._recorder.emit(
+            LogTruncated(
+                node=self.node,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                log_end_offset=log_end_offset,
+                previous_log_end_offset=previous_log_end_offset,
+                high_watermark=min(previous_high_watermark, log_end_offset),
+                previous_high_watermark=previous_high_watermark,
+                reason=reason,
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------------ high watermark
+
+    def high_watermark_advanced(
+        self, action: AdvanceHighWatermark, leader_epoch: LeaderEpoch, log_end_offset: Offset
+    ) -> None:
+        self._recorder.emit(
+            HighWatermarkAdvanced(
+                node=self.node,
+                role="leader",
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                high_watermark=action.high_watermark,
+                previous_high_watermark=action.previous,
+                log_end_offset=log_end_offset,
+                reason=action.reason,
+            )
+        )
+
+    def high_watermark_learned(
+        self, action: SetHighWatermark, leader_epoch: LeaderEpoch, log_end_offset: Offset
+    ) -> None:
+        self._recorder.emit(
+            HighWatermarkLearned(
+                node=self.node,
+                role="follower",
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                high_watermark=action.high_watermark,
+                previous_high_watermark=action.previous,
+                log_end_offset=log_end_offset,
+                reason=action.reason,
+            )
+        )
+
+    # ----------------------------------------------------------------------------------------------------- followers
+
+    def isr_proposed(self, action: ProposeIsr, previous_isr: tuple[BrokerId, ...]) -> None:
+        self._recorder.emit(
+            IsrProposed(
+                node=self.node,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=action.leader_epoch,
+                partition_epoch=action.partition_epoch,
+                isr=self._named(action.in_sync_replicas),
+                previous_isr=self._named(previous_isr),
+                reason=action.reason,
+            )
+        )
+
+    def follower_fetched(
+        self,
+        peer: str,
+        leader_epoch: LeaderEpoch,
+        fetch_offset: Offset,
+        *,
+        log_end_offset: Offset,
+        high_watermark: Offset,
+        in_isr: bool,
+    ) -> None:
+        self._recorder.emit(
+            FollowerFetched(
+                node=self.node,
+                peer=peer,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                fetch_offset=fetch_offset,
+                log_end_offset=log_end_offset,
+                high_watermark=high_watermark,
+                in_isr=in_isr,
+            )
+        )
+
+    def diverged(self, params: FetchParams, entry: FetchPartition, epoch: LeaderEpoch, end_offset: Offset) -> None:
+        self._recorder.emit(
+            DivergenceFound(
+                node=self.node,
+                peer=params.peer,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=epoch,
+                offset=end_offset,
+                reason=f"{params.peer} fetches from {entry.fetch_offset} after a record of epoch "
+                f"{entry.last_fetched_epoch}, but in {self.node}'s log epoch {epoch} ends at {end_offset}",
+            )
+        )
+
+    def _named(self, brokers: tuple[BrokerId, ...]) -> tuple[str, ...]:
+        return tuple(map(self._names, brokers))

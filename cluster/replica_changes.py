@@ -1,0 +1,142 @@
+"""What a change of the metadata means for the replicas of one broker: delete, lead or follow, in that order.
+
+source: ReplicaManager.applyDelta, TopicDelta.localChanges, BrokerMetadataPublisher.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.config import BrokerConfig
+from cluster.metadata_follower import MetadataCache
+from cluster.partition import Partition
+from cluster.replica_fetchers import ReplicaFetchers
+from cluster.replica_manager import ReplicaManager
+from controller.image import PartitionRegistration, TopicImage
+from replica.config import TopicConfig
+from replica.ids import Names, TopicPartition
+from replica.log_manager import LogManager
+from replica.trace import Recorder
+
+
+class ReplicaChanges:
+    """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        config: BrokerConfig,
+        names: Names,
+        cache: MetadataCache,
+        replicas: ReplicaManager,
+        fetchers: ReplicaFetchers,
+        logs: LogManager,
+        recorder: Recorder,
+    ) -> None:
+        self.in_controlled_shutdown = False
+        self._identity = identity
+        self._config = config
+        self._names = names
+        self._cache = cache
+        self._replicas = replicas
+        self._fetchers = fetchers
+        self._logs = logs
+        self._recorder = recorder
+
+    def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
+        """changed: partitions     configured: topics; both in the order of the metadata log"""
+        leaders: list[tuple[Partition, PartitionRegistration]] = []
+        followers: list[tuple[Partition, PartitionRegistration]] = []
+        for name in changed:
+            topic = self._cache.image.topics.get(name.topic)
+            registration = self._cache.image.partition(name.topic, name.partition)
+            if topic is None or registration is None or self._identity.broker_id not in registration.replicas:
+                self._delete(name, now_us)
+                continue
+            partition = self._partition(name, topic, now_us)
+            if _is_news(partition, registration):
+                leads = registration.leader == self._identity.broker_id
+                (leaders if leads else followers).append((partition, registration))
+        for partition, registration in leaders:
+            self._fetchers.remove(partition.topic_partition)
+            partition.make_leader(registration, now_us)
+        self._follow(followers, now_us)
+        self._fetchers.close_idle()
+        for topic_name in configured:
+            self._configure(topic_name, now_us)
+
+    def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
+        """source: applyLocalFollowersDelta"""
+        starting = []
+        for partition, registration in followers:
+            is_new_epoch = partition.make_follower(registration)
+            if self.in_controlled_shutdown and self._identity.broker_id not in registration.in_sync_replicas:
+                self._fetchers.remove(partition.topic_partition)
+                partition.following_began(now_us)
+            elif is_new_epoch:
+                self._fetchers.remove(partition.topic_partition)
+                starting.append((partition, registration))
+        for partition, registration in starting:
+            self._fetchers.add(partition, registration, now_us)
+        for partition, _ in starting:
+            partition.following_began(now_us)
+
+    def _partition(self, name: TopicPartition, topic: TopicImage, now_us: int) -> Partition:
+        partition = self._replicas.partitions.get(name)
+        if partition is not None and partition.topic_id == topic.topic_id:
+            return partition
+        known = self._logs.topic_ids.get(name)
+        if known is not None and known != topic.topic_id:
+            self._delete(name, now_us)  # A topic of that name was deleted and created again.
+        partition = self._replicas.partitions[name] = self._open(name, topic)
+        return partition
+
+    def _open(self, name: TopicPartition, topic: TopicImage) -> Partition:
+        log_config = self._log_config(topic)
+        log = self._logs.logs.get(name)
+        if log is None:
+            log = self._logs.create(name, log_config, topic.topic_id)
+        else:
+            self._logs.set_config(name, log_config)
+        return Partition(
+            topic_id=topic.topic_id,
+            log=log,
+            broker_id=self._identity.broker_id,
+            names=self._names,
+            recorder=self._recorder,
+            hooks=self._replicas,
+            replica_lag_time_max_us=self._config.replica_lag_time_max_ms * 1000,
+            brokers=self._cache,
+            high_watermark=self._logs.high_watermark_checkpoint(name),
+        )
+
+    def _log_config(self, topic: TopicImage) -> TopicConfig:
+        # A broker's own flush policy wins over the topic's default, as its server.properties would.
+        flush_messages = min(topic.log_config.flush_messages, self._config.log_flush_interval_messages)
+        return replace(topic.log_config, flush_messages=flush_messages)
+
+    def _configure(self, topic_name: str, now_us: int) -> None:
+        topic = self._cache.image.topics.get(topic_name)
+        if topic is None:
+            return
+        for name, partition in self._replicas.partitions.items():
+            if name.topic == topic_name:
+                self._logs.set_config(name, self._log_config(topic))
+                partition.configured(now_us)
+
+    def _delete(self, name: TopicPartition, now_us: int) -> None:
+        """source: stopPartitions; also the stray log of a topic that was deleted while we were down"""
+        self._fetchers.remove(name)
+        self._replicas.partitions.pop(name, None)
+        self._replicas.complete_all(name, now_us)
+        if name in self._logs.logs:
+            self._logs.delete(name)
+
+
+def _is_news(partition: Partition, registration: PartitionRegistration) -> bool:
+    """A partition epoch may come twice: the answer to an AlterPartition can be faster than the metadata."""
+    known = partition.registration
+    return known is None or registration.partition_epoch >= known.partition_epoch
