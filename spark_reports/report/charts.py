@@ -84,7 +84,7 @@ class _PartitionChart:
         """From 0 to a little over the largest value, so that the top line is not cut in half."""
         largest = max((point[name] or 0 for point in points for name in (field, *also)), default=0)
         whole = field != "seconds"
-        axis = alt.Axis(tickCount=3, tickMinStep=1 if whole else 0, format="~s" if whole else "~g", **_PLAIN_Y)
+        axis = alt.Axis(tickCount=3, tickMinStep=1 if whole else 0, format="~s" if whole else "~f", **_PLAIN_Y)
         return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
 
     def _colour(self) -> alt.Color:

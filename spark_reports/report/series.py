@@ -12,6 +12,8 @@ Points = list[dict[str, Any]]
 
 INSTANTS = 700
 """Moments the hover line can rest on."""
+LOST_MARKS = 60
+"""Crosses on one replica; more of them would be a band anyway."""
 
 _GLYPHS = {"log_truncated": "✂", "node_stopped": "▾", "log_recovered": "↺"}
 
@@ -119,9 +121,13 @@ def marks_on_log(node: str, timeline: Sequence[Row], lost: Sequence[Row]) -> Poi
             "glyph": "✕",
             "what": f"{row['record']} was acked here ({acks_name(row['acks'])}) and lost",
         }
-        for row in lost
-        if row["acked_by"] == node
+        for row in _some([row for row in lost if row["acked_by"] == node], LOST_MARKS)
     ]
+
+
+def _some(items: Sequence[Any], most: int) -> Sequence[Any]:
+    """At most so many of them, evenly picked, the first always."""
+    return items[:: max(1, -(-len(items) // most))]
 
 
 def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[str]) -> Points:
@@ -133,7 +139,7 @@ def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[
         for node in replicas
     }
     found: Points = []
-    for s in moments[:: max(1, -(-len(moments) // INSTANTS))]:
+    for s in _some(moments, INSTANTS):
         now = {key: series.at(s) for key, series in follow.items()}
         standing = {node: (now["place", node] or {"standing": "not a replica"})["standing"] for node in replicas}
         leader = next((node for node in replicas if standing[node] == "leader"), None)

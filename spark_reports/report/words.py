@@ -78,14 +78,22 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def headline(anomalies: Sequence[Row], counts: Sequence[Row]) -> list[str]:
-    """The verdict in words, most serious first; one sentence per kind of anomaly. Never empty."""
+def headline(anomalies: Sequence[Row], counts: Sequence[Row], missing: Sequence[Row] = ()) -> list[str]:
+    """The verdict in words, most serious first; one sentence per kind of anomaly. Never empty.
+
+    in: rows of anomalies and record_counts, and the records that are missing
+    """
     by_kind: dict[str, list[Row]] = {}
     for row in anomalies:
         by_kind.setdefault(row["anomaly"], []).append(row)
     said = [sentence(by_kind[kind]) for kind, sentence in _SENTENCES.items() if kind in by_kind]
     if said:
         return said
+    silent = [row["record"] for row in missing if row["handed_over"]]
+    if silent:
+        return [
+            f"No promise was broken, but {counted(len(silent), 'record')} vanished in silence: {name_ranges(silent)}."
+        ]
     acked = sum(row["acked"] for row in counts)
     if acked:
         return [f"Nothing was lost: {_all(acked)} in the log, readable, exactly once."]
@@ -166,7 +174,7 @@ def notes(counts: Sequence[Row], missing: Sequence[Row]) -> list[str]:
     if silent:
         said.append(
             f"{counted(len(silent), 'record')} handed over with acks=0 {_are(len(silent))} not in the log: "
-            f"{name_ranges(silent)}. With acks=0 nothing was promised."
+            f"{name_ranges(silent)}. Nobody was told: with acks=0 nothing is promised."
         )
     if open_ended:
         said.append(

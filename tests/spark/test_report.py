@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 from replica.trace import TABLES, columns_of_table
 from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
-from spark_reports.report import ReportResult, write_report
+from spark_reports.report import ReportResult, page, write_report
 from spark_reports.report.words import headline, name_ranges, seconds
 from spark_reports.schema import trace_schema
 from spark_reports.tables import TABLE_DOCS
@@ -159,9 +160,24 @@ def test_words() -> None:
     assert headline([], counts) == [
         "Nothing was lost: all 3 acknowledged records are in the log, readable, exactly once."
     ]
+    gone = [{"record": "r3", "handed_over": True}, {"record": "r4", "handed_over": False}]
+    assert headline([], counts, gone) == ["No promise was broken, but 1 record vanished in silence: r3."]
     two = [{"anomaly": name, "witness": "r7", "topic": "t", "partition": 0, "offset": 7, "detail": "-"}
            for name in ("duplicated", "lost")]  # fmt: skip
     assert headline(two, counts) == [
         "1 acknowledged record was lost: r7.",
         "1 record is in the log more than once: r7.",
     ]
+
+
+def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "CHART_CHARACTERS", 25)
+
+    def section(*sizes: int) -> dict[str, Any]:
+        partitions = [page._Partition(f"t-{size}", [], "", "x" * size) for size in sizes]
+        return {"partitions": partitions, "partitions_left_out": 1}
+
+    sections = [section(10, 9), section(6, 8)]
+    page._keep_small(sections)
+    assert [[partition.name for partition in one["partitions"]] for one in sections] == [["t-10", "t-9"], ["t-6"]]
+    assert [one["partitions_left_out"] for one in sections] == [1, 2]
