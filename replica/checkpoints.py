@@ -53,7 +53,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-    os.replace(temporary, path)  # noqa: PTH105 (a pathlib object per checkpoint would double its cost)
+    os.replace(temporary, path)
     sync_directory(path.parent)
 
 

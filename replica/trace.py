@@ -686,7 +686,8 @@ def _column(name: str, hint: object) -> Column:
     return Column(name, kinds[hint], nullable, str(doc))
 
 
-EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(_leaf_classes(TraceEvent))
+# A dataclass with slots is made twice; of two classes with one name the later is the one in use.
+EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple({cls.__name__: cls for cls in _leaf_classes(TraceEvent)}.values())
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")

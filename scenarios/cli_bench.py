@@ -126,7 +126,7 @@ def sim(repeat: int, format_: str) -> int:
 def _process_s(arguments: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         began = time.perf_counter()
-        subprocess.run(  # noqa: S603 - our own command
+        subprocess.run(
             [sys.executable, "-m", "scenarios.cli", *arguments], cwd=scratch, check=True, capture_output=True
         )
         return time.perf_counter() - began

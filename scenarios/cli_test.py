@@ -130,7 +130,7 @@ def _verify(scenario: str, variant: str) -> dict[str, Any]:
         for hash_seed in ("0", "12345"):
             out = Path(scratch) / hash_seed
             command = [sys.executable, "-m", "scenarios.cli", "run", scenario, "--variant", variant]
-            done = subprocess.run(  # noqa: S603 - our own command
+            done = subprocess.run(
                 [*command, "--out", str(out), "--format", "json"],
                 env={**os.environ, "PYTHONHASHSEED": hash_seed},
                 capture_output=True,

@@ -54,7 +54,7 @@ def find_java() -> Java:
 def java_version(executable: Path) -> str | None:
     """`17.0.15` for an executable that answers `-version`, else None."""
     try:
-        answer = subprocess.run(  # noqa: S603
+        answer = subprocess.run(
             [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):

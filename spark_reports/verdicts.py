@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+from pyspark.sql import functions as F
 
 from spark_reports.io import read_trace
 from spark_reports.schema import RUN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, REPLICA_KEY
 

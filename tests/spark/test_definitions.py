@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (everybody's name for it)
+from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
 from replica import trace as t
