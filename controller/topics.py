@@ -39,7 +39,8 @@ def complete_config(values: Mapping[str, object], default: TopicConfig) -> dict[
     complete = {name: getattr(default, item.name) for name, item in TopicConfig.keys().items()}
     try:
         for name, value in values.items():
-            if TopicConfig.known(name) and value is not None:
+            TopicConfig.require(name)
+            if value is not None:
                 complete[name] = TopicConfig.check(name, value)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error

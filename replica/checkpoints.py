@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool) -> None:
     if not sync:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            # Cut to length last: ext4 writes a file back at once when it was emptied first, and that takes milliseconds.
+            # Cut to length last: ext4 writes a file that was emptied first back at once, which takes milliseconds.
             os.pwrite(fd, content, 0)
             os.ftruncate(fd, len(content))
         finally:
@@ -53,7 +53,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-    os.replace(temporary, path)
+    Path(temporary).replace(path)
     sync_directory(path.parent)
 
 

@@ -43,20 +43,22 @@ class Config:
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Self:
         """raises: ConfigError for the first bad key or value (callers that want all errors check key by key)"""
-        return cls(**{cls.keys()[name].name: cls.check(name, value) for name, value in values.items() if cls.known(name)})
+        typed = {name: cls.check(name, value) for name, value in values.items()}
+        return cls(**{cls.keys()[name].name: value for name, value in typed.items()})
 
     @classmethod
-    def known(cls, name: str) -> bool:
-        if name not in cls.keys():
-            close = difflib.get_close_matches(name.replace("_", "."), list(cls.keys()), n=1)
+    def require(cls, name: str) -> Field[Any]:
+        """The field of a key. raises: ConfigError if there is no such key"""
+        known = cls.keys()
+        if name not in known:
+            close = difflib.get_close_matches(name.replace("_", "."), list(known), n=1)
             raise ConfigError(name, f"unknown {cls.WHAT} key", close[0] if close else None)
-        return True
+        return known[name]
 
     @classmethod
     def check(cls, name: str, value: object) -> Any:
         """The typed value of one key. raises: ConfigError"""
-        cls.known(name)
-        item = cls.keys()[name]
+        item = cls.require(name)
         return _coerce(name, value, item.default, item.metadata["low"], item.metadata["choices"])
 
 

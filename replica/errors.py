@@ -68,7 +68,9 @@ class ErrorCode(IntEnum):
     NEW_LEADER_ELECTED = 108
 
 
-INDEFINITE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NETWORK_EXCEPTION})
+INDEFINITE = frozenset(
+    {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NETWORK_EXCEPTION}
+)
 """After these the record may be in the log and may commit later: an error is not a rollback (kafka-rules 3.3)."""
 
 

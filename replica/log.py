@@ -208,7 +208,7 @@ class Log:
                 self.flush()
         except OSError as error:
             if not self.disk.sync:
-                raise  # A simulated disk does not fail by itself: the machine that simulates it did, and the run is void.
+                raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
             # Kafka takes the whole log directory offline then; what a broker does is not the log's to decide.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
         return AppendInfo(first.base_offset, last.last_offset, False, headers, size_bytes, self.log_end_offset, reason)

@@ -93,7 +93,7 @@ class Segment:
     def load(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> tuple[Segment, bool]:
         """An existing file with its indexes; False: they are missing or implausible, the segment needs `recover`."""
         segment = cls(directory, base_offset, disk, now_us)
-        file_size = os.stat(segment.path).st_size
+        file_size = Path(segment.path).stat().st_size
         disk.opened(segment.path, file_size)
         segment.size = file_size
         return segment, segment._load_indexes()

@@ -67,8 +67,11 @@ class _Way:
 
 
 def measure_fetch_path(size_bytes: int, repeat: int, progress: Callable[[float], None]) -> dict[str, Any]:
-    """rows: medians per way; ratio: throughput of our fetch path to the bare sendfile loop's, with a receiver that throws
-    everything away; ratio_kept: the same where the receiver keeps it in a file (ours also checks every CRC)"""
+    """rows: medians per way
+
+    ratio: throughput of our fetch path to the bare sendfile loop's, with a receiver that throws everything away
+    ratio_kept: the same where the receiver keeps it in a file (ours also checks every CRC)
+    """
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         log = _filled_log(Path(scratch) / "leader", size_bytes)
         total = sum(header.size_bytes for header in log.headers())

@@ -407,7 +407,7 @@ class Reader:
                 self.error("E126", f"`{key}` must be one value, not {kind_of(value)}", value.place, path=value_path)
                 continue
             try:
-                schema.known(key)
+                schema.require(key)
             except ConfigError as error:
                 suggestion = did_you_mean(key, list(schema.keys()), FIELD_SYNONYMS) or error.suggestion
                 self.error(

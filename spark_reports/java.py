@@ -54,9 +54,7 @@ def find_java() -> Java:
 def java_version(executable: Path) -> str | None:
     """`17.0.15` for an executable that answers `-version`, else None."""
     try:
-        answer = subprocess.run(
-            [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False
-        )
+        answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
