@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from replica.trace import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.expectations import Expectation, RunSight, check_now, end_offset_seen
@@ -148,7 +149,7 @@ class Timeline:
         try:
             done = await self._faults.perform(step.name, step.payload)
         except (SimulationError, SelectorError) as error:
-            self._note(Expectation(f"step {step.name}", False, f"line {step.line}: {error}"))
+            self._note(Expectation(f"step {step.name}", False, str(error)), step)
             return
         if step.label is not None:
             self._captured[step.label] = done.targets
@@ -180,12 +181,14 @@ class Timeline:
         self._sim.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=done.targets, reason=sentence))
 
     def _check(self, step: Step, payload: Check) -> None:
-        name = f"check {step.label}" if step.label else f"check at line {step.line}" if step.line else step.name
-        self._note(check_now(payload, self._sight, self._sim.time.now_us, name))
+        name = f"check {step.label}" if step.label else step.name
+        self._note(check_now(payload, self._sight, self._sim.time.now_us, name), step)
         if payload.end_offset is not None:
             self._answers.waiting.append((payload.end_offset, name))
             self._workloads.ask_end_offset(payload.end_offset.client, payload.end_offset.partition)
 
-    def _note(self, result: Expectation) -> None:
-        self.checks.append(result)
+    def _note(self, result: Expectation, step: Step | None = None) -> None:
+        """The user is told the step's line; the trace is not, for the lock file has other lines and the same trace."""
+        shown = result if step is None or not step.line else replace(result, what=f"{result.what} (line {step.line})")
+        self.checks.append(shown)
         self._sim.trace.emit(CheckMade(held=result.held, reason=f"{result.what}: {result.why}"))
