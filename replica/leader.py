@@ -197,15 +197,8 @@ class LeaderState:
         return self._maybe_advance_high_watermark(event.now_us)
 
     def _partition_changed(self, event: PartitionChanged) -> list[LeaderAction]:
-        """The metadata's word ends whatever was pending; what the replicas hold stays known.
-
-        Differs from Kafka: what the controller's answer has already told (the same partition epoch) changes nothing.
-        Kafka takes it as news and forgets the next proposal, so that for a moment it does not count on a member whom
-        the controller is just adding (Partition.makeLeader, updateAssignmentAndIsr).
-        """
+        """The metadata's word ends whatever was pending; what the replicas hold stays known."""
         if event.partition_epoch < self.partition_epoch:
-            return []
-        if event.partition_epoch == self.partition_epoch and self._pending is not None:
             return []
         self._assign(event.in_sync_replicas, event.assigned_replicas, event.partition_epoch)
         return self._maybe_advance_high_watermark(event.now_us)
