@@ -22,7 +22,10 @@ id: data-path
 title: Three partitions, several segments, a failover
 duration: 40s
 cluster: {brokers: {b1: {}, b2: {}, b3: {}}}
-topics: {t: {partitions: {0: [b1, b2, b3], 1: [b2, b3, b1], 2: [b3, b1, b2]}, config: {min.insync.replicas: 2, segment.bytes: 4096}}}
+topics:
+  t:
+    partitions: {0: [b1, b2, b3], 1: [b2, b3, b1], 2: [b3, b1, b2]}
+    config: {min.insync.replicas: 2, segment.bytes: 4096}
 workloads:
   p1: {kind: producer, topic: t, rate: 20/s, batch: 4, size: 300B, stop: 25s}
   k1: {kind: consumer, topic: t, config: {auto.offset.reset: earliest}}

@@ -1,0 +1,186 @@
+"""Whatever is fed to the command: one clear error, the right exit code, and nothing left that reads as a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import MINI, Highwater
+
+
+def changed(old: str, new: str) -> str:
+    assert MINI.count(old) == 1
+    return MINI.replace(old, new)
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+BAD: dict[str, tuple[str, str]] = {
+    "unknown key": (changed("duration: 40s", "duration: 40s\nduratoin: 3s"), "duratoin"),
+    "duplicate key": (changed("duration: 40s", "duration: 40s\nduration: 50s"), "duration"),
+    "bare number for a time": (changed("duration: 40s", "duration: 40"), "40"),
+    "bare number for a step's time": (changed("at: 11s", "at: 11"), "11"),
+    "unknown broker": (changed("kill: b1}", "kill: b7}"), "b7"),
+    "unknown replica": (changed("0: [b1, b2, b3]", "0: [b1, b2, b9]"), "b9"),
+    "negative offset": (
+        changed("kill: b1}", "seek: {consumer: k, partition: t-0, to: -5}}").replace(
+            "workloads: {", "workloads: {k: {kind: consumer, topic: t}, "
+        ),
+        "-5",
+    ),
+    "negative time": (changed("at: 11s", "at: -11s"), "-11s"),
+    "path-like topic": (
+        MINI.replace("topics: {t:", "topics: {../../x:").replace("topic: t", "topic: ../../x"),
+        "../../x",
+    ),
+    "path-like id": (changed("id: mini", "id: ../../mini"), "../../mini"),
+    "path-like broker": (MINI.replace("b3", "../b3"), "../b3"),
+    "yaml bomb": (BOMB, "alias"),
+    "python object": ("!!python/object/apply:os.system ['touch owned']\n", "tag"),
+    "not yaml": ("schema: [1\n", "schema.yaml"),
+    "empty": ("", "schema: 1"),
+    "deeply nested": ("[" * 10_000, "level"),
+    "other profile": (changed("duration: 40s", "duration: 40s\nprofile: kafka-0.8"), "not yet supported"),
+    "verb of a later version": (changed("kill: b1}", "bitflip: {broker: b1, partition: t-0}}"), "not yet supported"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused(name: str, highwater: Highwater, tmp_path: Path) -> None:
+    text, said = BAD[name]
+    path = tmp_path / "schema.yaml"
+    path.write_text(text)
+    done = highwater("run", str(path))
+    assert (done.code, done.out) == (3, "")
+    assert said in done.err
+    assert "error[E" in done.err
+    assert "Nothing was run" in done.err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["schema.yaml"]
+    check = highwater("check", str(path))
+    assert check.code == 3
+    assert "error[E" in check.out + check.err
+
+
+def test_a_file_of_100_mb_is_refused_unread(highwater: Highwater, tmp_path: Path) -> None:
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(100 << 20)
+    done = highwater("run", str(path))
+    assert done.code == 3
+    assert "104,857,600 bytes" in done.err
+    assert len(done.error_lines) < 10
+
+
+@pytest.mark.parametrize("what", ["a directory", "a device", "binary"])
+def test_what_is_no_text_file(what: str, highwater: Highwater, tmp_path: Path) -> None:
+    path = tmp_path / "thing.yaml"
+    if what == "a directory":
+        path.mkdir()
+    elif what == "binary":
+        path.write_bytes(bytes(range(256)))
+    else:
+        path = Path("/dev/zero")
+    assert highwater("run", str(path)).code == 3
+
+
+# ------------------------------------------------------------------------------------------------ nowhere to write
+
+
+def runs_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def test_a_file_stands_where_the_run_folder_should_be(highwater: Highwater, tmp_path: Path) -> None:
+    scenario = tmp_path / "mini.yaml"
+    scenario.write_text(MINI)
+    (tmp_path / "occupied").write_text("not a folder")
+    for out in ("occupied", "occupied/deeper"):
+        done = highwater("run", str(scenario), "--out", out)
+        assert (done.code, done.out) == (6, "")
+        assert "cannot be written to" in done.err and "--out DIR" in done.err
+        assert len(done.error_lines) == 2
+    assert (tmp_path / "occupied").read_text() == "not a folder"
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+from scenarios.cli import main
+sys.argv = ["highwater", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 100, 3000])
+def test_a_full_disk_leaves_no_half_a_run(limit: int, tmp_path: Path) -> None:
+    """No file may grow beyond the limit: the first log write fails, or a later one, or the trace."""
+    scenario = tmp_path / "mini.yaml"
+    scenario.write_text(MINI)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED.format(limit=limit), "run", str(scenario), "--out", str(tmp_path / "runs")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "Traceback" not in done.stderr
+    assert "cannot be written to" in done.stderr and "nothing was kept" in done.stderr
+    assert runs_in(tmp_path / "runs") == []
+
+
+def test_a_write_that_fails_last_leaves_no_run(
+    highwater: Highwater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The very last step before the rename: the lock file."""
+    scenario = tmp_path / "mini.yaml"
+    scenario.write_text(MINI)
+    write_text = Path.write_text
+
+    def full(self: Path, *args: object, **kwargs: object) -> int:
+        if self.name == "scenario.lock.yaml":
+            raise OSError(28, os.strerror(28), str(self))
+        return write_text(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "write_text", full)
+    done = highwater("run", str(scenario))
+    assert done.code == 6
+    assert "No space left on device" in done.err
+    assert runs_in(tmp_path / "runs") == []
+    monkeypatch.undo()
+
+
+def test_an_interrupted_run_is_no_run(highwater: Highwater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = tmp_path / "mini.yaml"
+    scenario.write_text(MINI)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cluster.broker.BrokerCore.tick", interrupt)
+    done = highwater("run", str(scenario))
+    assert (done.code, done.out, done.error_lines) == (130, "", ["Interrupted."])
+    assert runs_in(tmp_path / "runs") == []
+
+
+def test_our_own_bug_is_said_to_be_one(highwater: Highwater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = tmp_path / "mini.yaml"
+    scenario.write_text(MINI)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("cluster.broker.BrokerCore.tick", fail)
+    done = highwater("run", str(scenario))
+    assert (done.code, done.out) == (4, "")
+    assert "a bug in highwater: ZeroDivisionError: on purpose" in done.err
+    (details,) = tmp_path.glob("highwater-bug-*.txt")
+    assert "on purpose" in details.read_text()
+    assert runs_in(tmp_path / "runs") == []

@@ -1,0 +1,217 @@
+"""The contract of design.md section 8: exit codes, streams, JSON, the run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import MINI, Highwater
+
+RUN_KEYS = {
+    "scenario", "variant", "seed", "profile", "held", "verdict", "records", "logs", "expectations", "trace_sha256",
+    "run_dir", "events", "virtual_s", "wall_s", "bytes",
+}  # fmt: skip
+RECORD_KEYS = {"acked", "failed", "unknown", "lost", "missing", "duplicated", "dirty"}
+
+
+@pytest.fixture
+def mini(tmp_path: Path) -> str:
+    path = tmp_path / "mini.yaml"
+    path.write_text(MINI)
+    return str(path)
+
+
+# --------------------------------------------------------------------------------------------------------------- run
+
+
+def test_run_json_holds_what_was_promised(highwater: Highwater, mini: str) -> None:
+    done = highwater("run", mini, "--format", "json")
+    document = done.document
+    assert done.code == 0
+    assert set(document) >= RUN_KEYS
+    assert set(document["records"]) >= RECORD_KEYS
+    assert set(document["bytes"]) >= {"sendfile", "fetch_payload_through_python", "sendfile_calls"}
+    assert document["verdict"] == ["lost"]
+    assert document["records"]["lost"] == ["r0", "r1"]
+    assert document["held"] is True
+    assert all(set(one) >= {"what", "held", "why"} for one in document["expectations"])
+
+
+def test_run_keeps_a_whole_folder(highwater: Highwater, mini: str, tmp_path: Path) -> None:
+    document = highwater("run", mini, "--format", "json").document
+    run_dir = Path(document["run_dir"])
+    assert json.loads((run_dir / "summary.json").read_text()) == document
+    assert sorted(path.name for path in run_dir.iterdir()) == ["logs", "scenario.lock.yaml", "summary.json", "trace"]
+    assert (run_dir / "logs" / "b2" / "t-0").is_dir()
+    assert list((run_dir / "trace").glob("*/part-00000.parquet"))
+    assert (tmp_path / "runs" / "last").read_text().strip() == run_dir.name
+    again = highwater("run", str(run_dir / "scenario.lock.yaml"), "--format", "json", "--no-logs").document
+    assert again["trace_sha256"] == document["trace_sha256"]
+    assert not (Path(again["run_dir"]) / "logs").exists()
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["0001-mini", "0002-mini", "last"]
+
+
+def test_results_go_to_stdout_and_nothing_else_does(highwater: Highwater, mini: str) -> None:
+    text = highwater("run", mini, "--plain")
+    assert (text.code, text.err) == (0, "")
+    assert "r0, r1" in text.out or "r0..r1" in text.out
+    assert text.out.isascii()
+    assert "--seed 1" in text.out, "the command that replays it"
+
+
+def test_exit_1_when_an_expectation_fails(highwater: Highwater, mini: str) -> None:
+    done = highwater("run", mini, "--variant", "wrong", "--format", "json")
+    assert (done.code, done.document["held"]) == (1, False)
+    assert [one["what"] for one in done.document["expectations"] if not one["held"]] == ["verdict"]
+
+
+def test_fail_on_turns_a_result_into_a_failure(highwater: Highwater, mini: str) -> None:
+    assert highwater("run", mini, "--fail-on", "lost").code == 1
+    assert highwater("run", mini, "--fail-on", "any").code == 1
+    assert highwater("run", mini, "--fail-on", "duplicated").code == 0
+    assert highwater("run", mini, "--fail-on", "nonsense").code == 2
+
+
+def test_set_and_seed_change_the_run(highwater: Highwater, mini: str) -> None:
+    config = "workloads.p1.config"
+    changes = ("--set", f"{config}.acks=all", "--set", f"{config}.enable.idempotence=true", "--seed", "9")
+    acks_all = highwater("run", mini, "--format", "json", *changes)
+    assert (acks_all.code, acks_all.document["verdict"], acks_all.document["seed"]) == (1, [], 9)
+    wrong = highwater("run", mini, "--set", "workloads.p1.config.akcs=all")
+    assert wrong.code == 3
+    assert "akcs" in wrong.err and "acks" in wrong.err
+
+
+# ----------------------------------------------------------------------------------------------------- other commands
+
+
+def test_compare_puts_variants_side_by_side(highwater: Highwater, mini: str, tmp_path: Path) -> None:
+    text = highwater("compare", mini, "--variant", "base", "--variant", "silent", "--plain")
+    assert (text.code, text.err) == (0, "")
+    assert "silent" in text.out
+    document = highwater("compare", mini, "--format", "json").document
+    assert [run["variant"] for run in document["runs"]] == [None, "wrong", "silent"]
+    assert highwater("compare", mini).code == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_test_checks_every_variant(highwater: Highwater, mini: str) -> None:
+    done = highwater("test", mini, "--jobs", "1", "--plain")
+    assert done.code == 1
+    assert "2 held, 1 failed" in done.out
+    document = highwater("test", mini, "--jobs", "1", "--format", "json")
+    assert (document.code, document.document["held"], len(document.document["runs"])) == (1, False, 3)
+    assert highwater("test", "min-isr-1-trap", "--jobs", "1").code == 0
+
+
+def test_verify_compares_two_processes(highwater: Highwater, mini: str) -> None:
+    done = highwater("verify", mini, "--variant", "base", "--format", "json")
+    (run,) = done.document["runs"]
+    assert (done.code, run["identical"], run["different"]) == (0, True, [])
+    assert run["bytes"] > 1000
+
+
+def test_explain_tells_why(highwater: Highwater, mini: str) -> None:
+    highwater("run", mini)
+    text = highwater("explain", "last", "r0", "--plain")
+    assert (text.code, text.err) == (0, "")
+    assert "Why record r0 was lost" in text.out
+    story = highwater("explain", "last", "r1", "--format", "json").document
+    assert story["record"] == "r1"
+    both = highwater("explain", "mini", "--lost", "--format", "json").document
+    assert [one["record"] for one in both] == ["r0", "r1"]
+    assert highwater("explain", "E101").code in (0, 2)
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "unclean-election"), ("check", "unclean-election")])
+def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tuple[str, ...]) -> None:
+    text, document = (
+        highwater(*words, *(["--plain"] if words[0] != "check" else [])),
+        highwater(*words, "--format", "json"),
+    )
+    assert (text.code, text.err, document.code, document.err) == (0, "", 0, "")
+    assert text.out.strip()
+    assert document.document
+
+
+# -------------------------------------------------------------------------------------------------- mistakes, briefly
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("rnu", "x"), 2, "Did you mean `run`?"),
+        (("run",), 2, "SCENARIO"),
+        (("run", "acks1-leader-kill", "--sede", "1"), 2, "--seed"),
+        (("run", "acks1-leader-kill", "--seed", "-1"), 2, "--seed"),
+        (("run", "acks1-leader-kill", "--format", "xml"), 2, "json"),
+        (("run", "acks1-leader-kill", "--variant", "acks-al"), 2, "acks-all"),
+        (("run", "ack1-leader-kill"), 3, "acks1-leader-kill"),
+        (("run", "no/such/file.yaml"), 3, "no/such/file.yaml"),
+        (("test", "ack1-leader-kill"), 3, "acks1-leader-kill"),
+        (("verify", "ack1-leader-kill"), 3, "acks1-leader-kill"),
+        (("show", "ack1-leader-kill"), 3, "acks1-leader-kill"),
+        (("explain", "last", "r1"), 2, "no run `last`"),
+        (("explain", "E999"), 2, "E999"),
+        (("list", "--tag", "nonsense"), 2, "nonsense"),
+    ],
+)
+def test_a_mistake_is_one_clear_message(highwater: Highwater, words: tuple[str, ...], code: int, said: str) -> None:
+    done = highwater(*words)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    # Usage errors of click bring the usage and a hint along; ours are a line and perhaps its fix.
+    assert len(done.error_lines) <= 4
+    assert not any(Path().iterdir())
+
+
+def test_an_unknown_record_is_a_wrong_command_line(highwater: Highwater, mini: str) -> None:
+    highwater("run", mini)
+    done = highwater("explain", "last", "r99")
+    assert (done.code, done.out) == (2, "")
+    assert "r99" in done.err
+    assert highwater("explain", "lsat", "r0").code == 2
+    assert highwater("explain", "last~5", "r0").code == 2
+
+
+# ------------------------------------------------------------------------------------------------------------ screens
+
+
+def test_colour_only_on_a_terminal_and_only_if_wanted(mini: str, tmp_path: Path) -> None:
+    """A real process with a pipe, and one with a pseudo-terminal."""
+    import pty
+
+    command = [sys.executable, "-m", "scenarios.cli", "list"]
+    piped = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout
+    assert b"\x1b[" not in piped
+
+    def on_a_terminal(**env: str) -> bytes:
+        controller, terminal = pty.openpty()
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=terminal, env={**os.environ, "TERM": "xterm", **env}, close_fds=True
+        )
+        os.close(terminal)
+        seen = b""
+        try:
+            while chunk := os.read(controller, 65536):
+                seen += chunk
+        except OSError:  # how a pseudo-terminal says that the other side has closed
+            pass
+        os.close(controller)
+        assert process.wait() == 0
+        return seen
+
+    assert b"\x1b[" in on_a_terminal()
+    assert b"\x1b[" not in on_a_terminal(NO_COLOR="1")
+
+
+def test_no_arguments_show_the_first_steps(highwater: Highwater) -> None:
+    done = highwater()
+    assert done.code == 0
+    assert "highwater run acks1-leader-kill" in done.out
+    assert highwater("--help").code == 0
+    assert highwater("--version").code == 0
