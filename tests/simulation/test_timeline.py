@@ -1,0 +1,91 @@
+"""Faults begin, end and are told of; what fails comes out as itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.trace import CheckMade, FaultBegan, FaultEnded, NodeStarted, RecordAcked
+from scenarios.loading import load_text
+from scenarios.runner import RunResult, run_scenario
+from scenarios.simulation import SimulationError
+
+FRAME = """
+schema: 1
+id: faults
+title: Faults
+duration: 40s
+cluster: {{brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}}}
+topics: {{t: {{partitions: {{0: [b1, b2, b3]}}}}}}
+workloads: {{p1: {{kind: producer, topic: t, rate: 2/s, stop: 35s}}, k1: {{kind: consumer, topic: t}}}}
+timeline:
+{steps}
+"""
+
+
+def play(*steps: str) -> RunResult:
+    text = FRAME.format(steps="\n".join(f"  - {step}" for step in steps))
+    return run_scenario(load_text(text, "faults.yaml").scenario, runs_dir=None, keep_rows=True)
+
+
+def ended(run: RunResult) -> list[tuple[float, str]]:
+    return [(row.at_us / 1e6, row.event.fault) for row in run.rows if isinstance(row.event, FaultEnded)]
+
+
+def test_heal_ends_what_it_names_and_all_ends_all() -> None:
+    run = play(
+        "{at: 5s, cut: {between: [b1, b2]}, as: one}",
+        "{at: 6s, latency: {between: [b1, b3], add: 5ms}, as: two}",
+        "{at: 6s, hold: {from: b1, to: b2, api: Fetch}, as: three}",
+        "{at: 8s, heal: one}",
+        "{at: 9s, heal: all}",
+        "{at: 10s, release: all}",
+    )
+    assert ended(run) == [(8, "one"), (9, "two"), (10, "three")]
+
+
+def test_a_fault_ends_once() -> None:
+    """Healed by hand before its time is over."""
+    run = play("{at: 5s, cut: {between: [b1, b2]}, for: 5s, as: cut}", "{at: 7s, heal: all}")
+    assert ended(run) == [(7, "cut")]
+
+
+def test_a_cut_that_was_made_twice_is_healed_by_one_heal() -> None:
+    run = play("{at: 5s, cut: {between: [p1, b1]}, every: 1s, times: 3, as: cut}", "{at: 10s, heal: cut}")
+    assert [row.at_us / 1e6 for row in run.rows if isinstance(row.event, FaultBegan)] == [5, 6, 7, 10]
+    acked = [row.at_us / 1e6 for row in run.rows if isinstance(row.event, RecordAcked)]
+    assert not any(5.01 < at_s < 10 for at_s in acked)
+    assert sum(10 <= at_s < 11 for at_s in acked) > 5
+
+
+def test_each_of_several_overlapping_kills_is_undone() -> None:
+    """Every turn kills another leader; each comes back after its own time."""
+    run = play('{at: 5s, kill: "leader(t-0)", every: 10s, times: 2, for: 12s, as: kill}')
+    killed = [row.event.targets for row in run.rows if isinstance(row.event, FaultBegan)]
+    assert killed == [("b1",), ("b2",)]
+    assert ended(run) == [(17, "kill"), (27, "kill")]
+    starts = [(row.at_us / 1e6, row.event.node) for row in run.rows if isinstance(row.event, NodeStarted)]
+    assert [start for start in starts if start[0] > 4] == [(17, "b1"), (27, "b2")]
+
+
+def test_a_step_that_cannot_be_done_fails_the_run_and_names_its_line() -> None:
+    run = play("{at: 5s, elect: preferred}", '{at: 6s, pause: "@nobody"}', "{at: 6s, stop: b1, as: nobody}")
+    (failed,) = [one for one in run.expectations if not one.held]
+    assert failed.what == "step pause-2 (line 11)"
+    facts = [row.event.reason for row in run.rows if isinstance(row.event, CheckMade)]
+    assert facts == [f"step pause-2: {failed.why}"], "the trace does not depend on the lines of a file"
+
+
+def test_brokers_that_never_come_up_are_an_error_of_their_own() -> None:
+    with pytest.raises(SimulationError, match="did not come up within 30 s"):
+        play("{at: 0s, partition: [[c1], [b1, b2, b3]]}")
+
+
+def test_a_bug_in_a_core_comes_out_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in a group nor with what else breaks while the run is taken down."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("cluster.broker.BrokerCore.tick", fail)
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        play("{at: 5s, elect: preferred}")
