@@ -286,7 +286,7 @@ class BrokerWorld:
         while True:
             due = [self.controller.next_deadline_us] if self.controller_answers else []
             due += [] if self.exited or not self.broker.is_open else [self.broker.next_deadline_us]
-            next_us = min((at_us for at_us in due if at_us is not None), default=end_us)
+            next_us = min((at_us for at_us in due if at_us is not None), default=end_us + 1)
             beat_us = (self.now_us // SECOND + 1) * SECOND
             if min(next_us, beat_us) > end_us:
                 break
