@@ -16,7 +16,8 @@ from cluster.broker import BrokerCore
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
-from cluster.fabric import Fabric, Host
+from cluster.fabric import Fabric
+from cluster.host import Host
 from cluster.links import Latency, Network
 from cluster.producer import ProducerCore
 from cluster.virtual_time import VirtualTime

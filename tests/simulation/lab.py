@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from cluster.fabric import Fabric, Host
+from cluster.fabric import Fabric
+from cluster.host import Host
 from cluster.links import Hold, Latency, Network
 from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Send
 from cluster.virtual_time import VirtualTime

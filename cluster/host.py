@@ -1,0 +1,219 @@
+"""A machine of the simulated world: powered or not, running a process or not, paused or not.
+
+It is also the `World` that the process on it sees: its clock, its deadline, its server socket.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.fabric_wire import ByteCounts, FabricWire
+from cluster.node import NodeCore
+from cluster.shell import NodeShell
+from cluster.virtual_time import Parking
+
+if TYPE_CHECKING:
+    from cluster.fabric import Fabric
+
+
+class HostAlarm:
+    """One machine's next deadline, as an entry of the queue; a later deadline reuses the entry that is there."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._process = host.process
+        self._parking = Parking()
+        self._waiting = False
+        self._deadline_us: int | None = None
+        self._queued_us: int | None = None
+
+    def arm(self, at_us: int | None) -> None:
+        self._deadline_us = at_us
+        if at_us is not None and self._waiting and (self._queued_us is None or at_us < self._queued_us):
+            self._enqueue(at_us)
+
+    def _enqueue(self, at_us: int) -> None:
+        time = self._host.fabric.time
+        self._queued_us = max(at_us, time.now_us)
+        due_us = self._queued_us
+        time.at(due_us, partial(self._fire, due_us))
+
+    def _fire(self, due_us: int) -> None:
+        if due_us != self._queued_us or self._process is not self._host.process:
+            return
+        self._queued_us = None
+        if self._deadline_us is None or not self._waiting:
+            return
+        if self._deadline_us > self._host.fabric.time.now_us:
+            self._enqueue(self._deadline_us)
+        elif self._host.may_run(self._wake):
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._waiting = False
+            self._host.fabric.time.resume(self._parking)
+
+    async def wait(self) -> None:
+        self._waiting = True
+        if self._deadline_us is not None:
+            self._enqueue(self._deadline_us)
+        await self._host.fabric.time.park(self._parking)
+
+
+class HostListener:
+    """The accept queue of a machine's server socket."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._queue: deque[FabricWire] = deque()
+        self._parking = Parking()
+        self._waiting = False
+
+    def offer(self, wire: FabricWire) -> None:
+        self._queue.append(wire)
+        self._host.fabric.time.at(self._host.fabric.time.now_us, self._pass)
+
+    def _pass(self) -> None:
+        if self._waiting and self._queue and self._host.may_run(self._pass):
+            self._waiting = False
+            self._host.fabric.time.resume(self._parking)
+
+    async def accept(self) -> FabricWire:
+        while not self._queue:
+            self._waiting = True
+            await self._host.fabric.time.park(self._parking)
+        return self._queue.popleft()
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One incarnation of a node: its shell and the scope that kills it."""
+
+    shell: NodeShell | None = None
+    scope: trio.CancelScope | None = None
+    finished: trio.Event | None = None
+
+
+class Host:
+    """One machine: powered or not, running a process or not, paused or not. Also the `World` its process sees."""
+
+    def __init__(self, fabric: Fabric, name: str) -> None:
+        self.fabric = fabric
+        self.name = name
+        self.powered = True
+        self.paused = False
+        self.process: Process | None = None
+        self.listener: HostListener | None = None
+        self.bytes = ByteCounts()
+        self._deferred: list[Callable[[], None]] = []
+        self._first_place: Parking | None = None
+
+    # ---------------------------------------------------------------------------------------- World, for the shell
+
+    def now_us(self) -> int:
+        return self.fabric.time.now_us
+
+    def alarm(self) -> HostAlarm:
+        return HostAlarm(self)
+
+    def listen(self) -> HostListener:
+        self.listener = HostListener(self)
+        return self.listener
+
+    async def connect(self, host: str, port: int) -> FabricWire:
+        return await self.fabric.connect(self, host)
+
+    def exited(self) -> None:
+        self._end_process()
+        self.fabric.exits.append(self.name)
+
+    def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
+        place, self._first_place = self._first_place, None
+        self.fabric.time.start_soon(nursery, place or self.fabric.time.reserve(), task, *args)
+
+    # ------------------------------------------------------------------------------------------------- life
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None
+
+    @property
+    def shell(self) -> NodeShell:
+        assert self.process is not None and self.process.shell is not None, f"{self.name} is not running"
+        return self.process.shell
+
+    def start(self, nursery: trio.Nursery, core: NodeCore, *, serves: bool) -> None:
+        """Start a process on this machine; a machine without power gets it back."""
+        assert self.process is None, f"{self.name} runs already"
+        self.powered, self.paused = True, False
+        process = self.process = Process()
+        process.finished = trio.Event()
+        process.scope = trio.CancelScope()
+        process.shell = NodeShell(core, self, serves=serves)
+        # The process comes up at its own place in the queue, whenever trio gets round to running its first task.
+        self._first_place = self.fabric.time.reserve()
+        nursery.start_soon(self._run, process)
+        self.fabric.move_on()
+
+    async def _run(self, process: Process) -> None:
+        assert process.scope is not None and process.shell is not None and process.finished is not None
+        try:
+            with process.scope:
+                await process.shell.run()
+        finally:
+            process.finished.set()
+
+    async def kill(self) -> None:
+        """SIGKILL: the kernel closes the sockets at once; the disk keeps its page cache."""
+        await self._stop_process(self._end_process)
+
+    async def power_off(self) -> None:
+        """The machine goes dark: nobody is told. (What was not flushed is the disk's business.)"""
+        self.powered = False
+        await self._stop_process(self._vanish)
+
+    async def _stop_process(self, end: Callable[[], None]) -> None:
+        process = self.process
+        end()
+        if process is not None:
+            assert process.scope is not None and process.finished is not None
+            process.scope.cancel()
+            await process.finished.wait()
+
+    def _end_process(self) -> None:
+        self._leave()
+        for wire in self.fabric.wires_of(self):
+            wire.close()
+
+    def _vanish(self) -> None:
+        self._leave()
+        for wire in self.fabric.wires_of(self):
+            wire.vanish()
+
+    def _leave(self) -> None:
+        self.process = None
+        self.listener = None
+        self.paused = False
+        self._deferred.clear()
+
+    # ----------------------------------------------------------------------------------------- SIGSTOP and SIGCONT
+
+    def may_run(self, then: Callable[[], None]) -> bool:
+        """False while the process is stopped (or gone): `then` is kept for the moment it continues."""
+        if self.paused:
+            self._deferred.append(then)
+            return False
+        return self.process is not None
+
+    def resume(self) -> None:
+        self.paused = False
+        deferred, self._deferred = self._deferred, []
+        for then in deferred:
+            self.fabric.time.at(self.fabric.time.now_us, then)
