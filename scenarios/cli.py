@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -78,6 +79,8 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
+    # A run makes many small objects and few cycles: looking for cycles less often is worth a tenth of its time.
+    gc.set_threshold(100_000, 20, 20)
     try:
         result = cli.main(standalone_mode=False)
         sys.exit(result if isinstance(result, int) else ExitCode.HELD)
