@@ -120,7 +120,7 @@ class Truth:
         self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.BatchAppended: self._batch_appended,
             trace.LogTruncated: self._end_stated,
-            trace.LogRecovered: self._end_stated,
+            trace.LogRecovered: self._recovered,
             trace.FollowingBegan: self._end_stated,
             trace.LeadershipBegan: self._leadership_began,
             trace.LeaderElected: self._leader_elected,
@@ -149,6 +149,13 @@ class Truth:
         committed.matched[event.node] = matched = min(matched, event.log_end_offset)
         if matched >= committed.end:
             committed.excused.pop(event.node, None)  # what its disk lost was not committed
+
+    def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
+        """What a disk still holds is known again, and may match what was committed while its machine was dark."""
+        self._end_stated(row, event)
+        committed = self.of(event.topic, event.partition)
+        log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+        committed.match(event.node, list(log.between(committed.matched[event.node], log.end)))
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self._end_stated(row, event)
