@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid5
 
+from cluster.accepted_connections import AcceptedConnections
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
@@ -40,7 +41,7 @@ from controller.metadata import decode_record, encode_record
 from controller.state import ControllerState
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.disk import Disk
-from replica.errors import ErrorCode, PeerViolation
+from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import METADATA_TOPIC, BrokerId, Names, Offset, TopicPartition
 from replica.log import Log
 from replica.log_manager import LogManager
@@ -85,7 +86,7 @@ class ControllerCore:
         self._outbox = Outbox()
         self.is_open = False
         self._waiting: list[_WaitingFetch] = []
-        self._peers: dict[ConnectionId, str] = {}
+        self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
         self._logs: LogManager
         self._log: Log
         self.state = ControllerState(
@@ -182,16 +183,17 @@ class ControllerCore:
         deadline_us = self.state.next_deadline_us
         if deadline_us is not None and deadline_us <= now_us:
             self._decide(self.state.tick(now_us), _ignore, now_us)
-        return self._outbox.take()
+        return self._connections.answered(self._outbox.take(), now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        self._peers[connection] = peer
+        self._connections.accepted(connection, peer, now_us)
         return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         return []
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
+        self._connections.active(connection, now_us)
         try:
             header = read_request_header(frame)
             if header.api_key == FETCH:
@@ -200,11 +202,11 @@ class ControllerCore:
                 event = self._event(header, frame, now_us)
                 self._decide(self.state.step(event), lambda reply: self._reply(connection, header, reply), now_us)
         except PeerViolation:
-            self._outbox.close(connection)
-        return self._outbox.take()
+            self._connections.close(connection)
+        return self._connections.answered(self._outbox.take(), now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        self._peers.pop(connection, None)
+        self._connections.gone(connection)
         for fetch in [fetch for fetch in self._waiting if fetch.connection == connection]:
             fetch.timer.cancel()
             self._waiting.remove(fetch)
@@ -244,8 +246,10 @@ class ControllerCore:
 
     def _fetch(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
         request = decode_fetch_request(header, frame)
-        (_, (wanted,)) = request.topics[0]
-        if wanted.fetch_offset < self._log.log_end_offset or request.max_wait_ms <= 0:
+        if [len(partitions) for _, partitions in request.topics] != [1]:
+            raise PeerViolation("the controller has one partition, the metadata log")
+        ((_, (wanted,)),) = request.topics
+        if wanted.fetch_offset != self._log.log_end_offset or request.max_wait_ms <= 0:
             self._send_records(connection, header, wanted.fetch_offset, wanted.max_bytes)
             return
         timer = self._outbox.timers.at(now_us + request.max_wait_ms * 1000, lambda now_us: self._answer_waiting(fetch))
@@ -263,8 +267,11 @@ class ControllerCore:
 
     def _send_records(self, connection: ConnectionId, header: RequestHeader, offset: Offset, max_bytes: int) -> None:
         end_offset = self._log.log_end_offset
-        found = self._log.read(offset, max_bytes, end_offset, True)
-        answer = FetchPartitionResponse(0, ErrorCode.NONE, end_offset, end_offset, 0, slice=found)
+        try:
+            found = self._log.read(offset, max_bytes, end_offset, True)
+            answer = FetchPartitionResponse(0, ErrorCode.NONE, end_offset, end_offset, 0, slice=found)
+        except KafkaError as error:  # The controller lost its disk: there is no metadata quorum any more to speak of.
+            answer = FetchPartitionResponse(0, error.code)
         segments = fetch_response_segments(
             header.api_version, header.correlation_id, [(METADATA_TOPIC, [answer])], ErrorCode.NONE
         )

@@ -137,6 +137,7 @@ class BrokerWorld:
         self.broker: BrokerCore
         self._root = root
         self._config = BrokerConfig.from_mapping({**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}})
+        self.controller_dir = root / "c1"
         self._disk = Disk(root / "b1", sync=False)
         self._callers: dict[int, Caller] = {}
         self._hosts: dict[int, str] = {}
@@ -155,8 +156,8 @@ class BrokerWorld:
             controller_id=1001,
             names=NAMES,
             config=self._config,
-            log_dir=self._root / "c1",
-            disk=Disk(self._root / "c1", sync=False),
+            log_dir=self.controller_dir,
+            disk=Disk(self.controller_dir, sync=False),
             recorder=self.trace,
         )
         self.controller_answers = True

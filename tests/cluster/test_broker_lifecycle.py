@@ -1,10 +1,13 @@
 """How a broker comes, stays and goes: registration, heartbeats, the controller's absence, shutdown, restart."""
 
+import shutil
+
 import pytest
 from broker_world import B1, B2, MS, T0, BrokerWorld, batch
 
 from cluster.broker_lifecycle import BrokerState
-from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, METADATA
+from cluster.node import Close
+from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, METADATA
 from replica.errors import ErrorCode
 from replica.trace import LogRecovered
 
@@ -189,3 +192,22 @@ def test_an_answer_is_activity_and_a_closed_connection_is_nobody(tmp_path):
     assert consumer.closed
     consumer.fetch(0, max_wait_ms=0)
     assert len(consumer.answers) == 1
+
+
+def test_a_controller_closes_silent_connections_too(tmp_path):
+    world = BrokerWorld(tmp_path, connections_max_idle_ms="5000")
+    world.controller.accepted(-7, "stranger", 0)
+    assert world.controller.next_deadline_us == 5000 * MS
+    assert world.controller.tick(5000 * MS) == [Close(-7)]
+
+
+def test_a_controller_that_lost_its_disk_answers_all_the_same(world):
+    world.run(1000)
+    world.stop_controller()
+    shutil.rmtree(world.controller_dir)
+    world.start_controller()
+    back_us = world.now_us
+    world.run(1000)
+    fetches = times(world, FETCH, back_us)
+    assert 40 <= len(fetches) <= 60  # refused, and tried again every 20 ms
+    assert world.broker.is_open
