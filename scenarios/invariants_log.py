@@ -341,16 +341,27 @@ class TruncationSparesCommitted(Invariant):
 class EpochCacheMatchesLog(Invariant):
     """S15: a leader-epoch cache rises in epoch and offset, and says what the batches of the log say; one epoch that has
     begun and has no record yet may stand at the end. Source: LeaderEpochFileCache.
+
+    Weakened: a leader whose disk lost bytes leads on in its epoch from an earlier offset. What it fetches later belongs
+    to older epochs than that, and Kafka's cache forgets where those began (LeaderEpochFileCache.assign).
     """
 
     NAME = "S15"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.lossy: dict[tuple[str, int, str], None] = {}
+        return {trace.DataLost: self._lost}
+
+    def _lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        self.lossy[event.topic, event.partition, event.node] = None
 
     def probed(self, probe: Probe) -> None:
         for node, partition, entries in probe.epoch_caches():
             log = self.mirror.log(partition, node)
             with_records = entries[:-1] if entries and entries[-1][1] >= log.end else entries
             rising = all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
-            if not rising or list(with_records) != log.epochs:
+            matches = list(with_records) == log.epochs or (*partition, node) in self.lossy
+            if not rising or not matches:
                 self.broken(f"{node}'s epoch cache of {partition} is {entries}, its log has {log.epochs}", *partition)
 
 
