@@ -164,8 +164,8 @@ class LeaderState:
             # With the epoch given and equal to ours, the follower knows newer metadata than we do.
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise KafkaError(code, f"{name} is not a replica of {self.topic_partition} in epoch {self.leader_epoch}")
-        # Differs from Kafka: it compares with the broker epoch in its metadata, we with the follower's last fetch. A
-        # stale fetch between the two is answered here, but its broker epoch keeps it from any influence on the ISR.
+        # Differs from Kafka: it compares with the broker epoch in its metadata only (as the partition does after the
+        # read); here a fetch is also refused when a later incarnation has already fetched.
         known = replica.broker_epoch
         if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
             raise KafkaError(
