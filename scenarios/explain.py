@@ -61,6 +61,7 @@ class _Teller:
         self.ledger = RecordLedger()
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
+        self.on_the_wire: list[int] = []  # facts that the messages with the record told of
         self.crcs: dict[int, int] = {}
         """batches the record was sent in -> its place in them"""
         self.holders: dict[str, int] = {}
@@ -91,6 +92,7 @@ class _Teller:
             trace.HighWatermarkAdvanced: self._high_watermark,
             trace.RecordAcked: self._acked,
             trace.RecordHandedOver: self._handed_over,
+            trace.ProduceRefused: self._produce_refused,
             trace.BatchRefused: self._refused,
             trace.RecordFailed: self._failed,
             trace.RecordRead: self._read,
@@ -200,6 +202,7 @@ class _Teller:
             return
         self.partition = TopicPartition(event.topic, event.partition)
         self.crcs[event.crc] = event.records.index(self.record)
+        self.on_the_wire.append(row.seq)
         if event.attempt > 1:
             again = f"{event.client} sends {self.record} again, to {event.peer} (attempt {event.attempt})."
             self._say(row, again, table=False)
@@ -248,12 +251,19 @@ class _Teller:
 
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
         if event.record == self.record:
+            self.on_the_wire.append(row.seq)
             self.believes = "does not ask"
             self._say(
                 row,
                 f"{event.client} puts {self.record} into its socket to {event.peer} and, with acks=0, asks no more.",
                 decisive=True,
             )
+
+    def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
+        """With acks=0 the broker's refusal is heard by nobody; otherwise the producer's own fact tells it."""
+        if self.acks == 0 and any(cause in self.on_the_wire for cause in row.causes):
+            closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
+            self._say(row, f"{_sentence(event.reason)} {closed}", decisive=True)
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         if self.record in event.records:
