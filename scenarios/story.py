@@ -58,6 +58,8 @@ class Story:
             trace.PartitionWentOffline: self._went_offline,
             trace.ElectionRefused: self._election_refused,
             trace.IsrCommitted: self._isr_committed,
+            trace.IsrRejected: self._isr_rejected,
+            trace.LogRecovered: self._recovered,
             trace.LogTruncated: self._truncated,
             trace.DataLost: self._data_lost,
             trace.ProduceRefused: self._produce_refused,
@@ -129,6 +131,13 @@ class Story:
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         self._sample(row, event)
         self._say(row, "isr", f"ISR {{{', '.join(event.isr)}}}: {event.reason}")
+
+    def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
+        self._say(row, "refused", f"{event.error}: {event.reason}")
+
+    def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
+        if event.size_bytes:
+            self._say(row, "truncated", event.reason)
 
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         self._say(row, "truncated", event.reason)
