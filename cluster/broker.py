@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.apis import Apis
-from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
@@ -54,6 +55,7 @@ class BrokerCore:
         self._channels = Channels()
         self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
         self._too_early: list[tuple[ConnectionId, bytearray]] = []
+        self._unpublished: dict[TopicPartition, None] = {}
         self.is_open = False
         self.logs: LogManager
         self.replicas: ReplicaManager
@@ -89,6 +91,7 @@ class BrokerCore:
             channel=self._controller_channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
             previous_broker_epoch=self.logs.previous_broker_epoch,
             metadata_offset=lambda: self.cache.image.offset,
+            on_caught_up=self._publish_first,
             on_running=self._open_for_requests,
             on_stop=self._stop,
         )
@@ -137,7 +140,7 @@ class BrokerCore:
             outbox=outbox,
             channel=self._controller_channel(),
             cache=self.cache,
-            on_change=self._changes.apply,
+            on_change=self._metadata_changed,
         )
         self._apis = Apis(
             identity=identity,
@@ -152,6 +155,19 @@ class BrokerCore:
 
     def _controller_channel(self, retry_us: int = 0) -> Channel:
         return Channel(self._outbox, self._channels, *self._controller, retry_us=retry_us)
+
+    def _metadata_changed(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
+        """Until the controller has said that we are caught up, nothing is led or followed: metadata publishers are
+        installed only then (BrokerServer.startup, initialCatchUpFuture)."""
+        if self.lifecycle.state is BrokerState.STARTING:
+            self._unpublished.update(dict.fromkeys(changed))
+        else:
+            self._changes.apply(changed, configured, now_us)
+
+    def _publish_first(self, now_us: int) -> None:
+        """Caught up with the metadata log: take up the role it gives us on each partition."""
+        waiting, self._unpublished = self._unpublished, {}
+        self._changes.apply(list(waiting), [], now_us)
 
     def _open_for_requests(self, now_us: int) -> None:
         """Unfenced for the first time: what clients and followers have sent meanwhile is served now."""

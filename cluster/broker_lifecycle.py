@@ -64,6 +64,7 @@ class BrokerLifecycle:
         channel: Channel,
         previous_broker_epoch: BrokerEpoch,
         metadata_offset: Callable[[], Offset],
+        on_caught_up: Callable[[int], None],
         on_running: Callable[[int], None],
         on_stop: Callable[[int], None],
     ) -> None:
@@ -75,6 +76,7 @@ class BrokerLifecycle:
         self._channel = channel
         self._previous_broker_epoch = previous_broker_epoch
         self._metadata_offset = metadata_offset
+        self._on_caught_up = on_caught_up
         self._on_running = on_running
         self._on_stop = on_stop
         self._timer: Timer | None = None
@@ -181,8 +183,9 @@ class BrokerLifecycle:
         interval_us = self._config.broker_heartbeat_interval_ms * 1000
         match self.state:
             case BrokerState.STARTING if answer.is_caught_up:
-                # Nothing else takes time here, so the broker is ready to be unfenced at once (SetReadyToUnfenceEvent).
                 self.state = BrokerState.RECOVERY
+                self._on_caught_up(now_us)
+                # Nothing else takes time here, so the broker is ready to be unfenced at once (SetReadyToUnfenceEvent).
                 interval_us = 0
             case BrokerState.STARTING:
                 interval_us = STARTING_INTERVAL_US
