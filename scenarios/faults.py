@@ -161,7 +161,7 @@ class Faults:
             link.cuts.append(name)
         arrow = {"both": "and", "to": "no longer hears", "from": "no longer reaches"}[payload.direction]
         if payload.direction == "both":
-            sentence = f"nothing passes between {_list(one)} and {_list(two)}"
+            sentence = f"nothing passes between {_list(one)} on one side and {_list(two)} on the other"
         else:
             sentence = f"{_list(one)} {arrow} {_list(two)}"
         return Done((*one, *two), sentence, self._undo_with_heal(name))

@@ -48,6 +48,7 @@ class Story:
         self.histories: dict[TopicPartition, PartitionHistory] = {}
         self.end_us = 0
         self._refused: dict[tuple[str, str, str], None] = {}
+        self._proposals: dict[tuple[str, int], tuple[frozenset[str], str]] = {}
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.FaultBegan: self._fault_began,
             trace.FaultEnded: self._fault_ended,
@@ -57,6 +58,7 @@ class Story:
             trace.LeaderElected: self._elected,
             trace.PartitionWentOffline: self._went_offline,
             trace.ElectionRefused: self._election_refused,
+            trace.IsrProposed: self._isr_proposed,
             trace.IsrCommitted: self._isr_committed,
             trace.IsrRejected: self._isr_rejected,
             trace.LogRecovered: self._recovered,
@@ -128,9 +130,15 @@ class Story:
     def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
         self._say(row, "refused", event.reason)
 
+    def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
+        self._proposals[event.topic, event.partition] = (frozenset(event.isr), event.reason)
+
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        """The controller's word; the reason is the leader's, if this is what the leader had proposed."""
         self._sample(row, event)
-        self._say(row, "isr", f"ISR {{{', '.join(event.isr)}}}: {event.reason}")
+        isr, reason = self._proposals.pop((event.topic, event.partition), (frozenset[str](), ""))
+        why = reason if isr == frozenset(event.isr) else event.reason
+        self._say(row, "isr", f"ISR {{{', '.join(event.isr)}}}: {why}")
 
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
         self._say(row, "refused", f"{event.error}: {event.reason}")
