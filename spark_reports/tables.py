@@ -12,7 +12,13 @@ from spark_reports.transforms.elections import elections
 from spark_reports.transforms.isr import isr_changes, isr_intervals
 from spark_reports.transforms.lag import replication_lag
 from spark_reports.transforms.latency import ack_latency
-from spark_reports.transforms.partitions import fault_intervals, partition_states, run_ends, stopped_intervals
+from spark_reports.transforms.partitions import (
+    fault_intervals,
+    partition_states,
+    run_ends,
+    stopped_intervals,
+    with_the_leaders_reasons,
+)
 from spark_reports.transforms.records import final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.thin import thinned
@@ -147,7 +153,7 @@ COLUMN_DOCS: dict[str, str] = {
 
 def result_tables(trace: Trace) -> dict[str, DataFrame]:
     """Define every table over a trace; nothing is computed before a table is read."""
-    control = trace.control.cache()
+    control = with_the_leaders_reasons(trace.control).cache()
     ends = run_ends(control).cache()
     states = partition_states(control).cache()
     stopped = stopped_intervals(control)

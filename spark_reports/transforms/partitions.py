@@ -11,6 +11,22 @@ _STATE_EVENTS = ("partition_created", "leader_elected", "partition_went_offline"
 _NO_LEADER = ""
 
 
+def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
+    """The control facts, with the reason of an ISR that its leader had proposed: who lags, and for how long.
+
+    The controller only knows that it was proposed. in, out: the control table
+    """
+    so_far = Window.partitionBy(*PARTITION_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    proposal = F.when(F.col("event") == "isr_proposed", F.struct(F.array_sort("isr").alias("isr"), "reason"))
+    proposed = F.last(proposal, ignorenulls=True).over(so_far)
+    is_it = (F.col("event") == "isr_committed") & (F.col("_proposed.isr") == F.array_sort("isr"))
+    return (
+        control.withColumn("_proposed", proposed)
+        .withColumn("reason", F.when(is_it, F.col("_proposed.reason")).otherwise(F.col("reason")))
+        .drop("_proposed")
+    )
+
+
 def run_ends(control: DataFrame) -> DataFrame:
     """One row per run.
 

@@ -171,9 +171,16 @@ class Story:
         self._roles("the controller said so")
 
     def change_isr(self, isr: tuple[str, ...], reason: str) -> None:
+        """The leader proposes with `reason`; the controller, who does not know it, writes the ISR."""
         before, self.isr = self.isr, isr
+        self.emit(
+            t.IsrProposed(
+                node=self.leader, topic="t", partition=0, leader_epoch=self.epoch, partition_epoch=self.partition_epoch,
+                isr=isr, previous_isr=before, reason=reason,
+            )
+        )  # fmt: skip
         self.partition_epoch += 1
-        self._isr_committed(before, reason)
+        self._isr_committed(before, f"{self.leader} proposed it as leader")
 
     def _isr_committed(self, before: tuple[str, ...], reason: str) -> None:
         self.emit(
