@@ -97,6 +97,8 @@ class Converges(Invariant):
         self.unanswered[event.record] = event.client
 
     def _answered(self, row: TraceRow, event: Any) -> None:
+        """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
+        self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
