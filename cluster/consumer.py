@@ -14,14 +14,15 @@ from typing import Literal
 
 from cluster.backoff import ExponentialBackoff
 from cluster.client_connections import ClientConnections
+from cluster.client_facts import CausalRecorder
+from cluster.client_node import ClientNode
 from cluster.config import ConsumerConfig
 from cluster.consumer_facts import ConsumerFacts
 from cluster.consumer_fetcher import ConsumerFetcher
 from cluster.consumer_offsets import OffsetLookups
 from cluster.consumer_positions import PartitionPosition
 from cluster.metadata_cache import MetadataCache
-from cluster.node import Action, ConnectionId, Exit
-from cluster.producer_facts import CausalRecorder
+from cluster.node import Action, Exit
 from cluster.timers import Timer, Timers
 from replica.config import NEVER
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, Names, TopicPartition
@@ -33,7 +34,7 @@ NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
 """Java's NoOffsetForPartitionException: no position, and auto.offset.reset=none. No number on the wire."""
 
 
-class ConsumerCore:
+class ConsumerCore(ClientNode):
     """One consumer. Implements cluster.node.NodeCore; `seek`, `ask_end_offset` and `close` are for the application."""
 
     def __init__(
@@ -64,14 +65,14 @@ class ConsumerCore:
         self._connections = ClientConnections(
             name, config, self._metadata, self._timers, rng, names=names or Names(), max_in_flight=MAX_IN_FLIGHT
         )
-        self._facts = ConsumerFacts(name, recorder)
+        self._facts: ConsumerFacts = ConsumerFacts(name, recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lookups = OffsetLookups(
             self._positions, self._connections, self._facts, backoff, config.auto_offset_reset
         )
         self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._facts, backoff)
-        self._is_running = False
+        self._running = False
 
     # ------------------------------------------------------------------------------------------------- application
 
@@ -98,7 +99,7 @@ class ConsumerCore:
 
     def close(self, now_us: int) -> list[Action]:
         """Stop reading and exit."""
-        self._is_running = False
+        self._running = False
         self._connections.close()
         return [*self._connections.take_actions(), Exit()]
 
@@ -107,44 +108,10 @@ class ConsumerCore:
         known = self._positions.get(tp)
         return None if known is None or known.offset < 0 else known.offset
 
-    # ------------------------------------------------------------------------------------------------------- node
-
-    @property
-    def next_deadline_us(self) -> int | None:
-        return self._timers.next_deadline_us
-
-    def start(self, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=False)
-        self._is_running = True
-        return self._run(now_us)
-
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        raise AssertionError("nobody connects to a consumer")
-
-    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
-        self._connections.connected(connection, now_us)
-        return self._run(now_us)
-
-    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
-        self._connections.received(connection, frame, now_us)
-        return self._run(now_us)
-
-    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
-        self._connections.disconnected(connection, reason, now_us)
-        return self._run(now_us)
-
-    def tick(self, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=False)
-        self._timers.run_due(now_us)
-        return self._run(now_us)
-
     # --------------------------------------------------------------------------------------------------- the loop
 
     def _run(self, now_us: int) -> list[Action]:
-        if not self._is_running:
+        if not self._running:
             return self._connections.take_actions()
         busy = True
         while busy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.producer_facts import CausalRecorder, step_cause
+from cluster.client_facts import ClientFacts
 from replica import trace
 from replica.ids import TopicPartition
 from replica.records import Record
@@ -14,20 +14,8 @@ def record_name(record: Record) -> str:
     return text.split(b" ", 1)[0].decode("utf-8", "replace")
 
 
-class ConsumerFacts:
+class ConsumerFacts(ClientFacts):
     """Facts of one consumer; call `begin_step` first in every step."""
-
-    def __init__(self, client: str, recorder: CausalRecorder) -> None:
-        self._client = client
-        self._recorder = recorder
-        self._step_cause: int | None = None
-
-    def begin_step(self, *, from_outside: bool) -> None:
-        self._step_cause = step_cause(self._recorder, from_outside=from_outside)
-
-    def _emit(self, event: trace.TraceEvent, cause: int | None = None) -> int:
-        causes = sorted({seq: True for seq in (cause, self._step_cause) if seq is not None})
-        return self._recorder.emit(event, *causes)
 
     def record_read(self, tp: TopicPartition, peer: str, record: Record, leader_epoch: int) -> None:
         self._emit(

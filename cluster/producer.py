@@ -18,13 +18,15 @@ from cluster.accumulator import RecordAccumulator
 from cluster.backoff import ExponentialBackoff
 from cluster.buffer_pool import BufferPool
 from cluster.client_connections import ClientConnections
+from cluster.client_facts import CausalRecorder
+from cluster.client_node import ClientNode
 from cluster.config import ProducerConfig
 from cluster.metadata_cache import MetadataCache
-from cluster.node import Action, ConnectionId, Exit
+from cluster.node import Action, Exit
 from cluster.partitioner import StickyPartitioner, partition_for_key
 from cluster.producer_batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
 from cluster.producer_config import producer_config_from
-from cluster.producer_facts import CausalRecorder, ProducerFacts
+from cluster.producer_facts import ProducerFacts
 from cluster.producer_idempotence import IdempotenceState
 from cluster.producer_sender import Sender
 from cluster.timers import Timer, Timers
@@ -50,7 +52,7 @@ class WaitingSend:
     waits_for_memory: bool = False
 
 
-class ProducerCore:
+class ProducerCore(ClientNode):
     """One producer. Implements cluster.node.NodeCore; `send`, `flush` and `close` are for the application."""
 
     def __init__(
@@ -90,7 +92,7 @@ class ProducerCore:
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
         self._accumulator = RecordAccumulator(config, self._metadata, self._pool, backoff, idempotence)
-        self._facts = ProducerFacts(name, config.required_acks, recorder)
+        self._facts: ProducerFacts = ProducerFacts(name, config.required_acks, recorder)
         self._sender = Sender(config, self._accumulator, self._connections, self._facts, idempotence)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._waiting: deque[WaitingSend] = deque()
@@ -130,45 +132,13 @@ class ProducerCore:
         """Some record has been neither acked nor failed."""
         return bool(self._waiting) or self._accumulator.has_undrained or self._sender.has_in_flight
 
-    # ------------------------------------------------------------------------------------------------------- node
-
-    @property
-    def next_deadline_us(self) -> int | None:
-        return self._timers.next_deadline_us
-
-    def start(self, now_us: int) -> list[Action]:
-        """Java's sender thread asks for metadata and a producer id before the first record comes; so does this."""
-        self._facts.begin_step(from_outside=False)
-        self._running = True
-        return self._run(now_us)
-
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        raise AssertionError("nobody connects to a producer")
-
-    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
-        self._connections.connected(connection, now_us)
-        return self._run(now_us)
-
-    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
-        self._connections.received(connection, frame, now_us)
-        return self._run(now_us)
-
-    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
-        self._connections.disconnected(connection, reason, now_us)
-        return self._run(now_us)
-
-    def tick(self, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=False)
-        self._timers.run_due(now_us)
-        return self._run(now_us)
-
     # --------------------------------------------------------------------------------------------------- the loop
 
     def _run(self, now_us: int) -> list[Action]:
-        """What Java's application and sender threads would do until both have to wait."""
+        """What Java's application and sender threads would do until both have to wait.
+
+        The sender thread asks for metadata and a producer id before the first record comes; so does this.
+        """
         if not self._running:
             return self._connections.take_actions()
         busy = True

@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from cluster.client_facts import CausalRecorder, ClientFacts
 from cluster.producer_batch import PendingRecord, ProducerBatch
 from replica import trace
 from replica.ids import TopicPartition
 from replica.records import read_header
-from replica.trace import Recorder
 
 
-class CausalRecorder(Recorder, Protocol):
-    """A recorder that also knows what led to the step in progress (`TraceLog` does)."""
-
-    cause: int | None
-
-
-def step_cause(recorder: CausalRecorder, *, from_outside: bool) -> int | None:
-    """What the facts of the step that begins now follow from, besides their own causes.
-
-    from_outside: a message or the end of a connection: what the shell says led here. Otherwise the application or the
-    clock began the step, and what happens to be the latest fact has nothing to do with it.
-    """
-    if not from_outside:
-        recorder.cause = None
-    return recorder.cause
-
-
-class ProducerFacts:
+class ProducerFacts(ClientFacts):
     """Facts of one producer; call `begin_step` first in every step."""
 
     def __init__(self, client: str, acks: int, recorder: CausalRecorder) -> None:
-        self._client = client
+        super().__init__(client, recorder)
         self._acks = acks
-        self._recorder = recorder
-        self._step_cause: int | None = None
-
-    def begin_step(self, *, from_outside: bool) -> None:
-        self._step_cause = step_cause(self._recorder, from_outside=from_outside)
-
-    def _emit(self, event: trace.TraceEvent, *own_causes: int) -> int:
-        causes = {seq: True for seq in own_causes if seq >= 0}
-        if self._step_cause is not None:
-            causes[self._step_cause] = True
-        return self._recorder.emit(event, *sorted(causes))
 
     def record_sent(self, tp: TopicPartition, record: str) -> int:
         return self._emit(

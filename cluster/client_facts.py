@@ -1,0 +1,40 @@
+"""How a client tells the trace what it did, and what led to it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from replica import trace
+from replica.trace import Recorder
+
+
+class CausalRecorder(Recorder, Protocol):
+    """A recorder that also knows what led to the step in progress (`TraceLog` does)."""
+
+    cause: int | None
+
+
+class ClientFacts:
+    """Facts of one client; call `begin_step` first in every step. Facts of one step share its cause."""
+
+    def __init__(self, client: str, recorder: CausalRecorder) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._step_cause: int | None = None
+
+    def begin_step(self, *, from_outside: bool) -> None:
+        """Settle what the facts of the step that begins now follow from, besides their own causes.
+
+        from_outside: a message or the end of a connection: what the shell says led here. Otherwise the application or
+        the clock began the step, and what happens to be the latest fact has nothing to do with it.
+        """
+        if not from_outside:
+            self._recorder.cause = None
+        self._step_cause = self._recorder.cause
+
+    def _emit(self, event: trace.TraceEvent, *own_causes: int | None) -> int:
+        """own_causes: numbers of facts; None or a negative number stands for none"""
+        causes = {seq: True for seq in own_causes if seq is not None and seq >= 0}
+        if self._step_cause is not None:
+            causes[self._step_cause] = True
+        return self._recorder.emit(event, *sorted(causes))

@@ -1,0 +1,55 @@
+"""What every client does with the events of the shell: pass them on, then work until it has to wait."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from cluster.client_connections import ClientConnections
+from cluster.client_facts import ClientFacts
+from cluster.node import Action, ConnectionId
+from cluster.timers import Timers
+
+
+class ClientNode(ABC):
+    """A cluster.node.NodeCore that only opens connections; a subclass sets the four attributes and says what to do."""
+
+    _facts: ClientFacts
+    _connections: ClientConnections
+    _timers: Timers[Action]
+    _running: bool
+
+    @abstractmethod
+    def _run(self, now_us: int) -> list[Action]:
+        """Do all that can be done without waiting."""
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        return self._timers.next_deadline_us
+
+    def start(self, now_us: int) -> list[Action]:
+        self._facts.begin_step(from_outside=False)
+        self._running = True
+        return self._run(now_us)
+
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        raise AssertionError("nobody connects to a client")
+
+    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
+        self._facts.begin_step(from_outside=True)
+        self._connections.connected(connection, now_us)
+        return self._run(now_us)
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
+        self._facts.begin_step(from_outside=True)
+        self._connections.received(connection, frame, now_us)
+        return self._run(now_us)
+
+    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
+        self._facts.begin_step(from_outside=True)
+        self._connections.disconnected(connection, reason, now_us)
+        return self._run(now_us)
+
+    def tick(self, now_us: int) -> list[Action]:
+        self._facts.begin_step(from_outside=False)
+        self._timers.run_due(now_us)
+        return self._run(now_us)
