@@ -568,3 +568,16 @@ def test_every_invariant_of_era_3_9_is_there_but_elr() -> None:
 
 def test_records_are_told_apart_by_their_crc() -> None:
     assert crc_of("r1") != crc_of("r2")
+
+
+@pytest.mark.parametrize(("idle_s", "is_judged"), [(1, False), (5, True)])
+def test_a_producer_that_still_works_off_its_backlog_is_not_at_rest(idle_s: int, is_judged: bool) -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    l3(script)
+    script.send("r7", "r8")
+    script.at(100 - idle_s)
+    script.hand_over("r8")
+    rest(script)
+    assert ({"L3", "L4"} <= set(script.broken())) is is_judged
+    assert bool({"L3", "L4"} & set(script.broken())) is is_judged
