@@ -23,6 +23,7 @@ from replica.disk import Disk
 from replica.errors import PeerViolation
 from replica.ids import Names, TopicPartition
 from replica.log_manager import LogManager
+from replica.rules import Rules
 from replica.trace import LogFlushed, LogRecovered, Recorder
 
 MAX_SHUTDOWN_US = 300_000_000
@@ -37,6 +38,7 @@ class BrokerCore:
         *,
         identity: BrokerIdentity,
         config: BrokerConfig,
+        rules: Rules,
         names: Names,
         controller: tuple[str, int],
         log_dir: Path,
@@ -46,6 +48,7 @@ class BrokerCore:
         self.identity = identity
         self.cache = MetadataCache()
         self._config = config
+        self._rules = rules
         self._names = names
         self._recorder = recorder
         self._log_dir = log_dir
@@ -105,6 +108,7 @@ class BrokerCore:
         self.replicas = ReplicaManager(
             node=identity.name,
             config=config,
+            rules=self._rules,
             outbox=outbox,
             logs=self.logs,
             recorder=self._recorder,
@@ -115,6 +119,7 @@ class BrokerCore:
             FetcherContext(
                 identity=identity,
                 config=config,
+                rules=self._rules,
                 names=self._names,
                 outbox=outbox,
                 channels=self._channels,
@@ -128,6 +133,7 @@ class BrokerCore:
         self._changes = ReplicaChanges(
             identity=identity,
             config=config,
+            rules=self._rules,
             names=self._names,
             cache=self.cache,
             replicas=self.replicas,

@@ -26,6 +26,7 @@ from cluster.node import Action, Exit
 from cluster.timers import Timer, Timers
 from replica.config import NEVER
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, Names, TopicPartition
+from replica.rules import Rules
 
 MAX_IN_FLIGHT = 100
 """CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
@@ -45,11 +46,13 @@ class ConsumerCore(ClientNode):
         topic: str,
         recorder: CausalRecorder,
         rng: random.Random,
+        rules: Rules,
         *,
         names: Names | None = None,
     ) -> None:
         """name: client id, and the name in the trace     rng: this client's own"""
         self._config = config
+        self._rules = rules
         self._topic = topic
         self._timers: Timers[Action] = Timers()
         self._wake: Timer | None = None

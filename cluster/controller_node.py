@@ -46,6 +46,7 @@ from replica.ids import METADATA_TOPIC, BrokerId, Names, Offset, TopicPartition
 from replica.log import Log
 from replica.log_manager import LogManager
 from replica.records import build_batch
+from replica.rules import Rules
 from replica.trace import Recorder
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
@@ -73,6 +74,7 @@ class ControllerCore:
         controller_id: BrokerId,
         names: Names,
         config: BrokerConfig,
+        rules: Rules,
         log_dir: Path,
         disk: Disk,
         recorder: Recorder,
@@ -92,6 +94,7 @@ class ControllerCore:
         self.state = ControllerState(
             names=names,
             controller_id=controller_id,
+            rules=rules,
             default_config=_topic_defaults(config),
             session_timeout_us=config.broker_session_timeout_ms * 1000,
             rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000

@@ -41,6 +41,7 @@ from replica.leader_events import (
     ProposeIsr,
 )
 from replica.log import Log
+from replica.rules import Rules
 from replica.trace import Recorder
 
 
@@ -84,6 +85,7 @@ class Partition:
         recorder: Recorder,
         hooks: Hooks,
         replica_lag_time_max_us: int,
+        rules: Rules,
         brokers: Brokers,
         high_watermark: Offset,
     ) -> None:
@@ -97,6 +99,7 @@ class Partition:
         self._names = names
         self._hooks = hooks
         self._replica_lag_time_max_us = replica_lag_time_max_us
+        self._rules = rules
         self._brokers = brokers
         self._high_watermark = high_watermark
 
@@ -139,6 +142,7 @@ class Partition:
                 replica_lag_time_max_us=self._replica_lag_time_max_us,
                 min_insync_replicas=self.log.config.min_insync_replicas,
                 names=self._names,
+                rules=self._rules,
                 is_eligible=self._brokers.is_eligible,
             )
         # The entry exists from the moment the epoch begins, before any record of it does (Partition.makeLeader).

@@ -18,6 +18,7 @@ from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.log_manager import LogManager
+from replica.rules import Rules
 from replica.trace import Recorder
 
 
@@ -29,6 +30,7 @@ class ReplicaChanges:
         *,
         identity: BrokerIdentity,
         config: BrokerConfig,
+        rules: Rules,
         names: Names,
         cache: MetadataCache,
         replicas: ReplicaManager,
@@ -39,6 +41,7 @@ class ReplicaChanges:
         self.in_controlled_shutdown = False
         self._identity = identity
         self._config = config
+        self._rules = rules
         self._names = names
         self._cache = cache
         self._replicas = replicas
@@ -109,6 +112,7 @@ class ReplicaChanges:
             recorder=self._recorder,
             hooks=self._replicas,
             replica_lag_time_max_us=self._config.replica_lag_time_max_ms * 1000,
+            rules=self._rules,
             brokers=self._cache,
             high_watermark=self._logs.high_watermark_checkpoint(name),
         )

@@ -58,6 +58,7 @@ from replica.ids import (
     TopicPartition,
 )
 from replica.log_manager import LogManager
+from replica.rules import Rules
 from replica.trace import FetchRefused, Recorder
 
 FETCH_VERSION = 16
@@ -83,6 +84,7 @@ class FetcherContext:
 
     identity: BrokerIdentity
     config: BrokerConfig
+    rules: Rules
     names: Names
     outbox: Outbox
     channels: Channels
@@ -118,6 +120,7 @@ class ReplicaFetcher:
             broker_id=self._all.identity.broker_id,
             fetch_backoff_us=config.replica_fetch_backoff_ms * 1000,
             names=self._all.names,
+            rules=self._all.rules,
             end_offset_for=log.end_offset_for_epoch,
         )
         followed = self.partitions[partition.topic_partition] = _Followed(partition, state)

@@ -21,6 +21,7 @@ from replica.leader_events import ProposeIsr
 from replica.log_manager import LogManager
 from replica.purgatory import Purgatory
 from replica.records import MAGIC
+from replica.rules import Rules
 from replica.trace import FetchRefused, ProduceRefused, Recorder
 
 ACKS_ALL = -1
@@ -67,6 +68,7 @@ class ReplicaManager:
         *,
         node: str,
         config: BrokerConfig,
+        rules: Rules,
         outbox: Outbox,
         logs: LogManager,
         recorder: Recorder,
@@ -76,6 +78,7 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self._node = node
         self._config = config
+        self._rules = rules
         self._outbox = outbox
         self._logs = logs
         self._recorder = recorder

@@ -36,6 +36,7 @@ from replica import trace
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Names, Offset
+from replica.rules import Rules
 
 UNCLEAN_ELECTION_INTERVAL_US = 300_000_000
 """unclean.leader.election.interval.ms, an internal key of Kafka: 5 minutes."""
@@ -76,6 +77,7 @@ class ControllerState:
         *,
         names: Names,
         controller_id: BrokerId,
+        rules: Rules,
         default_config: TopicConfig | None = None,
         session_timeout_us: int = 9_000_000,
         rebalance_interval_us: int | None = 300_000_000,
@@ -85,6 +87,7 @@ class ControllerState:
     ) -> None:
         self._journal = Journal(names, controller_id)
         self._names = names
+        self._rules = rules
         self._partitions = Partitions(self._journal)
         self._brokers = Brokers(self._journal, self._partitions, session_timeout_us)
         self._rebalance = Sweep(rebalance_interval_us)

@@ -31,6 +31,7 @@ from replica.follower_events import (
     Which,
 )
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
+from replica.rules import Rules
 
 PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 """Bytes read from the leader's file in the middle of its own truncation look like this, once."""
@@ -60,6 +61,7 @@ class FollowerState:
         broker_id: BrokerId,
         fetch_backoff_us: int,
         names: Names,
+        rules: Rules,
         end_offset_for: EndOffsetFor,
     ) -> None:
         self.topic_partition = topic_partition
@@ -77,6 +79,7 @@ class FollowerState:
         self._leader_log_start_offset: Offset = 0
         self._fetch_backoff_us = fetch_backoff_us
         self._names = names
+        self._rules = rules
         self._end_offset_for = end_offset_for
 
     def may_fetch(self, now_us: int) -> bool:

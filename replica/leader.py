@@ -38,6 +38,7 @@ from replica.leader_events import (
     ProposeIsr,
 )
 from replica.remote_replica import LONG_AGO_US, RemoteReplica
+from replica.rules import Rules
 from replica.wording import duration, listed
 
 ACKS_ALL = -1
@@ -73,6 +74,7 @@ class LeaderState:
         replica_lag_time_max_us: int,
         min_insync_replicas: int,
         names: Names,
+        rules: Rules,
         is_eligible: Callable[[BrokerId, BrokerEpoch], bool],
     ) -> None:
         self.topic_partition = topic_partition
@@ -92,6 +94,7 @@ class LeaderState:
         self._holders = ""
         self._replica_lag_time_max_us = replica_lag_time_max_us
         self._names = names
+        self._rules = rules
         self._is_eligible = is_eligible
 
     @property

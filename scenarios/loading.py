@@ -9,13 +9,13 @@ from pathlib import Path
 from scenarios.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
 from scenarios.expect import Expect
 from scenarios.lints import lint
-from scenarios.parse_cluster import read_cluster, read_network, read_profile, read_protocol, read_topics
+from scenarios.parse_cluster import read_cluster, read_era, read_network, read_topics
 from scenarios.parse_expect import read_expect
 from scenarios.parse_steps import read_labels, read_timeline
 from scenarios.parse_workloads import read_workloads
 from scenarios.reading import Fields, Reader
 from scenarios.scope import Scope
-from scenarios.spec import PROFILE, SCHEMA, Network, Scenario, ScenarioFile, Source
+from scenarios.spec import SCHEMA, Network, Scenario, ScenarioFile, Source
 from scenarios.variants import Override, apply_variant
 from scenarios.yaml_source import Mapping, Node, Scalar, parse, read_text
 
@@ -155,8 +155,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     scope = Scope(reader)
     fields = reader.fields(tree, "", "the scenario", FIELDS, _REQUIRED)
     _read_schema(reader, fields)
-    fields.read("profile", lambda n, p: read_profile(reader, n, p), PROFILE)
-    fields.read("protocol", lambda n, p: read_protocol(reader, n, p), None)
+    profile, rules = read_era(reader, fields)
     cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p), None)
     if cluster is None:
         return None
@@ -176,6 +175,8 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         tags=fields.read("tags", lambda n, p: _read_tags(reader, n, p), ()),
         seed=fields.integer("seed", 1, 0, SEED_MAX),
         duration_us=fields.time("duration", 1, low=1),
+        profile=profile,
+        rules=rules,
         cluster=cluster,
         topics=topics,
         network=network,

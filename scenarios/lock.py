@@ -83,7 +83,7 @@ def as_tree(scenario: Scenario) -> Tree:
         "seed": scenario.seed,
         "duration": time_text(scenario.duration_us),
         "profile": scenario.profile,
-        "protocol": dict(scenario.protocol),
+        "protocol": scenario.rules.as_mapping(),
         "cluster": _cluster(scenario.cluster),
         "topics": {name: _topic(topic) for name, topic in scenario.topics.items()},
         "network": _network(scenario.network),

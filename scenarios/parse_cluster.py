@@ -7,13 +7,14 @@ from collections.abc import Mapping as MappingType
 
 from cluster.config import BrokerConfig
 from replica.config import Config, ConfigError, TopicConfig
-from scenarios.reading import Reader
+from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, unsupported
+from replica.wording import listed
+from scenarios.reading import Fields, Reader
 from scenarios.scope import Scope
 from scenarios.selectors import NOBODY, Selector
 from scenarios.spec import (
     DEFAULT_LATENCY,
     PROFILE,
-    PROTOCOL_3_9,
     BrokerSpec,
     Cluster,
     Link,
@@ -26,42 +27,31 @@ from scenarios.yaml_source import Mapping, Node, Scalar
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
 
-PROTOCOL_CHOICES: MappingType[str, tuple[str, ...]] = {
-    "truncation": ("high-watermark", "leader-epoch", "leader-epoch-exact", "on-fetch"),
-    "fetch-fencing": ("none", "leader-epoch"),
-    "membership": ("zk-session", "registration"),
-    "control-fencing": ("none", "controller-epoch", "broker-epoch"),
-    "isr-update": ("leader-writes", "alter-partition"),
-    "isr-eligibility": ("any", "unfenced", "broker-epoch"),
-    "isr-join": ("high-watermark", "epoch-start"),
-    "isr-lag": ("messages", "time"),
-    "hw-advance": ("isr", "min-isr"),
-    "hw-push": ("next-fetch", "immediate"),
-    "list-offsets-guard": (),
-    "consumer-limit": ("high-watermark", "log-end"),
-    "consumer-truncation-check": (),
-    "elr": (),
-}
-"""Every switch of schema 1 with its words; none for true/false."""
-
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-def read_profile(reader: Reader, node: Node, path: str) -> str:
-    text = reader.text(node, path, "`profile`")
-    if isinstance(node, Scalar) and text != PROFILE:
-        known = re.fullmatch(r"kafka-\d+\.\d+", text, re.ASCII) is not None
-        title = f"profile `{text}` is not yet supported" if known else f"`{text}` is not a profile"
-        reader.error("E120" if known else "E110", title, node.place, path=path, label=f"use {PROFILE}")
-    return PROFILE
+def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
+    """`profile` and `protocol`: the era, and its rules with the switches that the file flips."""
+    profile = fields.choice("profile", PROFILE, tuple(PROFILES))
+    changed = fields.read("protocol", lambda n, p: _read_switches(reader, n, p), {})
+    rules = PROFILES[profile].changed(changed)
+    missing = [switch for switch in unsupported(rules) if switch not in changed]
+    if missing:
+        needs = listed([f"`{switch}: {str(rules.value(switch)).lower()}`" for switch in missing])
+        named = fields.get("profile")
+        place = fields.place if named is None else named[0].place
+        title = f"profile `{profile}` is not yet supported"
+        reader.error("E120", title, place, path="profile", label=f"it needs {needs}; use {PROFILE}")
+    return profile, rules
 
 
-def read_protocol(reader: Reader, node: Node, path: str) -> None:
-    """Only the values of the one era there is pass."""
-    fields = reader.fields(node, path, "`protocol`", tuple(PROTOCOL_CHOICES))
-    for switch, choices in PROTOCOL_CHOICES.items():
+def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
+    switches = Rules.switches()
+    fields = reader.fields(node, path, "`protocol`", tuple(switches))
+    changed: dict[str, Switch] = {}
+    for switch, (_, choices) in switches.items():
         found = fields.get(switch)
         if found is None:
             continue
@@ -69,10 +59,12 @@ def read_protocol(reader: Reader, node: Node, path: str) -> None:
         node, value_path = found
         if not isinstance(node, Scalar) or node.text not in (choices or ("true", "false")):
             continue
-        if value != PROTOCOL_3_9[switch]:
-            era = str(PROTOCOL_3_9[switch]).lower()
+        changed[switch] = value
+        if value not in IMPLEMENTED[switch]:
             title = f"`{switch}: {node.text}` is not yet supported"
-            reader.error("E120", title, node.place, path=value_path, label=f"{PROFILE} has `{era}`")
+            playable = listed(sorted(str(one).lower() for one in IMPLEMENTED[switch]))
+            reader.error("E120", title, node.place, path=value_path, label=f"what can be played: {playable}")
+    return changed
 
 
 # ------------------------------------------------------------------------------------------------------------- nodes

@@ -176,6 +176,7 @@ class Simulation:
                     rack=cluster.racks.get(name),
                 ),
                 config=cluster.broker_config(name),
+                rules=scenario.rules,
                 names=self._names,
                 controller=(cluster.controllers[0], CONTROLLER_PORT),
                 log_dir=machine.log_dir,
@@ -188,6 +189,7 @@ class Simulation:
                 controller_id=self._ids[name],
                 names=self._names,
                 config=cluster.controller_config(),
+                rules=scenario.rules,
                 log_dir=machine.log_dir,
                 disk=machine.disk,
                 recorder=self.trace,
@@ -213,6 +215,7 @@ class Simulation:
             topic=workload.topic,
             recorder=self.trace,
             rng=stream,
+            rules=self.scenario.rules,
         )
 
     async def kill(self, name: str) -> None:

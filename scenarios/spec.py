@@ -14,6 +14,7 @@ from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from cluster.producer_config import producer_config_from
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.ids import Names, TopicPartition
+from replica.rules import PROFILES, Rules
 from scenarios.diagnostics import Diagnostic
 from scenarios.expect import Expect
 from scenarios.selectors import Selector
@@ -21,25 +22,8 @@ from scenarios.steps import Delay, Step
 
 SCHEMA = 1
 PROFILE = "kafka-3.9"
+"""What a file without `profile` gets: the newest era that can be played."""
 FIRST_CONTROLLER_ID = 1001
-
-PROTOCOL_3_9: Mapping[str, str | bool] = {
-    "truncation": "on-fetch",
-    "fetch-fencing": "leader-epoch",
-    "membership": "registration",
-    "control-fencing": "broker-epoch",
-    "isr-update": "alter-partition",
-    "isr-eligibility": "broker-epoch",
-    "isr-join": "epoch-start",
-    "isr-lag": "time",
-    "hw-advance": "min-isr",
-    "hw-push": "next-fetch",
-    "list-offsets-guard": True,
-    "consumer-limit": "high-watermark",
-    "consumer-truncation-check": True,
-    "elr": False,
-}
-"""The rules of the one era there is, by switch (reference/scenarios.md section 0.2)."""
 
 DEFAULT_RECORD_BYTES = 100
 DEFAULT_LATENCY = Delay("constant", 1000)
@@ -179,7 +163,7 @@ class Scenario:
     seed: int
     duration_us: int
     profile: str = PROFILE
-    protocol: Mapping[str, str | bool] = field(default_factory=lambda: dict(PROTOCOL_3_9))
+    rules: Rules = PROFILES[PROFILE]
     cluster: Cluster
     topics: Mapping[str, TopicSpec]
     network: Network = field(default_factory=Network)

@@ -28,6 +28,7 @@ from replica.disk import Disk
 from replica.file_slice import FileSlice
 from replica.ids import Names, TopicPartition
 from replica.records import build_batch
+from replica.rules import PROFILES
 from replica.trace import TraceLog, TraceRow
 
 MS, SECOND = 1000, 1_000_000
@@ -156,6 +157,7 @@ class BrokerWorld:
             controller_id=1001,
             names=NAMES,
             config=self._config,
+            rules=PROFILES["kafka-3.9"],
             log_dir=self.controller_dir,
             disk=Disk(self.controller_dir, sync=False),
             recorder=self.trace,
@@ -177,6 +179,7 @@ class BrokerWorld:
         self.broker = BrokerCore(
             identity=BrokerIdentity(B1, "b1", UUID(int=self._lives), "b1", 9092, None),
             config=self._config,
+            rules=PROFILES["kafka-3.9"],
             names=NAMES,
             controller=("c1", 9093),
             log_dir=self._root / "b1",

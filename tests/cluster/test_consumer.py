@@ -15,6 +15,7 @@ from cluster.wire.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEAD
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.records import build_batch
+from replica.rules import PROFILES
 
 TP = TopicPartition(TOPIC, 0)
 
@@ -37,7 +38,7 @@ def consumer(cluster: FakeCluster, seed: int = 1, **config: Any) -> Harness:
 
     def make(trace: Any) -> ConsumerCore:
         settings = ConsumerConfig.from_mapping(keys)
-        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed))
+        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed), PROFILES["kafka-3.9"])
 
     return Harness(make, cluster)
 

@@ -31,6 +31,7 @@ from replica.follower_events import (
 )
 from replica.ids import Names, TopicPartition
 from replica.leader_epochs import LeaderEpochCache
+from replica.rules import PROFILES
 from replica.wording import duration
 
 NAMES = Names()
@@ -132,6 +133,7 @@ class FollowerWorld:
                 broker_id=replica.broker_id,
                 fetch_backoff_us=BACKOFF_US,
                 names=NAMES,
+                rules=PROFILES["kafka-3.9"],
                 end_offset_for=replica.end_offset_for,
             )
         assigned = FollowerAssigned(

@@ -22,6 +22,7 @@ from replica.leader_events import (
     ProposeIsr,
 )
 from replica.remote_replica import LONG_AGO_US
+from replica.rules import PROFILES
 from replica.wording import duration
 
 NAMES = Names()
@@ -47,6 +48,7 @@ class LeaderWorld:
             replica_lag_time_max_us=LAG_MAX_US,
             min_insync_replicas=1,
             names=NAMES,
+            rules=PROFILES["kafka-3.9"],
             is_eligible=self._is_eligible,
         )
 

@@ -29,6 +29,7 @@ from replica.follower_events import (
     TruncateTo,
     Which,
 )
+from replica.rules import PROFILES
 
 TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("follower_*.txt"))
 
@@ -45,6 +46,7 @@ def following(*, log_end_offset: int = 10, high_watermark: int = 8, log_start_of
         broker_id=2,
         fetch_backoff_us=1000,
         names=NAMES,
+        rules=PROFILES["kafka-3.9"],
         end_offset_for=lambda epoch: (3, log_end_offset) if epoch == 3 else (1, 7),
     )
     follower.step(
@@ -158,7 +160,12 @@ def test_a_new_leader_epoch_ends_the_delay() -> None:
 
 def test_nothing_is_asked_before_a_leader_is_known() -> None:
     follower = FollowerState(
-        topic_partition=TOPIC, broker_id=2, fetch_backoff_us=1, names=NAMES, end_offset_for=lambda epoch: (-1, -1)
+        topic_partition=TOPIC,
+        broker_id=2,
+        fetch_backoff_us=1,
+        names=NAMES,
+        rules=PROFILES["kafka-3.9"],
+        end_offset_for=lambda epoch: (-1, -1),
     )
     assert not follower.may_fetch(0)
 

@@ -1,0 +1,157 @@
+"""The switchable rules of replication, and the eras of Kafka that fix them all.
+
+Most historic bugs of Kafka's replication are one rule that a later release changed. Each such rule is a switch: a field
+of `Rules`, asked for by that name at the one place that implements it. A profile (`kafka-2.0`) is the value of every
+switch at that release; numeric defaults are not part of it.
+
+source: MetadataVersion.java and the KIP or ticket beside each switch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
+
+Switch = str | bool
+
+
+def _switch(name: str, default: Switch, choices: tuple[str, ...] = (), *, since: str) -> Any:
+    """choices: old to new, none for true/false     since: what brought the newer values"""
+    return field(default=default, metadata={"switch": name, "choices": choices, "since": since})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Defaults are the newest value of each switch."""
+
+    truncation: Literal["high-watermark", "leader-epoch", "leader-epoch-exact", "on-fetch"] = _switch(
+        "truncation",
+        "on-fetch",
+        ("high-watermark", "leader-epoch", "leader-epoch-exact", "on-fetch"),
+        since="KIP-101 (0.11.0-IV2), KIP-279 (2.0-IV0), KAFKA-10554 (2.7)",
+    )
+    fetch_fencing: Literal["none", "leader-epoch"] = _switch(
+        "fetch-fencing", "leader-epoch", ("none", "leader-epoch"), since="KIP-320 (2.1-IV1)"
+    )
+    membership: Literal["zk-session", "registration"] = _switch(
+        "membership", "registration", ("zk-session", "registration"), since="KIP-500 (KRaft)"
+    )
+    control_fencing: Literal["none", "controller-epoch", "broker-epoch"] = _switch(
+        "control-fencing",
+        "broker-epoch",
+        ("none", "controller-epoch", "broker-epoch"),
+        since="KAFKA-1188 (0.8.1), KIP-380 (2.2-IV0)",
+    )
+    isr_update: Literal["leader-writes", "alter-partition"] = _switch(
+        "isr-update", "alter-partition", ("leader-writes", "alter-partition"), since="KIP-497 (2.7-IV2)"
+    )
+    isr_eligibility: Literal["any", "unfenced", "broker-epoch"] = _switch(
+        "isr-eligibility",
+        "broker-epoch",
+        ("any", "unfenced", "broker-epoch"),
+        since="KIP-841 (3.3-IV3), KIP-903 (3.5-IV1)",
+    )
+    isr_join: Literal["high-watermark", "epoch-start"] = _switch(
+        "isr-join", "epoch-start", ("high-watermark", "epoch-start"), since="KAFKA-7128 (2.1)"
+    )
+    isr_lag: Literal["messages", "time"] = _switch(
+        "isr-lag", "time", ("messages", "time"), since="KIP-16, KAFKA-1546 (0.9)"
+    )
+    hw_advance: Literal["isr", "min-isr"] = _switch(
+        "hw-advance", "min-isr", ("isr", "min-isr"), since="KAFKA-15583 (3.7)"
+    )
+    hw_push: Literal["next-fetch", "immediate"] = _switch(
+        "hw-push", "next-fetch", ("next-fetch", "immediate"), since="KAFKA-9731, KAFKA-9952 (2.4 only)"
+    )
+    list_offsets_guard: bool = _switch("list-offsets-guard", True, since="KIP-207 (2.2-IV1)")
+    consumer_limit: Literal["high-watermark", "log-end"] = _switch(
+        "consumer-limit", "high-watermark", ("high-watermark", "log-end"), since="never shipped: a teaching mutant"
+    )
+    consumer_truncation_check: bool = _switch("consumer-truncation-check", True, since="KIP-320, KAFKA-7747 (2.3)")
+    elr: bool = _switch("elr", True, since="KIP-966 (4.0-IV1, on from 4.1)")
+
+    @classmethod
+    def switches(cls) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Every switch as scenarios spell it: attribute, choices (none for true/false)."""
+        return {item.metadata["switch"]: (item.name, item.metadata["choices"]) for item in fields(cls)}
+
+    @classmethod
+    def since(cls, switch: str) -> str:
+        """What brought the newer values of a switch."""
+        found: str = next(item.metadata["since"] for item in fields(cls) if item.metadata["switch"] == switch)
+        return found
+
+    def value(self, switch: str) -> Switch:
+        found: Switch = getattr(self, self.switches()[switch][0])
+        return found
+
+    def as_mapping(self) -> dict[str, Switch]:
+        """By the names scenarios use."""
+        return {switch: self.value(switch) for switch in self.switches()}
+
+    def changed(self, values: Mapping[str, Switch]) -> Self:
+        """values: by the names scenarios use; raises: KeyError for an unknown one"""
+        names = self.switches()
+        flipped: dict[str, Any] = {names[switch][0]: value for switch, value in values.items()}
+        return replace(self, **flipped)
+
+
+def _eras() -> dict[str, Rules]:
+    """From the newest back: each era is the one after it without what that brought."""
+    v4_1 = Rules()
+    v3_9 = replace(v4_1, elr=False)
+    v3_5 = replace(v3_9, hw_advance="isr")
+    v3_3 = replace(v3_5, isr_eligibility="unfenced")
+    v2_7 = replace(v3_3, isr_eligibility="any", membership="zk-session")
+    v2_1 = replace(
+        v2_7,
+        isr_update="leader-writes",
+        truncation="leader-epoch-exact",
+        control_fencing="controller-epoch",
+        list_offsets_guard=False,
+        consumer_truncation_check=False,
+    )
+    v2_0 = replace(v2_1, fetch_fencing="none", isr_join="high-watermark")
+    v0_11 = replace(v2_0, truncation="leader-epoch")
+    v0_10 = replace(v0_11, truncation="high-watermark")
+    v0_8 = replace(v0_10, isr_lag="messages", control_fencing="none")
+    return {
+        "kafka-0.8": v0_8,
+        "kafka-0.10": v0_10,
+        "kafka-0.11": v0_11,
+        "kafka-2.0": v2_0,
+        "kafka-2.1": v2_1,
+        "kafka-2.7": v2_7,
+        "kafka-3.3": v3_3,
+        "kafka-3.5": v3_5,
+        "kafka-3.9": v3_9,
+        "kafka-4.1": v4_1,
+    }
+
+
+PROFILES: Mapping[str, Rules] = _eras()
+"""Eras by name, oldest first."""
+
+IMPLEMENTED: Mapping[str, frozenset[Switch]] = {
+    "truncation": frozenset({"on-fetch"}),
+    "fetch-fencing": frozenset({"leader-epoch"}),
+    "membership": frozenset({"registration"}),
+    "control-fencing": frozenset({"broker-epoch"}),
+    "isr-update": frozenset({"alter-partition"}),
+    "isr-eligibility": frozenset({"broker-epoch"}),
+    "isr-join": frozenset({"epoch-start"}),
+    "isr-lag": frozenset({"time"}),
+    "hw-advance": frozenset({"min-isr"}),
+    "hw-push": frozenset({"next-fetch"}),
+    "list-offsets-guard": frozenset({True}),
+    "consumer-limit": frozenset({"high-watermark"}),
+    "consumer-truncation-check": frozenset({True}),
+    "elr": frozenset({False}),
+}
+"""The values that can be played; a scenario that asks for another is refused with its line."""
+
+
+def unsupported(rules: Rules) -> tuple[str, ...]:
+    """The switches whose value cannot be played."""
+    return tuple(switch for switch, value in rules.as_mapping().items() if value not in IMPLEMENTED[switch])
