@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from scenarios.cli_common import fail, format_option, plain_option, print_json, style_for_stdout
 from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from scenarios.explanation import Explanation
+    from scenarios.what_if import Outcome
 
 
 @click.command()
 @click.argument("run")
 @click.argument("record", required=False)
 @click.option("--lost", is_flag=True, help="Every acked record that was lost.")
+@click.option("--what-if", is_flag=True, help="Play the run again with one thing changed: what would have saved it?")
 @format_option
 @plain_option
-def explain(run: str, record: str | None, lost: bool, format_: str, plain: bool) -> int:
+def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: str, plain: bool) -> int:
     """Tell why RECORD of RUN met its end. RUN is a folder, an id, `last`, `last~1` or a unique beginning.
 
     `highwater explain E104` explains a diagnostic instead.
@@ -42,14 +52,41 @@ def explain(run: str, record: str | None, lost: bool, format_: str, plain: bool)
         fail(str(unknown), ExitCode.USAGE)
     except (TraceError, OSError) as error:
         fail(f"the trace of {run_dir} cannot be read: {error}", ExitCode.USAGE)
+    outcomes = _what_if(run_dir, stories) if what_if else {}
     if format_ == "json":
         documents = [story.as_json() for story in stories]
+        if what_if:
+            for document in documents:
+                document["what_if"] = [outcome.as_json() for outcome in outcomes[document["record"]]]
         print_json(documents[0] if len(documents) == 1 else documents)
     else:
         style = style_for_stdout(plain)
         for story in stories:
-            click.echo(explanation_text(story, style), nl=False)
+            click.echo(explanation_text(story, style, outcomes.get(story.record)), nl=False)
     return ExitCode.HELD
+
+
+def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Outcome]]:
+    """By record, the outcome of every change. The run's own lock file says what is played again."""
+    from scenarios.diagnostics import ScenarioInvalid
+    from scenarios.loading import load_text
+    from scenarios.what_if import changes_for, play_changes
+
+    outcomes: dict[str, list[Outcome]] = {story.record: [] for story in stories}
+    try:
+        lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")
+        scenario = load_text(lock_text, "scenario.lock.yaml").scenario
+    except (OSError, ScenarioInvalid) as error:
+        fail(f"the scenario of {run_dir} cannot be played again: {error}", ExitCode.USAGE)
+    for producer in dict.fromkeys(story.producer for story in stories):
+        records = [story.record for story in stories if story.producer == producer]
+        changes = changes_for(scenario, producer)
+        with ProgressLine("what if") as line:
+            for number, found in enumerate(play_changes(lock_text, records, changes, os.cpu_count() or 1)):
+                line.show((number + 1) / len(changes), f"{number + 1} of {len(changes)} runs")
+                for outcome in found:
+                    outcomes[outcome.record].append(outcome)
+    return outcomes
 
 
 def _records(record: str | None, lost: bool, lost_records: list[str]) -> list[str]:

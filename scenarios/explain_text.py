@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from scenarios.explanation import Explanation
 from scenarios.style import Style
+from scenarios.what_if import Outcome
 
 _TEXT_WIDTH = 76
 
 
-def explanation_text(story: Explanation, style: Style) -> str:
-    """Headline, moments (decisive ones marked), the table of who held it when, and what would have saved it."""
+def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Outcome] | None = None) -> str:
+    """Headline, moments (decisive ones marked), the table of who held it when, and what would have saved it: as the
+    trace proves it, or, with `outcomes`, as the same run with one thing changed showed it."""
     acks = "all" if story.acks == -1 else str(story.acks)
     dot = style.sign("dot")
     headline = f"  {_headline(story)}"
@@ -22,13 +25,22 @@ def explanation_text(story: Explanation, style: Style) -> str:
         lines.append(f"  {style.sign('decisive')} marks the decisive steps.")
     if story.holdings:
         lines += ["", *_table(story)]
-    for title, entries in (
-        ("Would have saved it", story.remedies.would),
-        ("Would not have saved it", story.remedies.would_not),
-    ):
+    if outcomes is None:
+        remedies = {"Would have saved it": story.remedies.would, "Would not have saved it": story.remedies.would_not}
+    else:
+        lines += ["", f"  Played again {len(outcomes)} times with the same seed, one thing changed each time."]
+        saving = [outcome for outcome in outcomes if outcome.saved]
+        others = [outcome for outcome in outcomes if not outcome.saved]
+        remedies = {"Saves it": _outcomes(saving), "Does not save it": _outcomes(others)}
+    for title, entries in remedies.items():
         if entries:
             lines += ["", f"  {title}:", *(f"    {entry}" for entry in entries)]
     return "\n".join([*lines, ""])
+
+
+def _outcomes(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    width = max((len(outcome.change.what) for outcome in outcomes), default=0)
+    return tuple(f"{outcome.change.what:<{width}}  {outcome.sentence}" for outcome in outcomes)
 
 
 def _headline(story: Explanation) -> str:

@@ -127,6 +127,18 @@ def test_explain_tells_why(highwater: Highwater, mini: str) -> None:
     assert highwater("explain", "E101").code in (0, 2)
 
 
+def test_explain_what_if_plays_again(highwater: Highwater, mini: str) -> None:
+    highwater("run", mini)
+    story = highwater("explain", "last", "r0", "--what-if", "--format", "json").document
+    fates = {outcome["change"]: (outcome["saved"], outcome["fate"]) for outcome in story["what_if"]}
+    assert fates["acks=all"][0] is True
+    assert fates["flush.messages=1 (fsync of every batch)"] == (False, "lost")
+    text = highwater("explain", "last", "r0", "--what-if", "--plain")
+    assert text.code == 0
+    assert "Does not save it" in text.out
+    assert f"Played again {len(fates)} times" in text.out
+
+
 @pytest.mark.parametrize("words", [("list",), ("show", "unclean-election"), ("check", "unclean-election")])
 def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tuple[str, ...]) -> None:
     text, document = (

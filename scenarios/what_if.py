@@ -1,0 +1,213 @@
+"""Which single change would have saved a record: the same run played again, same seed, with one thing different.
+
+No rule of thumb: each entry is a whole run, judged by the checker like any other. A change is a list of
+`path=value` settings, so `highwater run` with the same settings shows the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from cluster.config import BrokerConfig
+from replica.rules import PROFILES, Rules, Switch, unsupported
+from scenarios.diagnostics import ScenarioInvalid
+from scenarios.loading import load_text
+from scenarios.spec import Scenario, TopicSpec
+from scenarios.wording import count_of
+
+FASTER_DETECTION = 3
+"""By how much sessions and heartbeats are shortened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """what: in a few words     settings: for `--set`, all of them together"""
+
+    what: str
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of `record` under one change. fate: kept, refused, unanswered, unseen, missing or lost
+
+    also_lost: other acked records that this run lost     no_writes_us: how long its partition took none
+    """
+
+    change: Change
+    record: str
+    fate: str
+    also_lost: tuple[str, ...]
+    no_writes_us: int
+
+    @property
+    def saved(self) -> bool:
+        """No promise about the record was broken: it is there, or its producer was never told that it is."""
+        return self.fate in ("kept", "refused", "unanswered")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "change": self.change.what,
+            "settings": list(self.change.settings),
+            "saved": self.saved,
+            "fate": self.fate,
+            "also_lost": list(self.also_lost),
+            "no_writes_us": self.no_writes_us,
+        }
+
+    @property
+    def sentence(self) -> str:
+        words = {
+            "kept": "acked and kept",
+            "refused": "not acked: the producer was told that it failed",
+            "unanswered": "not acked: the producer was never told that all is well",
+            "unseen": "acked, but nobody can read it",
+            "missing": "never arrived",
+            "lost": "acked and lost all the same",
+        }
+        parts = [words[self.fate]]
+        if self.also_lost and self.saved:
+            parts.append(f"but {count_of(len(self.also_lost), 'other record')} lost: {_some(self.also_lost)}")
+        if self.no_writes_us:
+            parts.append(f"no writes for {self.no_writes_us / 1e6:.1f} s")
+        return "; ".join(parts)
+
+
+def changes_for(scenario: Scenario, producer: str) -> list[Change]:
+    """What is worth trying for a record of `producer`: what saves in some failures and only looks so in others."""
+    workload = scenario.workloads[producer]
+    topic = scenario.topics[workload.topic]
+    return [
+        *_promises(scenario, producer, topic),
+        *_more_copies(scenario, topic),
+        *_patience(scenario, topic),
+        *_rules(scenario),
+        *_eras(scenario),
+    ]
+
+
+def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[Change]:
+    acks = f"workloads.{producer}.config.acks=all"
+    two = f"topics.{topic.name}.config.min.insync.replicas=2"
+    waits_for_all = scenario.workloads[producer].producer_config().required_acks == -1
+    one_is_enough = scenario.topic_config(topic.name).min_insync_replicas == 1 and topic.replication_factor > 1
+    if not waits_for_all:
+        yield Change("acks=all", (acks,))
+    if one_is_enough:
+        yield Change("min.insync.replicas=2", (two,))
+    if one_is_enough and not waits_for_all:
+        yield Change("acks=all and min.insync.replicas=2", (acks, two))
+
+
+def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
+    """One replica more of every partition, on a broker of its own if all have one already."""
+    what = f"replication factor {topic.replication_factor + 1}"
+    brokers = list(scenario.cluster.brokers)
+    assignment = topic.assignment or ()
+    spare = [name for name in brokers if not any(name in replicas for replicas in assignment)]
+    settings: list[str] = []
+    if topic.assignment is None and len(brokers) > topic.replication_factor:
+        yield Change(what, (f"topics.{topic.name}.replication_factor={topic.replication_factor + 1}",))
+        return
+    if not spare:
+        new = next(
+            f"b{number}" for number in range(1, 100) if f"b{number}" not in scenario.cluster.names.by_id.values()
+        )
+        settings.append(f"cluster.brokers.{new}={{}}")
+        spare = [new]
+    if topic.assignment is None:
+        settings.append(f"topics.{topic.name}.replication_factor={topic.replication_factor + 1}")
+    for number, replicas in enumerate(assignment):
+        settings.append(f"topics.{topic.name}.partitions.{number}=[{', '.join((*replicas, spare[0]))}]")
+    yield Change(what, tuple(settings))
+
+
+def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
+    config = scenario.topic_config(topic.name)
+    if config.unclean_leader_election_enable:
+        yield Change(
+            "unclean.leader.election.enable=false",
+            (f"topics.{topic.name}.config.unclean.leader.election.enable=false",),
+        )
+    if config.flush_messages != 1:
+        yield Change("flush.messages=1 (fsync of every batch)", (f"topics.{topic.name}.config.flush.messages=1",))
+    brokers = BrokerConfig.from_mapping(scenario.cluster.config)
+    session_ms = brokers.broker_session_timeout_ms // FASTER_DETECTION
+    heartbeat_ms = min(brokers.broker_heartbeat_interval_ms, session_ms // 3)
+    yield Change(
+        f"faster failure detection ({session_ms} ms)",
+        (
+            f"cluster.config.broker.session.timeout.ms={session_ms}",
+            f"cluster.config.broker.heartbeat.interval.ms={heartbeat_ms}",
+        ),
+    )
+
+
+def _rules(scenario: Scenario) -> Iterator[Change]:
+    """Each rule that is not at its newest value, alone."""
+    for switch, value in Rules().as_mapping().items():
+        if scenario.rules.value(switch) != value and not unsupported(scenario.rules.changed({switch: value})):
+            yield Change(f"{switch}: {_plain(value)}", (f"protocol.{switch}={_plain(value)}",))
+
+
+def _eras(scenario: Scenario) -> Iterator[Change]:
+    """Every newer era, with all its rules."""
+    eras = list(PROFILES)
+    for era in eras[eras.index(scenario.profile) + 1 :]:
+        different = {
+            switch: value
+            for switch, value in PROFILES[era].as_mapping().items()
+            if scenario.rules.value(switch) != value
+        }
+        if different and not unsupported(PROFILES[era]):
+            flips = (f"protocol.{switch}={_plain(value)}" for switch, value in different.items())
+            yield Change(f"profile {era}", (f"profile={era}", *flips))
+
+
+def _plain(value: Switch) -> str:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def play_changes(
+    lock_text: str, records: Sequence[str], changes: Sequence[Change], processes: int
+) -> Iterator[tuple[Outcome, ...]]:
+    """For each change, in order, what became of each of `records`; all of one producer, named as in the run.
+
+    lock_text: scenario.lock.yaml of the run. A change that makes no valid scenario of this one (a min ISR above the
+    replicas, say) yields nothing.
+    """
+    jobs = [(lock_text, tuple(records), change) for change in changes]
+    if processes == 1 or len(jobs) < 2:
+        yield from map(_play, jobs)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(_play, jobs)
+
+
+def _play(job: tuple[str, tuple[str, ...], Change]) -> tuple[Outcome, ...]:
+    from scenarios.runner import run_scenario
+    from scenarios.simulation import SimulationError
+
+    lock_text, records, change = job
+    try:
+        scenario = load_text(lock_text, "scenario.lock.yaml", change.settings).scenario
+        summary = run_scenario(scenario, runs_dir=None).summary
+    except (ScenarioInvalid, SimulationError):
+        return ()
+    return tuple(outcome_of(summary, record, change) for record in records)
+
+
+def outcome_of(summary: dict[str, Any], record: str, change: Change) -> Outcome:
+    """summary: as in summary.json"""
+    records = summary["records"]
+    fates = {"lost": "lost", "missing": "missing", "unseen": "unseen", "acked": "kept", "failed": "refused"}
+    fate = next((fate for kind, fate in fates.items() if record in records[kind]), "unanswered")
+    windows = [end - start for spans in summary["unavailable"].values() for start, end in spans]
+    return Outcome(change, record, fate, tuple(name for name in records["lost"] if name != record), sum(windows))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

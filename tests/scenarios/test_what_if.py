@@ -1,0 +1,55 @@
+"""`explain --what-if`: every answer is a whole run with one thing changed, and agrees with `run --set`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios import lock
+from scenarios.catalogue import bundled
+from scenarios.loading import load_file, load_text
+from scenarios.runner import run_scenario
+from scenarios.what_if import Outcome, changes_for, play_changes
+
+
+def outcomes_of(scenario_id: str, record: str, producer: str = "p1", variant: str | None = None) -> list[Outcome]:
+    file = load_file(Path(str(bundled()[scenario_id])))
+    scenario = file.scenario if variant is None else file.variants[variant]
+    changes = changes_for(scenario, producer)
+    found = [outcome for outcomes in play_changes(lock.dump(scenario), [record], changes, 1) for outcome in outcomes]
+    assert [outcome.record for outcome in found] == [record] * len(found)
+    return found
+
+
+def saving(outcomes: list[Outcome]) -> list[str]:
+    return [outcome.change.what for outcome in outcomes if outcome.saved]
+
+
+def test_only_waiting_for_the_others_saves_what_one_leader_acked() -> None:
+    outcomes = outcomes_of("acks1-leader-kill", "r12")
+    fates = {outcome.change.what: outcome.fate for outcome in outcomes}
+    assert fates.pop("acks=all") == "kept"
+    assert "replication factor 4" in fates and "flush.messages=1 (fsync of every batch)" in fates
+    assert set(fates.values()) == {"lost"}
+
+
+def test_a_refused_record_counts_as_saved_because_nothing_was_promised() -> None:
+    outcomes = {outcome.change.what: outcome for outcome in outcomes_of("min-isr-1-trap", "r12")}
+    refused = outcomes["min.insync.replicas=2"]
+    assert (refused.fate, refused.saved, refused.also_lost) == ("refused", True, ())
+    assert "told that it failed" in refused.sentence
+
+
+def test_a_clean_election_saves_what_an_unclean_one_lost() -> None:
+    outcomes = outcomes_of("unclean-election", "r1")
+    assert "unclean.leader.election.enable=false" in saving(outcomes)
+
+
+@pytest.mark.parametrize(("scenario_id", "record"), [("acks1-leader-kill", "r12"), ("all-replicas-power-off", "r15")])
+def test_what_if_and_run_with_the_same_settings_agree(scenario_id: str, record: str) -> None:
+    text = lock.dump(load_file(Path(str(bundled()[scenario_id]))).scenario)
+    for outcome in outcomes_of(scenario_id, record):
+        scenario = load_text(text, "lock", outcome.change.settings).scenario
+        lost = run_scenario(scenario, runs_dir=None).summary["records"]["lost"]
+        assert (record in lost) == (outcome.fate == "lost"), outcome.change
