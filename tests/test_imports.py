@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,3 +133,18 @@ def test_quick_commands_load_nothing_heavy(words: list[str]) -> None:
         f"`highwater {words[0]}` {loaded}: import it inside the function that needs it "
         f"(`python -X importtime -m scenarios.cli {words[0]}` says who asks for it)"
     )
+
+
+def test_a_run_brings_in_no_test_tool(tmp_path: Path) -> None:
+    """kio would import hypothesis, and hypothesis would leave a folder in whatever directory one happens to be in."""
+    program = (
+        "import sys\nfrom scenarios.cli import cli\n"
+        "cli.main(['run', 'acks1-leader-kill'], standalone_mode=False)\n"
+        "print('loaded:', *[name for name in ('hypothesis', 'pytest', 'pandas') if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "loaded:"
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]

@@ -33,7 +33,9 @@ import dataclasses
 import functools
 import importlib
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -71,8 +73,25 @@ def _load(api_key: int, version: int, kind: str) -> type:
         raise ValueError(f"{api_name(api_key)} {version} is not spoken here, only {low} to {high}")
     name = api_name(api_key)
     package = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-    module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")
+    with _without_hypothesis():
+        module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")
     return cast(type, getattr(module, name + kind))
+
+
+@contextmanager
+def _without_hypothesis() -> Iterator[None]:
+    """kio imports hypothesis wherever it is installed, to register strategies for its types; it does without, too.
+
+    That costs half a second and leaves `.hypothesis/` in the current directory. Tests that have it loaded keep it.
+    """
+    if "hypothesis" in sys.modules:
+        yield
+        return
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]  # Python's own way to make an import fail
+    try:
+        yield
+    finally:
+        del sys.modules["hypothesis"]
 
 
 # ------------------------------------------------------------------------------------------------------------- building
