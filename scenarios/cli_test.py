@@ -8,10 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -27,25 +28,37 @@ from scenarios.cli_common import (
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
+if TYPE_CHECKING:
+    from scenarios.style import Style
+
+J = TypeVar("J")
 Job = tuple[str, str | None]
 """(scenario as the user named it, variant or None)"""
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1)
+@click.option("--profile", metavar="ERA", help="Play them by the rules of an era, such as kafka-2.0.")
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @format_option
 @plain_option
-def test(scenarios: tuple[str, ...], jobs: int | None, format_: str, plain: bool) -> int:
-    """Run SCENARIOS (by default all bundled ones) with all their variants, one line each."""
+def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, format_: str, plain: bool) -> int:
+    """Run SCENARIOS (by default all bundled ones) with all their variants, one line each.
+
+    With --profile each is played by the rules of that era: what was written for the era must hold, nothing that the era
+    promises may break, and the rest ends as written or differs.
+    """
     from scenarios.screens import test_line
+
+    if profile is not None:
+        return _test_era(scenarios, profile, jobs or os.cpu_count() or 1, format_, style_for_stdout(plain))
 
     began_s = time.monotonic()
     work = _jobs(scenarios)
     style = style_for_stdout(plain)
     summaries: list[dict[str, Any]] = []
     with ProgressLine("test") as line:
-        for summary in _run_all(work, jobs or os.cpu_count() or 1):
+        for summary in _in_order(_run_job, work, jobs or os.cpu_count() or 1):
             summaries.append(summary)
             if format_ == "text":
                 click.echo(test_line(summary, style))
@@ -65,6 +78,40 @@ def test(scenarios: tuple[str, ...], jobs: int | None, format_: str, plain: bool
     return ExitCode.HELD if held == len(summaries) else ExitCode.EXPECTATION_FAILED
 
 
+def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_: str, style: Style) -> int:
+    from replica.rules import PROFILES
+    from scenarios.catalogue import bundled
+    from scenarios.era_runs import era_jobs, play_in_era
+    from scenarios.screens import era_line
+
+    if profile not in PROFILES:
+        raise click.UsageError(f"there is no era `{profile}`; there are {', '.join(PROFILES)}")
+    for name in scenarios:
+        load_scenario(name)  # Its errors are printed with line and column, and end the command.
+    began_s = time.monotonic()
+    work = list(era_jobs(scenarios or tuple(bundled()), profile))
+    summaries = []
+    with ProgressLine(f"test {profile}") as line:
+        for summary in _in_order(play_in_era, work, processes):
+            summaries.append(summary)
+            if format_ == "text":
+                click.echo(era_line(summary, style))
+            line.show(len(summaries) / len(work), f"{len(summaries)} of {len(work)} runs")
+    endings = Counter(summary["ending"] for summary in summaries)
+    if format_ == "json":
+        print_json({"profile": profile, "endings": dict(sorted(endings.items())), "runs": summaries})
+    else:
+        written = endings["held"] + endings["failed"]
+        click.echo(
+            f"\n{profile}: {endings['held']} of {written} runs written for it held; of the others {endings['same']} end"
+            f" as written, {endings['differs']} differ, {endings['not-applicable']} do not apply;"
+            f" {endings['broken']} broke a promise of the era; in {time.monotonic() - began_s:.1f} s"
+        )
+    if endings["broken"]:
+        return ExitCode.OUR_BUG
+    return ExitCode.EXPECTATION_FAILED if endings["failed"] else ExitCode.HELD
+
+
 def _holds(summary: dict[str, Any]) -> bool:
     return bool(summary["held"]) and "invariant" not in summary["verdict"]
 
@@ -79,13 +126,13 @@ def _jobs(scenarios: tuple[str, ...]) -> list[Job]:
     return work
 
 
-def _run_all(work: list[Job], processes: int) -> Iterator[dict[str, Any]]:
+def _in_order(play: Callable[[J], dict[str, Any]], work: list[J], processes: int) -> Iterator[dict[str, Any]]:
     """In the order of `work`, however the processes take turns."""
     if processes == 1 or len(work) == 1:
-        yield from map(_run_job, work)
+        yield from map(play, work)
         return
     with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(_run_job, work)
+        yield from pool.map(play, work)
 
 
 def _run_job(job: Job) -> dict[str, Any]:

@@ -315,6 +315,28 @@ def _fates(summary: Summary, style: Style, room: int) -> str:
     return f"{''.join(style.sign(sign) for sign in signs)}   {text}"
 
 
+def era_line(summary: Summary, style: Style) -> str:
+    """One line of `highwater test --profile`: how the scenario ends in that era."""
+    name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")
+    ending = summary["ending"]
+    if ending == "not-applicable":
+        return f"  {style.sign('step')} {name:<52} does not apply: {summary['why']}"
+    bad = ending in ("failed", "broken")
+    mark = style.paint(style.sign("bad"), "red") if bad else style.paint(style.sign("good"), "green")
+    words = {
+        "held": "written for it, held",
+        "failed": "written for it, does not hold",
+        "same": "ends as written",
+        "differs": "differs",
+        "broken": "broke a promise of this era",
+    }
+    verdict = ", ".join(summary["verdict"]) or "ok"
+    line = f"  {mark} {name:<52} {verdict:<24} {words[ending]}"
+    if ending in ("held", "same"):
+        return line
+    return "\n".join([line, *(_expectations(summary, style)[1:])])
+
+
 def test_line(summary: Summary, style: Style) -> str:
     """One line of `highwater test`; below it, indented, what does not hold."""
     name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")

@@ -108,6 +108,26 @@ def test_test_checks_every_variant(highwater: Highwater, mini: str) -> None:
     assert highwater("test", "min-isr-1-trap", "--jobs", "1").code == 0
 
 
+def test_an_era_plays_everything_by_its_rules(highwater: Highwater, mini: str) -> None:
+    done = highwater("test", mini, "--profile", "kafka-3.9", "--jobs", "1", "--plain")
+    assert done.code == 1
+    assert "kafka-3.9: 2 of 3 runs written for it held" in done.out
+    document = highwater("test", mini, "--profile", "kafka-3.9", "--jobs", "1", "--format", "json").document
+    assert document["endings"] == {"failed": 1, "held": 2}
+    wrong = highwater("test", mini, "--profile", "kafka-20")
+    assert wrong.code == 2
+    assert "there is no era `kafka-20`; there are kafka-0.8" in wrong.err
+
+
+def test_rules_names_every_switch(highwater: Highwater) -> None:
+    done = highwater("rules", "--plain")
+    assert (done.code, done.err) == (0, "")
+    assert "truncation" in done.out and "KIP-279" in done.out
+    rows = highwater("rules", "--format", "json").document["rules"]
+    assert [row["rule"] for row in rows][:2] == ["truncation", "fetch-fencing"]
+    assert "| `elr` |" in highwater("rules", "--format", "markdown").out
+
+
 def test_verify_compares_two_processes(highwater: Highwater, mini: str) -> None:
     done = highwater("verify", mini, "--variant", "base", "--format", "json")
     (run,) = done.document["runs"]

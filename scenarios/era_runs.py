@@ -1,0 +1,57 @@
+"""The catalogue in one era of Kafka.
+
+What was written for the era is judged by its own expectations; every other scenario is played again under the era's
+rules, must break nothing the era promises, and is told apart by whether it ends as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scenarios.catalogue import find_scenario
+from scenarios.diagnostics import ScenarioInvalid
+from scenarios.loading import load_file
+from scenarios.runner import run_scenario
+from scenarios.simulation import SimulationError
+
+
+@dataclass(frozen=True, slots=True)
+class EraJob:
+    """One run: a scenario as the user named it, its variant (None: as written), and the era to play it in."""
+
+    scenario: str
+    variant: str | None
+    profile: str
+
+
+def era_jobs(scenarios: Sequence[str], profile: str) -> Iterator[EraJob]:
+    """All variants of all scenarios, in order. raises: ScenarioInvalid, UnknownScenario"""
+    for name in scenarios:
+        for variant in (None, *load_file(find_scenario(name)).variants):
+            yield EraJob(name, variant, profile)
+
+
+def play_in_era(job: EraJob) -> dict[str, Any]:
+    """The run's summary with `ending` beside it: what the run says about this scenario in this era.
+
+    held, failed: written for the era, and its expectations hold or do not     same, differs: written for another era
+    broken: a promise of the era was broken, which is our bug     not-applicable: cannot be played in this era (`why`)
+    """
+    written = load_file(find_scenario(job.scenario))
+    scenario = written.scenario if job.variant is None else written.variants[job.variant]
+    written_for = scenario.profile
+    not_played = {"scenario": scenario.id, "variant": job.variant, "written_for": written_for}
+    try:
+        if written_for != job.profile:
+            moved = load_file(find_scenario(job.scenario), [f"profile={job.profile}"])
+            scenario = moved.scenario if job.variant is None else moved.variants[job.variant]
+        result = run_scenario(scenario, runs_dir=None)
+    except ScenarioInvalid as invalid:
+        return {**not_played, "ending": "not-applicable", "why": invalid.diagnostics[0].title}
+    except SimulationError as error:
+        return {**not_played, "ending": "not-applicable", "why": str(error)}
+    endings = ("held", "failed") if written_for == job.profile else ("same", "differs")
+    ending = "broken" if result.broke_an_invariant else endings[not result.held]
+    return {**result.summary, "written_for": written_for, "ending": ending}

@@ -1,0 +1,132 @@
+"""Rule x era x the scenario that shows the difference, read off `replica.rules` and the bundled scenarios.
+
+A scenario shows a rule when it and one of its variants, or two of its variants, differ in that switch. Pairs that
+differ in nothing but that switch come first: there the rule alone makes the difference.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from replica.rules import PROFILES, Rules
+from scenarios.spec import Scenario, ScenarioFile
+
+SHOWN_AT_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A value and the eras that have it, first and last."""
+
+    value: str
+    first: str
+    last: str
+
+    @property
+    def text(self) -> str:
+        first, last = self.first.removeprefix("kafka-"), self.last.removeprefix("kafka-")
+        eras = list(PROFILES)
+        if self.last == eras[-1]:
+            return f"{self.value} from {first}" if self.first != eras[0] else f"{self.value} always"
+        return f"{self.value} {first}" if first == last else f"{self.value} {first} to {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Two runs of one scenario with different values of a switch. others: further switches that differ as well"""
+
+    scenario: str
+    old: str
+    new: str
+    others: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.scenario}: {self.old} / {self.new}"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """One switch. in_no_profile: values that no era has"""
+
+    switch: str
+    since: str
+    periods: tuple[Period, ...]
+    in_no_profile: tuple[str, ...]
+    contrasts: tuple[Contrast, ...]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "rule": self.switch,
+            "changed_by": self.since,
+            "eras": [{"value": one.value, "first": one.first, "last": one.last} for one in self.periods],
+            "in_no_profile": list(self.in_no_profile),
+            "shown_by": [{"scenario": one.scenario, "old": one.old, "new": one.new} for one in self.contrasts],
+        }
+
+
+def rule_rows(files: Iterable[ScenarioFile]) -> list[RuleRow]:
+    """One row per switch, in the order of `Rules`."""
+    found = list(files)
+    rows = []
+    for switch, (_, choices) in Rules.switches().items():
+        periods = tuple(_periods(switch))
+        used = {period.value for period in periods}
+        values = choices or ("false", "true")
+        contrasts = sorted(_contrasts(found, switch, values), key=lambda one: (one.others, one.scenario, one.old))
+        rows.append(
+            RuleRow(
+                switch,
+                Rules.since(switch),
+                periods,
+                tuple(value for value in values if value not in used),
+                tuple(contrasts[:SHOWN_AT_MOST]),
+            )
+        )
+    return rows
+
+
+def _periods(switch: str) -> Iterator[Period]:
+    by_value = itertools.groupby(PROFILES, key=lambda era: plain(PROFILES[era], switch))
+    for value, group in by_value:
+        eras = list(group)
+        yield Period(value, eras[0], eras[-1])
+
+
+def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ...]) -> Iterator[Contrast]:
+    """At most one per file and pair of values: the pair that differs in the fewest other switches."""
+    for file in files:
+        best: dict[tuple[str, str], Contrast] = {}
+        for one, other in itertools.combinations(file.all, 2):
+            ours, theirs = plain(one.rules, switch), plain(other.rules, switch)
+            if ours == theirs:
+                continue
+            old, new = (one, other) if values.index(ours) < values.index(theirs) else (other, one)
+            others = sum(plain(old.rules, name) != plain(new.rules, name) for name in Rules.switches()) - 1
+            pair = (plain(old.rules, switch), plain(new.rules, switch))
+            if pair not in best or others < best[pair].others:
+                best[pair] = Contrast(file.scenario.id, _name(old), _name(new), others)
+        yield from best.values()
+
+
+def plain(rules: Rules, switch: str) -> str:
+    """A switch's value as YAML spells it."""
+    value = rules.value(switch)
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _name(scenario: Scenario) -> str:
+    return scenario.variant or "as written"
+
+
+def as_markdown(rows: Iterable[RuleRow]) -> str:
+    """The README's table."""
+    lines = ["| rule | changed by | value by era | scenario: old / new |", "|---|---|---|---|"]
+    for row in rows:
+        eras = [period.text for period in row.periods]
+        eras += [f"{value} in no profile" for value in row.in_no_profile]
+        shown = "<br>".join(f"`{one.scenario}`: {one.old} / {one.new}" for one in row.contrasts)
+        lines.append(f"| `{row.switch}` | {row.since} | {'; '.join(eras)} | {shown or '-'} |")
+    return "\n".join(lines) + "\n"

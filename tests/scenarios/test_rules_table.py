@@ -1,0 +1,40 @@
+"""The table of rules is read off the rules and the bundled scenarios."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from replica.rules import PROFILES, Rules
+from scenarios.catalogue import bundled
+from scenarios.loading import load_file
+from scenarios.rules_table import RuleRow, rule_rows
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[RuleRow]:
+    return rule_rows(load_file(path) for path in bundled().values())
+
+
+def test_every_switch_has_its_row(rows: list[RuleRow]) -> None:
+    assert [row.switch for row in rows] == list(Rules.switches())
+    for row in rows:
+        assert [row.periods[0].first, row.periods[-1].last] == [next(iter(PROFILES)), list(PROFILES)[-1]]
+
+
+def test_no_rule_returns_to_an_older_value() -> None:
+    for switch, (_, choices) in Rules.switches().items():
+        order = choices or (False, True)
+        values = [order.index(rules.value(switch)) for rules in PROFILES.values()]  # type: ignore[arg-type]
+        assert all(earlier <= later for earlier, later in itertools.pairwise(values)), switch
+
+
+def test_a_contrast_differs_in_its_switch(rows: list[RuleRow]) -> None:
+    for row in rows:
+        for contrast in row.contrasts:
+            file = load_file(bundled()[contrast.scenario])
+            old, new = (
+                file.scenario if name == "as written" else file.variants[name] for name in (contrast.old, contrast.new)
+            )
+            assert old.rules.value(row.switch) != new.rules.value(row.switch)
