@@ -387,6 +387,7 @@ class CheckMade(_Control):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantBroken(_Control):
     invariant: Annotated[str, "S1..S29 or L1.., as in the README"]
+    promised: Annotated[bool, "the rules of the run promise it: our bug; else the reason names the missing rule"]
     reason: _Reason
 
 

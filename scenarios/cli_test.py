@@ -73,7 +73,7 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
         click.echo(
             f"\n{held} held{failed}: {count} scenarios, {len(summaries)} runs with variants, in {elapsed_s:.1f} s"
         )
-    if any("invariant" in summary["verdict"] for summary in summaries):
+    if any(summary["our_bug"] for summary in summaries):
         return ExitCode.OUR_BUG
     return ExitCode.HELD if held == len(summaries) else ExitCode.EXPECTATION_FAILED
 
@@ -113,7 +113,7 @@ def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_:
 
 
 def _holds(summary: dict[str, Any]) -> bool:
-    return bool(summary["held"]) and "invariant" not in summary["verdict"]
+    return bool(summary["held"]) and not summary["our_bug"]
 
 
 def _jobs(scenarios: tuple[str, ...]) -> list[Job]:

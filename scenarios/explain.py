@@ -106,6 +106,7 @@ class _Teller:
             trace.LogTruncated: self._truncated,
             trace.LogRecovered: self._recovered,
             trace.DataLost: self._data_lost,
+            trace.InvariantBroken: self._invariant_broken,
         }
 
     def __call__(self, row: TraceRow) -> None:
@@ -360,6 +361,10 @@ class _Teller:
             else:
                 self.unflushed.pop(event.node, None)
             self._say(row, _sentence(event.reason), table=False)
+
+    def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
+        if self.partition is not None:
+            self._say(row, f"Invariant {event.invariant} is broken: {_sentence(event.reason)}", table=False)
 
     def _dropped(self, node: str, end: int) -> bool:
         offset = self.holders.get(node)

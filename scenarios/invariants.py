@@ -3,7 +3,7 @@
 `InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
 small class in invariants_control.py, invariants_log.py or liveness.py; each looks at what a fact changed, never at
 everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
-(truth.py).
+(truth.py). Nor where an old rule may: a violation then names the rule that the run lacks (promises.py).
 
 | how | which |
 |---|---|
@@ -25,8 +25,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from replica.ids import TopicPartition
+from replica.rules import Rules
 from replica.trace import EVENT_CLASSES, InvariantBroken, TraceRow
+from replica.wording import listed
 from scenarios.mirror import LogMirror
+from scenarios.promises import missing_rules
 from scenarios.truth import Truth
 from scenarios.view import ClusterView
 
@@ -80,18 +83,25 @@ class Probe(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule of the protocol that did not hold; `last_events` are the latest facts of its partition, oldest first."""
+    """A property that did not hold; `last_events` are the latest facts of its partition, oldest first.
+
+    missing_rules: why the rules of the run do not promise it, () when they do
+    """
 
     invariant: str
     sentence: str
     partition: TopicPartition | None
     seq: int
     at_us: int
+    missing_rules: tuple[str, ...] = ()
     last_events: tuple[TraceRow, ...] = ()
 
     @property
     def fact(self) -> InvariantBroken:
-        return InvariantBroken(invariant=self.invariant, reason=self.sentence)
+        why = f"; this is not promised: {listed(self.missing_rules)}" if self.missing_rules else ""
+        return InvariantBroken(
+            invariant=self.invariant, promised=not self.missing_rules, reason=f"{self.sentence}{why}"
+        )
 
 
 class Invariant:
@@ -130,8 +140,13 @@ class InvariantChecker:
     """All properties over one run. `violations` grows; the runner emits `take_new()` between two steps."""
 
     def __init__(
-        self, view: ClusterView, mirror: LogMirror, invariants: Sequence[type[Invariant]] | None = None
+        self,
+        view: ClusterView,
+        mirror: LogMirror,
+        rules: Rules,
+        invariants: Sequence[type[Invariant]] | None = None,
     ) -> None:
+        self.rules = rules
         self.view = view
         self.mirror = mirror
         self.truth = Truth(view, mirror)
@@ -207,11 +222,12 @@ class InvariantChecker:
         seq, at_us = (row.seq, row.at_us) if row is not None else (-1, 0)
         self._said[name, partition] = seq
         recent = self._recent.get(partition, ()) if partition is not None else ()
-        self.violations.append(Violation(name, sentence, partition, seq, at_us, tuple(recent)))
+        missing = missing_rules(self.rules, name)
+        self.violations.append(Violation(name, sentence, partition, seq, at_us, missing, tuple(recent)))
 
 
 def all_invariants() -> list[type[Invariant]]:
-    """Every property that era 3.9 promises, in the order of their names."""
+    """Every property, in the order of their names."""
     from scenarios import invariants_control, invariants_log, invariants_records, liveness
 
     found = [

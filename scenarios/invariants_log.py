@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from replica import trace
 from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant, Probe
 from scenarios.truth import CommittedLog, same_batch
-from scenarios.view import PartitionView
 
 
 class CommittedOnIsr(Invariant):
@@ -108,8 +107,8 @@ class IsrHistory:
 
 class AcknowledgedByIsr(Invariant):
     """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has told it, by a fetch in
-    its own epoch, that it holds everything below; and some ISR of its epoch with at least min.insync.replicas members
-    has.
+    its own epoch, that it holds everything below; and all members of some ISR of its epoch have, one of at least
+    min.insync.replicas members (`S25 min-isr`, its second half, since 3.7).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch.
@@ -146,15 +145,16 @@ class AcknowledgedByIsr(Invariant):
             for node in state.isr:
                 if node != event.node and told.get(node, -1) < hw:
                     self._tell("S4", event, f"although {node} has only fetched up to {max(told.get(node, 0), 0)}")
-        if not self._enough(state, event, told):
-            self._tell("S25", event, f"with no in-sync set of {state.min_isr} or more that has fetched so far")
+        sizes = [len(isr) for isr in self._fetched_so_far(event, told)]
+        if not sizes:
+            self._tell("S25", event, "with no in-sync set that has fetched so far")
+        elif max(sizes) < state.min_isr:
+            self._tell("S25 min-isr", event, f"with no in-sync set of {state.min_isr} or more that has fetched so far")
 
-    def _enough(self, state: PartitionView, event: trace.HighWatermarkAdvanced, told: Mapping[str, int]) -> bool:
-        return any(
-            len(isr) >= state.min_isr
-            and all(node == event.node or told.get(node, -1) >= event.high_watermark for node in isr)
-            for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
-        )
+    def _fetched_so_far(self, event: trace.HighWatermarkAdvanced, told: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+        for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch):
+            if all(node == event.node or told.get(node, -1) >= event.high_watermark for node in isr):
+                yield isr
 
     def _tell(self, name: str, event: trace.HighWatermarkAdvanced, why: str) -> None:
         where = f"{event.topic}-{event.partition}"

@@ -63,7 +63,8 @@ class RunResult:
 
     @property
     def broke_an_invariant(self) -> bool:
-        return bool(self.verdict.of("invariant"))
+        """One that its rules promise: our bug."""
+        return self.verdict.our_bug
 
 
 class _Run:
@@ -81,7 +82,7 @@ class _Run:
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
-        self.invariants = InvariantChecker(self.view, self.mirror)
+        self.invariants = InvariantChecker(self.view, self.mirror, scenario.rules)
         listeners: list[Callable[[TraceRow], None]] = [
             self.view,
             self.ledger,

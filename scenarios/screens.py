@@ -340,7 +340,7 @@ def era_line(summary: Summary, style: Style) -> str:
 def test_line(summary: Summary, style: Style) -> str:
     """One line of `highwater test`; below it, indented, what does not hold."""
     name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")
-    held = summary["held"] and "invariant" not in summary["verdict"]
+    held = summary["held"] and not summary["our_bug"]
     mark = style.paint(style.sign("good"), "green") if held else style.paint(style.sign("bad"), "red")
     verdict = ", ".join(summary["verdict"]) or "ok"
     lost = summary["records"]["lost"]

@@ -50,6 +50,7 @@ def build_summary(
         "profile": scenario.profile,
         "held": all(result.held for result in results),
         "verdict": list(verdict.kinds),
+        "our_bug": verdict.our_bug,
         "records": {"sent": len(ledger.records), **{kind: list(verdict.records[kind]) for kind in RECORD_CLASSES}},
         "anomalies": [_anomaly(anomaly) for anomaly in verdict.anomalies],
         "logs": {

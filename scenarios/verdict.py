@@ -20,7 +20,7 @@ from scenarios.record_sets import format_record_names
 class Anomaly:
     """One broken promise in one partition, with its witness.
 
-    kind: one of our words; `jepsen` says how Jepsen calls it
+    kind: one of our words; `jepsen` says how Jepsen calls it      our_bug: no era and no setting accounts for it
     records, offsets, replicas, client: what it is about, empty where that says nothing
     seqs: facts of the trace that prove it      sentence: the same in words
     """
@@ -33,6 +33,7 @@ class Anomaly:
     replicas: tuple[str, ...] = ()
     client: str | None = None
     seqs: tuple[int, ...] = ()
+    our_bug: bool = False
 
     @property
     def jepsen(self) -> str | None:
@@ -51,6 +52,10 @@ class Verdict:
     def ok(self) -> bool:
         return not self.kinds
 
+    @property
+    def our_bug(self) -> bool:
+        return any(anomaly.our_bug for anomaly in self.anomalies)
+
     def of(self, kind: str) -> tuple[Anomaly, ...]:
         return tuple(anomaly for anomaly in self.anomalies if anomaly.kind == kind)
 
@@ -66,7 +71,8 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
     for finder in _FINDERS:
         found.extend(finder(ledger, records))
     found.extend(
-        Anomaly(kind="invariant", partition=None, sentence=f"{fact.invariant}: {fact.reason}") for fact in broken
+        Anomaly(kind="invariant", partition=None, sentence=f"{fact.invariant}: {fact.reason}", our_bug=fact.promised)
+        for fact in broken
     )
     order = list(JEPSEN_CLASS)
     found.sort(key=lambda anomaly: order.index(anomaly.kind))

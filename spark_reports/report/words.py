@@ -150,7 +150,7 @@ def _skipped(rows: Sequence[Row]) -> str:
 
 
 def _broken(rows: Sequence[Row]) -> str:
-    return f"Invariant {rows[0]['witness']} was broken: {rows[0]['detail']}. This is a defect of Highwater."
+    return f"Invariant {rows[0]['witness']} was broken: {rows[0]['detail']}."
 
 
 _SENTENCES = {

@@ -148,5 +148,5 @@ def broken_invariants(control: DataFrame) -> DataFrame:
     """out: as anomalies(); witness = the invariant's name."""
     return control.filter(F.col("event") == "invariant_broken").select(
         RUN, F.lit("invariant").alias("anomaly"), "topic", "partition", F.col("invariant").alias("witness"), "offset",
-        F.col("reason").alias("detail"),
+        F.concat("reason", F.when(F.col("promised"), ". This is a defect of Highwater").otherwise("")).alias("detail"),
     )  # fmt: skip

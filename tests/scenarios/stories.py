@@ -101,6 +101,7 @@ def summary_of(
         "profile": "kafka-3.9",
         "held": all(result.held for result in expectations),
         "verdict": list(verdict.kinds),
+        "our_bug": verdict.our_bug,
         "records": {"sent": len(ledger.records), **{kind: list(verdict.records[kind]) for kind in RECORD_CLASSES}},
         "anomalies": [
             {"kind": one.kind, "partition": str(one.partition), "records": list(one.records), "sentence": one.sentence}

@@ -7,6 +7,7 @@ from typing import Any
 
 from replica import trace
 from replica.ids import TopicPartition
+from replica.rules import PROFILES, Rules
 from replica.trace import TraceEvent, TraceLog, TraceRow
 from scenarios.invariants import InvariantChecker
 from scenarios.ledger import RecordLedger
@@ -24,11 +25,18 @@ class TraceScript:
     """Every verb emits one fact and returns its seq. Records are batches of one; a record's crc is 1000 + its
     number."""
 
-    def __init__(self, *, min_isr: int = 2, brokers: Sequence[str] = BROKERS, begin: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        min_isr: int = 2,
+        brokers: Sequence[str] = BROKERS,
+        begin: bool = True,
+        rules: Rules = PROFILES["kafka-3.9"],
+    ) -> None:
         self.view = ClusterView(brokers, ("c1",), ("p1", "r1"))
         self.mirror = LogMirror()
         self.ledger = RecordLedger()
-        self.checker = InvariantChecker(self.view, self.mirror)
+        self.checker = InvariantChecker(self.view, self.mirror, rules)
         self.rows: list[TraceRow] = []
         listeners: list[Callable[[TraceRow], None]] = [
             self.view,

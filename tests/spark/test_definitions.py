@@ -267,7 +267,7 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         {("dirty-read", "r9")},
     ),
     "an invariant": (
-        [t.InvariantBroken(invariant="S3", reason="two leaders in one epoch")],
+        [t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
         {("invariant", "S3")},
     ),
     "a record without a key gets its partition after it was sent": (

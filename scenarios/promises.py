@@ -1,0 +1,107 @@
+"""Which invariants the rules of a run promise (kafka-rules.md section 11.3).
+
+An older rule lets some invariants break by design: that is what the newer rule was made for. A broken invariant that
+the rules of the run promise is a bug of ours; any other is a finding about the era, and a scenario may expect it.
+What configuration may break (unclean elections, disks that lose bytes) is not told here: truth.py re-bases instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from replica.rules import Rules, Switch
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Values of a switch under which invariants can break, and the rule that closed the gap.
+
+    invariants: the one that breaks first and those that break in its wake, by the names invariants.py reports
+    rule: who brought it, and what it says
+    """
+
+    switch: str
+    values: tuple[Switch, ...]
+    invariants: frozenset[str]
+    rule: str
+
+    def concerns(self, rules: Rules) -> bool:
+        return rules.value(self.switch) in self.values
+
+    def told(self, rules: Rules) -> str:
+        """`isr-join: high-watermark` lacks KAFKA-7128 (2.1): ..."""
+        return f"`{self.switch}: {str(rules.value(self.switch)).lower()}` lacks {self.rule}"
+
+
+def _gap(switch: str, values: Iterable[Switch], invariants: str, rule: str) -> Gap:
+    return Gap(switch, tuple(values), frozenset(invariants.split(",")), rule)
+
+
+_LEADER_INCOMPLETE = "S2,S3,S5,S6,S17"
+"""A replica in the ISR lacks committed records; once it leads, the others truncate theirs."""
+_LOGS_DIVERGE = "S2,S3,S5,S6,S8,S10,S11,S17,S26"
+"""Replicas keep different records at one offset, below their high watermarks."""
+
+GAPS: tuple[Gap, ...] = (
+    _gap(
+        "truncation",
+        ("high-watermark",),
+        _LOGS_DIVERGE,
+        "KIP-101 (0.11): a follower truncates to where the leader's epochs say, not to its own high watermark",
+    ),
+    _gap(
+        "truncation",
+        ("leader-epoch",),
+        _LOGS_DIVERGE,
+        "KIP-279 (2.0): the leader says which epoch the end offset belongs to",
+    ),
+    _gap(
+        "fetch-fencing",
+        ("none",),
+        _LOGS_DIVERGE,
+        "KIP-320 (2.1): a fetch carries the leader epoch, and one of another epoch is refused",
+    ),
+    _gap(
+        "control-fencing",
+        ("none", "controller-epoch"),
+        _LEADER_INCOMPLETE,
+        "KIP-380 (2.2): what the controller tells a broker is for one life of that broker",
+    ),
+    _gap(
+        "isr-eligibility",
+        ("any",),
+        f"S19,{_LEADER_INCOMPLETE}",
+        "KIP-841 (3.3): a broker that is fenced or shuts down cannot join the ISR",
+    ),
+    _gap(
+        "isr-eligibility",
+        ("any", "unfenced"),
+        _LEADER_INCOMPLETE,
+        "KIP-903 (3.5): a broker joins the ISR only in the life in which it caught up",
+    ),
+    _gap(
+        "isr-join",
+        ("high-watermark",),
+        _LEADER_INCOMPLETE,
+        "KAFKA-7128 (2.1): a replica joins the ISR only once it has reached the start of the leader's epoch",
+    ),
+    _gap(
+        "hw-advance",
+        ("isr",),
+        "S25 min-isr",
+        "KAFKA-15583 (3.7): the high watermark stands while the ISR is smaller than min.insync.replicas",
+    ),
+    _gap(
+        "consumer-limit",
+        ("log-end",),
+        "S11,S28",
+        "the oldest rule of all: consumers read below the high watermark only",
+    ),
+)
+"""Everything an era does not promise. Whoever implements an old value of a switch says here what it breaks."""
+
+
+def missing_rules(rules: Rules, invariant: str) -> tuple[str, ...]:
+    """Why these rules do not promise the invariant: each missing rule in words; () when they promise it."""
+    return tuple(gap.told(rules) for gap in GAPS if invariant in gap.invariants and gap.concerns(rules))

@@ -1,0 +1,75 @@
+"""What each era promises, and what becomes of an invariant that it does not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from stories import summary_of
+from trace_script import TraceScript
+
+from replica.rules import PROFILES, Rules
+from scenarios.explain import explain_record
+from scenarios.explain_text import explanation_text
+from scenarios.promises import GAPS, Gap, missing_rules
+from scenarios.screens import test_line as line_of_test
+from scenarios.style import Style
+
+INVARIANTS = {f"S{number}" for number in range(1, 30)} | {"S25 min-isr"}
+
+
+def test_the_newest_rules_promise_everything() -> None:
+    assert [gap for gap in GAPS if gap.concerns(Rules())] == []
+    assert all(missing_rules(Rules(), name) == () for name in INVARIANTS)
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: f"{gap.switch}: {gap.values[-1]}")
+def test_a_gap_is_about_values_and_invariants_that_exist(gap: Gap) -> None:
+    _, choices = Rules.switches()[gap.switch]
+    assert set(gap.values) <= set(choices or (True, False)) and gap.invariants <= INVARIANTS
+
+
+def test_promises_only_grow_from_era_to_era() -> None:
+    broken = [{name for name in INVARIANTS if missing_rules(rules, name)} for rules in PROFILES.values()]
+    assert all(later <= earlier for earlier, later in pairwise(broken))
+    assert "S5" in broken[0] and broken[-1] == set()
+
+
+def test_every_missing_rule_is_named() -> None:
+    rules = PROFILES["kafka-3.9"].changed({"isr-eligibility": "any"})
+    fenced, other_life = missing_rules(rules, "S6")
+    assert fenced.startswith("`isr-eligibility: any` lacks KIP-841 (3.3)") and "KIP-903 (3.5)" in other_life
+    assert missing_rules(rules, "S9") == ()
+
+
+def commits_under_min_isr(rules: Rules) -> TraceScript:
+    script = TraceScript(rules=rules)
+    script.at(2)
+    script.commit_isr("b1")
+    script.elect("b1", "b1")
+    script.leads("b1", 1)
+    script.send("r0")
+    script.request("r0")
+    script.append("b1", 0, "r0")
+    script.advance(1)
+    for fact in script.checker.take_new():
+        script.emit(fact)
+    script.find("b1", "r0", epoch=1)
+    return script
+
+
+def test_a_promised_invariant_is_our_bug() -> None:
+    summary = summary_of(commits_under_min_isr(PROFILES["kafka-3.9"]), [])
+    assert summary["verdict"] == ["invariant"] and summary["our_bug"]
+    assert "not promised" not in summary["anomalies"][0]["sentence"]
+    assert line_of_test(summary, Style(plain=True)).startswith("  FAIL")
+
+
+def test_one_that_is_not_promised_is_a_finding_that_names_the_missing_rule() -> None:
+    script = commits_under_min_isr(PROFILES["kafka-3.9"].changed({"hw-advance": "isr"}))
+    summary = summary_of(script, [])
+    assert summary["verdict"] == ["invariant"] and not summary["our_bug"]
+    assert "this is not promised: `hw-advance: isr` lacks KAFKA-15583 (3.7)" in summary["anomalies"][0]["sentence"]
+    assert not line_of_test(summary, Style(plain=True)).startswith("  FAIL")
+    told = " ".join(explanation_text(explain_record(script.rows, "r0"), Style()).split())
+    assert "Invariant S25 min-isr is broken" in told and "lacks KAFKA-15583" in told
