@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
@@ -32,19 +33,29 @@ class _Request:
     correlation_id: int = 0
 
 
+class Caller(Protocol):
+    """What opened a connection of this node and wants to hear of it."""
+
+    def connected(self, now_us: int) -> None: ...
+
+    def received(self, frame: bytearray, now_us: int) -> None: ...
+
+    def disconnected(self, reason: str, now_us: int) -> None: ...
+
+
 class Channels:
     """The channels of one node, found by their current connection."""
 
     def __init__(self) -> None:
-        self._by_connection: dict[ConnectionId, Channel] = {}
+        self._by_connection: dict[ConnectionId, Caller] = {}
 
-    def enter(self, connection: ConnectionId, channel: Channel) -> None:
+    def enter(self, connection: ConnectionId, channel: Caller) -> None:
         self._by_connection[connection] = channel
 
     def leave(self, connection: ConnectionId) -> None:
         self._by_connection.pop(connection, None)
 
-    def of(self, connection: ConnectionId) -> Channel | None:
+    def of(self, connection: ConnectionId) -> Caller | None:
         return self._by_connection.get(connection)
 
 

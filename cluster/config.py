@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from replica.config import NEVER, Config, ConfigError, key
+from replica.config import BROKER_KEY_OF_TOPIC_KEY, NEVER, Config, ConfigError, TopicConfig, key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,18 @@ class BrokerConfig(Config):
                 "replica.fetch.wait.max.ms",
                 "must not exceed replica.lag.time.max.ms, else idle followers keep dropping out of the ISR",
             )
+
+
+def topic_defaults(config: BrokerConfig) -> TopicConfig:
+    """The cluster-wide defaults of topic keys, from the broker keys that hold them."""
+    broker_fields = {key: field.name for key, field in BrokerConfig.keys().items()}
+    topic_fields = {key: field.name for key, field in TopicConfig.keys().items()}
+    return TopicConfig(
+        **{
+            topic_fields[topic_key]: getattr(config, broker_fields[broker_key])
+            for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import UUID, uuid5
 
 from cluster.accepted_connections import AcceptedConnections
-from cluster.config import BrokerConfig
+from cluster.config import BrokerConfig, topic_defaults
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.timers import Timer
@@ -39,7 +39,7 @@ from controller.events import (
 )
 from controller.metadata import decode_record, encode_record
 from controller.state import ControllerState
-from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
+from replica.config import TopicConfig
 from replica.disk import Disk
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import METADATA_TOPIC, BrokerId, Names, Offset, TopicPartition
@@ -95,7 +95,7 @@ class ControllerCore:
             names=names,
             controller_id=controller_id,
             rules=rules,
-            default_config=_topic_defaults(config),
+            default_config=topic_defaults(config),
             session_timeout_us=config.broker_session_timeout_ms * 1000,
             rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
             if config.auto_leader_rebalance_enable
@@ -372,15 +372,3 @@ class ControllerCore:
 
 def _ignore(reply: Reply) -> None:
     """A decision of the controller's own timers has nobody to answer."""
-
-
-def _topic_defaults(config: BrokerConfig) -> TopicConfig:
-    """The cluster-wide defaults of topic keys, from the broker keys that hold them."""
-    broker_fields = {key: field.name for key, field in BrokerConfig.keys().items()}
-    topic_fields = {key: field.name for key, field in TopicConfig.keys().items()}
-    return TopicConfig(
-        **{
-            topic_fields[topic_key]: getattr(config, broker_fields[broker_key])
-            for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
-        }
-    )

@@ -131,6 +131,36 @@ class BrokerUnfenced(_Control):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionExpired(_Control):
+    """ZooKeeper era: the registry gave up on `broker`; what lived with its session is gone."""
+
+    node: _Node
+    broker: _Broker
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerElected(_Control):
+    """`broker` is the controller from now on, in a new controller epoch."""
+
+    node: _Node
+    broker: _Broker
+    controller_epoch: Annotated[int, "one term of a controller"]
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRequestRefused(_Control):
+    """ZooKeeper era: `node` did not do what a controller (`peer`) asked of it."""
+
+    node: _Node
+    peer: _Peer
+    api: _Api
+    error: _Error
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCreated(_Control):
     node: _Node
     topic: _Topic

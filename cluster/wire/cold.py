@@ -51,7 +51,7 @@ from cluster.wire.entities import (
 )
 from cluster.wire.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.wire.primitives import Frame, check_consumed, decodes, error_of
-from cluster.wire.versions import VERSIONS, api_name
+from cluster.wire.versions import CONTROL_PLANE, VERSIONS, api_name
 
 Converter = Callable[[Any], Any]
 
@@ -72,6 +72,8 @@ def _load(api_key: int, version: int, kind: str) -> type:
     if not low <= version <= high:
         raise ValueError(f"{api_name(api_key)} {version} is not spoken here, only {low} to {high}")
     name = api_name(api_key)
+    if api_key in CONTROL_PLANE:
+        return cast(type, getattr(importlib.import_module(f"cluster.wire.zookeeper_era.{kind.lower()}"), name + kind))
     package = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     with _without_hypothesis():
         module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")

@@ -31,6 +31,13 @@ ALTER_PARTITION: Final = 56
 DESCRIBE_CLUSTER: Final = 60
 BROKER_REGISTRATION: Final = 62
 BROKER_HEARTBEAT: Final = 63
+LEADER_AND_ISR: Final = 4
+STOP_REPLICA: Final = 5
+UPDATE_METADATA: Final = 6
+CONTROLLED_SHUTDOWN: Final = 7
+
+ZOOKEEPER: Final = 10_000
+"""Labels what travels to and from the registry, which speaks no Kafka."""
 
 # key: (name, lowest version, highest version, first flexible version)
 _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
@@ -49,6 +56,10 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         DESCRIBE_CLUSTER: ("DescribeCluster", 0, 1, 0),
         BROKER_REGISTRATION: ("BrokerRegistration", 0, 4, 0),
         BROKER_HEARTBEAT: ("BrokerHeartbeat", 0, 1, 0),
+        LEADER_AND_ISR: ("LeaderAndIsr", 5, 5, 4),
+        STOP_REPLICA: ("StopReplica", 3, 3, 2),
+        UPDATE_METADATA: ("UpdateMetadata", 7, 7, 6),
+        CONTROLLED_SHUTDOWN: ("ControlledShutdown", 3, 3, 3),
     }
 )
 
@@ -56,7 +67,9 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
     {key: (low, high) for key, (_, low, high, _) in _APIS.items()}
 )
 
-INTER_BROKER: Final = (ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT)
+CONTROL_PLANE: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN)
+"""Requests of the ZooKeeper era, which Kafka 4 has dropped, and kio with it."""
+INTER_BROKER: Final = (ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT, *CONTROL_PLANE)
 
 # KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy and
 # lz4 batches uncompressed. So Produce is advertised from 0, as Kafka 4 does, although 0-2 are refused.
@@ -64,12 +77,15 @@ ADVERTISED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
     {key: (0 if key == PRODUCE else low, high) for key, (low, high) in VERSIONS.items() if key not in INTER_BROKER}
 )
 
-_KEYS: Final[Mapping[str, int]] = MappingProxyType({name: key for key, (name, *_) in _APIS.items()})
+_NAMES: Final[Mapping[int, str]] = MappingProxyType(
+    {**{key: name for key, (name, *_) in _APIS.items()}, ZOOKEEPER: "ZooKeeper"}
+)
+_KEYS: Final[Mapping[str, int]] = MappingProxyType({name: key for key, name in _NAMES.items()})
 
 
 def api_name(key: int) -> str:
     """Kafka's name of an API key; a key we do not speak has its number."""
-    return _APIS[key][0] if key in _APIS else f"api {key}"
+    return _NAMES.get(key, f"api {key}")
 
 
 def api_key(name: str) -> int:

@@ -1,0 +1,220 @@
+"""One broker's session with the registry: a connection that is made again when it breaks, and what happens when the
+session is over all the same.
+
+Operations are answered in order; those that were on the way when the connection broke are sent again, as Kafka does.
+source: ZooKeeper's ClientCnxn, kafka.zookeeper.ZooKeeperClient, KafkaZkClient.retryRequestsUntilConnected
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cluster.channel import Channels
+from cluster.node import ConnectionId
+from cluster.outbox import Outbox
+from cluster.timers import Timer
+from cluster.wire.versions import ZOOKEEPER
+from controller.registry import NO_SESSION, GetChildren, GetData, Operation, RegistryError, Result, SessionId
+from controller.registry_messages import WATCH_XID, decode, encode, operation_fields, result_of
+
+OnResults = Callable[[Sequence[Result], int], None]
+"""(one result, or one per operation of a Multi; now_us)"""
+
+RECONNECT_US = 100_000
+"""Simplified: ZooKeeper's client waits a random time of up to a second between two attempts."""
+
+
+class SessionEvents(Protocol):
+    """What a session tells its broker."""
+
+    def session_began(self, now_us: int) -> None:
+        """A new session, the first or after one that expired."""
+
+    def session_expired(self, now_us: int) -> None:
+        """The registry has given up on us: what we had made there is gone. A new session follows."""
+
+    def watch_fired(self, kind: str, path: str, now_us: int) -> None: ...
+
+
+@dataclass(slots=True)
+class _Request:
+    operation: Operation
+    on_results: OnResults
+    xid: int = 0
+
+
+class RegistryClient:
+    """timeout_us: of the session, as asked for (zookeeper.session.timeout.ms)"""
+
+    def __init__(
+        self,
+        *,
+        outbox: Outbox,
+        channels: Channels,
+        host: str,
+        port: int,
+        timeout_us: int,
+        events: SessionEvents,
+    ) -> None:
+        self.session: SessionId = NO_SESSION
+        self._outbox = outbox
+        self._channels = channels
+        self._host = host
+        self._port = port
+        self._timeout_us = timeout_us
+        self._events = events
+        self._connection: ConnectionId | None = None
+        self._is_ready = False
+        self._closing: Callable[[int], None] | None = None
+        self._xid = 0
+        self._zxid = 0
+        self._requests: deque[_Request] = deque()
+        self._data_watches: dict[str, None] = {}
+        self._child_watches: dict[str, None] = {}
+        self._ping: Timer | None = None
+        self._silence: Timer | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Connected within a session: what is asked now is on its way now."""
+        return self._is_ready
+
+    def start(self, now_us: int) -> None:
+        self._connect(now_us)
+
+    def execute(self, operation: Operation, on_results: OnResults) -> None:
+        """One operation; its results come in the order of asking, when there is a connection."""
+        request = _Request(operation, on_results)
+        self._requests.append(request)
+        if self._is_ready:
+            self._send(request)
+
+    def close(self, on_closed: Callable[[int], None], now_us: int) -> None:
+        """End the session in order: its ephemeral files go at once. Without a connection nobody can be told."""
+        self._closing = on_closed
+        if self._is_ready:
+            self._transmit({"op": "close"})
+        else:
+            on_closed(now_us)
+
+    # ---------------------------------------------------------------------------------------------------- connection
+
+    def _connect(self, now_us: int) -> None:
+        self._connection = self._outbox.connect(self._host, self._port)
+        self._channels.enter(self._connection, self)
+        self._expect_answer(now_us)
+
+    def connected(self, now_us: int) -> None:
+        self._transmit(
+            {
+                "op": "connect",
+                "session": self.session,
+                "timeout_us": self._timeout_us,
+                "zxid": self._zxid,
+                "data_watches": list(self._data_watches),
+                "child_watches": list(self._child_watches),
+            }
+        )
+
+    def disconnected(self, reason: str, now_us: int) -> None:
+        self._leave()
+        if self._closing is not None:
+            self._closing(now_us)
+        else:
+            self._outbox.timers.at(now_us + RECONNECT_US, self._connect)
+
+    def _leave(self) -> None:
+        if self._connection is not None:
+            self._channels.leave(self._connection)
+        self._connection, self._is_ready = None, False
+        for timer in (self._ping, self._silence):
+            if timer is not None:
+                timer.cancel()
+
+    def _expect_answer(self, now_us: int) -> None:
+        """Two thirds of a session without a word: the connection is no good (ClientCnxn.readTimeout)."""
+        if self._silence is not None:
+            self._silence.cancel()
+        self._silence = self._outbox.timers.at(now_us + self._timeout_us * 2 // 3, self._give_up)
+
+    def _give_up(self, now_us: int) -> None:
+        if self._connection is not None:
+            self._outbox.close(self._connection)
+        self.disconnected("no answer in time", now_us)
+
+    def _ping_later(self, now_us: int) -> None:
+        """A third of a session after the last ping: half of the time after which we would give up."""
+        self._ping = self._outbox.timers.at(now_us + self._timeout_us // 3, self._send_ping)
+
+    def _send_ping(self, now_us: int) -> None:
+        self._transmit({"op": "ping"})
+        self._ping_later(now_us)
+
+    # ------------------------------------------------------------------------------------------------------ messages
+
+    def _send(self, request: _Request) -> None:
+        request.xid = self._transmit(operation_fields(request.operation))
+
+    def _transmit(self, fields: dict[str, Any]) -> int:
+        assert self._connection is not None, "there is a connection to send on"
+        self._xid += 1
+        self._outbox.request(self._connection, encode({"xid": self._xid, **fields}), ZOOKEEPER)
+        return self._xid
+
+    def received(self, frame: bytearray, now_us: int) -> None:
+        message = decode(frame)
+        self._expect_answer(now_us)
+        if "session" in message:
+            self._session_answered(message, now_us)
+            return
+        self._zxid = max(self._zxid, int(message["zxid"]))
+        if message["xid"] == WATCH_XID:
+            self._watch_fired(message["event"], message["path"], now_us)
+        elif "results" in message:
+            self._answered(message, now_us)
+        elif self._closing is not None:
+            self._leave()
+            self._closing(now_us)
+
+    def _session_answered(self, message: dict[str, Any], now_us: int) -> None:
+        before, self.session = self.session, int(message["session"])
+        if self.session == NO_SESSION:
+            self._expired(now_us)
+            return
+        self._timeout_us = int(message["timeout_us"])
+        self._is_ready = True
+        self._ping_later(now_us)
+        waiting = list(self._requests)
+        for request in waiting:
+            self._send(request)
+        if self.session != before:
+            self._events.session_began(now_us)
+
+    def _expired(self, now_us: int) -> None:
+        """source: ZooKeeperClient.scheduleReinitialize"""
+        self._data_watches.clear()
+        self._child_watches.clear()
+        failed, self._requests = self._requests, deque()
+        for request in failed:
+            request.on_results([Result(error=RegistryError.SESSION_EXPIRED)], now_us)
+        self._events.session_expired(now_us)
+        self.connected(now_us)
+
+    def _answered(self, message: dict[str, Any], now_us: int) -> None:
+        if not self._requests or self._requests[0].xid != message["xid"]:
+            return
+        request = self._requests.popleft()
+        results = [result_of(fields) for fields in message["results"]]
+        operation = request.operation
+        if isinstance(operation, GetData) and operation.watch:
+            self._data_watches[operation.path] = None
+        elif isinstance(operation, GetChildren) and operation.watch:
+            self._child_watches[operation.path] = None
+        request.on_results(results, now_us)
+
+    def _watch_fired(self, kind: str, path: str, now_us: int) -> None:
+        (self._child_watches if kind == "children" else self._data_watches).pop(path, None)
+        self._events.watch_fired(kind, path, now_us)

@@ -1,0 +1,272 @@
+"""The registry as a node of the network: one session per client, requests answered in turn, watches pushed.
+
+source: ZooKeeper's ZooKeeperServer, SessionTrackerImpl, FileTxnLog
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from cluster.accepted_connections import AcceptedConnections
+from cluster.config import BrokerConfig, topic_defaults
+from cluster.node import Action, ConnectionId
+from cluster.outbox import Outbox
+from cluster.wire.versions import ZOOKEEPER
+from controller import topics, znodes
+from controller.events import CreateTopicReply, Reply
+from controller.image import BrokerRegistration, MetadataImage, TopicImage
+from controller.placement import place
+from controller.registry import NO_SESSION, Create, Multi, Registry, SessionId
+from controller.registry_facts import RegistryTeller
+from controller.registry_messages import (
+    WATCH_XID,
+    decode,
+    decode_transaction,
+    encode,
+    encode_transaction,
+    operation_of,
+    result_fields,
+)
+from replica.config import TopicConfig
+from replica.disk import Disk
+from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.ids import BrokerId, Names, TopicPartition
+from replica.log import Log
+from replica.log_manager import LogManager
+from replica.records import build_batch
+from replica.trace import Recorder, SessionExpired
+
+REGISTRY_LOG = TopicPartition("__registry", 0)
+REGISTRY_LOG_ID = uuid5(UUID(int=0), REGISTRY_LOG.topic)
+
+
+class RegistryCore:
+    """One incarnation of the registry; it takes over the log, and the sessions, of the one before it."""
+
+    def __init__(
+        self,
+        *,
+        node_id: BrokerId,
+        names: Names,
+        config: BrokerConfig,
+        log_dir: Path,
+        disk: Disk,
+        recorder: Recorder,
+    ) -> None:
+        self.registry = Registry()
+        self.is_open = False
+        self._node_id = node_id
+        self._node = names(node_id)
+        self._names = names
+        self._config = config
+        self._log_dir = log_dir
+        self._disk = disk
+        self._recorder = recorder
+        self._outbox = Outbox()
+        self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
+        self._teller = RegistryTeller(self.registry, self._node, names)
+        self._sessions: dict[ConnectionId, SessionId] = {}
+        self._logs: LogManager
+        self._log: Log
+
+    # ---------------------------------------------------------------------------------------------- start and stop
+
+    def start(self, now_us: int) -> list[Action]:
+        self._logs = LogManager.open(self._log_dir, self._disk, self._node_id, TopicConfig(), now_us)
+        found = self._logs.logs.get(REGISTRY_LOG)
+        self._log = self._logs.create(REGISTRY_LOG, TopicConfig(), REGISTRY_LOG_ID) if found is None else found
+        kept = (decode_transaction(record.value) for _, record in self._log.records() if record.value is not None)
+        self.registry.replay(kept, now_us)
+        self.is_open = True
+        return self._outbox.take()
+
+    def begin_shutdown(self, now_us: int) -> list[Action]:
+        self.is_open = False
+        self._logs.close_clean(-1, {REGISTRY_LOG: self._log.log_end_offset})
+        self._outbox.exit()
+        return self._outbox.take()
+
+    def crash(self) -> None:
+        """The process is gone: its file descriptors close, nothing is written."""
+        if self.is_open:
+            self.is_open = False
+            self._logs.abandon()
+
+    # ----------------------------------------------------------------------------------------------------- NodeCore
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        due = (self._outbox.timers.next_deadline_us, self.registry.next_expiry_us)
+        return min((at_us for at_us in due if at_us is not None), default=None)
+
+    def tick(self, now_us: int) -> list[Action]:
+        self._outbox.timers.run_due(now_us)
+        for client in self.registry.expire(now_us):
+            reason = f"{self._node} ends the session of {client}: nothing was heard of it in time"
+            self._recorder.emit(SessionExpired(node=self._node, broker=client, reason=reason))
+        for connection, session in list(self._sessions.items()):
+            if session not in self.registry.sessions:
+                del self._sessions[connection]
+                self._connections.close(connection)
+        self._changed(self._node, now_us)
+        return self._connections.answered(self._outbox.take(), now_us)
+
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        self._connections.accepted(connection, peer, now_us)
+        return []
+
+    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
+        return []
+
+    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
+        """The session lives on: its client may come back over another connection."""
+        self._connections.gone(connection)
+        self._sessions.pop(connection, None)
+        return []
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
+        self._connections.active(connection, now_us)
+        peer = self._connections.peer(connection)
+        if peer is not None:
+            try:
+                self._handle(connection, peer, decode(frame), now_us)
+            except PeerViolation:
+                self._connections.close(connection)
+        return self._connections.answered(self._outbox.take(), now_us)
+
+    # ----------------------------------------------------------------------------------------------------- requests
+
+    def _handle(self, connection: ConnectionId, peer: str, message: Mapping[str, Any], now_us: int) -> None:
+        kind = message.get("op")
+        if kind == "connect":
+            self._connect(connection, peer, message, now_us)
+            return
+        session = self._sessions.get(connection, NO_SESSION)
+        if session not in self.registry.sessions:
+            raise PeerViolation("a request outside of a session")
+        self.registry.touch(session, now_us)
+        if kind == "ping":
+            self._answer(connection, message)
+        elif kind == "close":
+            self.registry.close_session(session)
+            self._changed(peer, now_us)
+            self._answer(connection, message)
+        else:
+            results = self.registry.apply(session, operation_of(message))
+            self._changed(peer, now_us)
+            self._answer(connection, message, results=[result_fields(result) for result in results])
+
+    def _connect(self, connection: ConnectionId, peer: str, message: Mapping[str, Any], now_us: int) -> None:
+        """A new session, or the one the client had before its connection broke; 0 if that has expired."""
+        session = int(message["session"])
+        if session == NO_SESSION:
+            session = self.registry.open_session(peer, int(message["timeout_us"]), now_us)
+            self._changed(peer, now_us)
+        elif session in self.registry.sessions:
+            self.registry.touch(session, now_us)
+            watched: tuple[list[str], list[str]] = (message["data_watches"], message["child_watches"])
+            self.registry.renew_watches(session, int(message["zxid"]), *watched)
+        else:
+            self._answer(connection, message, session=NO_SESSION, timeout_us=0)
+            return
+        for other, known in list(self._sessions.items()):
+            if known == session:  # The connection that the client has given up.
+                del self._sessions[other]
+                self._connections.close(other)
+        self._sessions[connection] = session
+        self._answer(connection, message, session=session, timeout_us=self.registry.sessions[session].timeout_us)
+
+    def _answer(self, connection: ConnectionId, message: Mapping[str, Any], **values: object) -> None:
+        frame = encode({"xid": message.get("xid", 0), "zxid": self.registry.zxid, **values})
+        self._outbox.respond(connection, (frame,), ZOOKEEPER)
+
+    def _changed(self, writer: str, now_us: int) -> None:
+        """Keep what was changed, tell of it, and tell those who watch: before the answer to who changed it."""
+        for transaction in self.registry.take_transactions():
+            batch = build_batch([(None, encode_transaction(transaction))], timestamp_ms=now_us // 1000)
+            self._log.append_as_leader(batch, 0, now_us)
+            for fact in self._teller.facts(transaction, writer):
+                self._recorder.emit(fact)
+        self._log.flush()
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        """Who has no connection now asks again for what it watched when it comes back."""
+        connections = {session: connection for connection, session in self._sessions.items()}
+        for event in self.registry.take_events():
+            connection = connections.get(event.session)
+            if connection is not None:
+                fields = {"xid": WATCH_XID, "zxid": self.registry.zxid, "event": event.kind, "path": event.path}
+                frame = encode(fields)
+                self._outbox.respond(connection, (frame,), ZOOKEEPER)
+
+    # ------------------------------------------------------------------------------------------- the operator's tools
+
+    def create_topic(
+        self,
+        name: str,
+        assignment: tuple[tuple[BrokerId, ...], ...] | None,
+        partitions: int | None,
+        replication_factor: int | None,
+        config: dict[str, str],
+        answer: Callable[[Reply], None],
+        now_us: int,
+    ) -> list[Action]:
+        """kafka-topics --zookeeper: the tool places the replicas and writes the topic; the controller sees it."""
+        image = self._image()
+        try:
+            topics.check_name(image, name)
+            complete = topics.stored_config(topics.complete_config(config, topic_defaults(self._config)))
+            if assignment is None:
+                existing = sum(len(topic.partitions) for topic in image.topics.values())
+                count = self._config.num_partitions if partitions is None else partitions
+                factor = self._config.default_replication_factor if replication_factor is None else replication_factor
+                assignment = tuple(place(topics.usable_brokers(image), count, factor, start=existing))
+            else:
+                topics.check_assignment(image, assignment, self._names)
+        except KafkaError as error:
+            answer(CreateTopicReply(error=error.code, message=error.message))
+            return []
+        topic_id = uuid5(NAMESPACE_OID, f"{name}/{self.registry.zxid}")
+        self.registry.apply(
+            NO_SESSION,
+            Multi(
+                ops=(
+                    Create(path=znodes.config_path(name), data=znodes.config_data(complete)),
+                    Create(path=znodes.topic_path(name), data=znodes.topic_data(topic_id, assignment)),
+                )
+            ),
+        )
+        self._changed(self._node, now_us)
+        answer(CreateTopicReply(error=ErrorCode.NONE, topic_id=topic_id))
+        return self._connections.answered(self._outbox.take(), now_us)
+
+    def _image(self) -> MetadataImage:
+        """Brokers and topics as the checks of a new topic want them."""
+        image = MetadataImage()
+        for number in self.registry.children(znodes.BROKER_IDS):
+            node = self.registry.nodes[znodes.broker_path(int(number))]
+            live = znodes.live_broker(int(number), node.data, node.czxid)
+            image.brokers[live.broker_id] = BrokerRegistration(
+                broker_id=live.broker_id,
+                incarnation_id="",
+                broker_epoch=live.broker_epoch,
+                registration_offset=live.broker_epoch,
+                rack=live.rack,
+                host=live.host,
+                port=live.port,
+                fenced=False,
+                in_controlled_shutdown=False,
+            )
+        for topic in self.registry.children(znodes.TOPICS):
+            topic_id, replicas = znodes.topic_of(self.registry.nodes[znodes.topic_path(topic)].data)
+            image.topics[topic] = TopicImage(
+                topic_id=topic_id,
+                config={},
+                log_config=TopicConfig(),
+                partitions={number: znodes.unborn(members) for number, members in replicas.items()},
+            )
+        return image

@@ -1,0 +1,346 @@
+"""The registry of the ZooKeeper era: a tree of small files with versions, owners and watches, and sessions that expire.
+
+One server, one total order: every change is a transaction with its own number (zxid), kept in a log and replayed on a
+start. A file may be ephemeral: it goes with the session that made it. A watch tells one session of one change.
+Simplified: one server instead of an ensemble; no ACLs.     source: ZooKeeper DataTree, SessionTrackerImpl, ExpiryQueue
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+SessionId = int
+NO_SESSION: SessionId = 0
+ANY_VERSION = -1
+TICK_US = 2_000_000
+"""tickTime, as in ZooKeeper's sample configuration: sessions are looked at once per tick."""
+MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
+"""minSessionTimeout and maxSessionTimeout: what a client asks for is brought into this range."""
+
+
+class RegistryError(Enum):
+    """The ZooKeeper errors that a client of ours can meet. source: KeeperException.Code"""
+
+    NO_NODE = "NoNode"
+    NODE_EXISTS = "NodeExists"
+    BAD_VERSION = "BadVersion"
+    SESSION_EXPIRED = "SessionExpired"
+
+
+# -------------------------------------------------------------------------------------------------------- operations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """ephemeral: gone with the session     sequential: a number is put behind the name, rising per parent"""
+
+    path: str
+    data: str = ""
+    ephemeral: bool = False
+    sequential: bool = False
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetData:
+    """version: what the file must have, -1 for any     note: why, for the trace; it is not kept in the file"""
+
+    path: str
+    data: str
+    version: int = ANY_VERSION
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """In a Multi: fails it unless the file has this version."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetData:
+    """watch: be told once when the file is made, changed or deleted; also of a file that is not there (yet)"""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetChildren:
+    """watch: be told once when a child is made or deleted"""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multi:
+    """All or nothing."""
+
+    ops: tuple[Create | SetData | Delete | Check, ...]
+
+
+Change = Create | SetData | Delete | Check
+Operation = Change | GetData | GetChildren | Multi
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """version, czxid: of the file after the operation     path: of a file that was made     children: sorted names"""
+
+    error: RegistryError | None = None
+    data: str = ""
+    version: int = -1
+    czxid: int = -1
+    path: str = ""
+    owner: SessionId = NO_SESSION
+    children: tuple[str, ...] = ()
+
+
+class WatchEvent(NamedTuple):
+    """kind: created, changed, deleted or children     session: whom to tell"""
+
+    session: SessionId
+    kind: str
+    path: str
+
+
+# ------------------------------------------------------------------------------------------------------------ the tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One change, numbered: create, set, delete (a file), open, close (a session).
+
+    timeout_us: of a session     note: of the operation; it is not kept
+    """
+
+    zxid: int
+    kind: str
+    path: str = ""
+    data: str = ""
+    session: SessionId = NO_SESSION
+    timeout_us: int = 0
+    before: str = ""
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Znode:
+    """version: how often the data was set     czxid: the transaction that made it     owner: of an ephemeral file"""
+
+    data: str
+    czxid: int
+    owner: SessionId = NO_SESSION
+    version: int = 0
+
+
+@dataclass(slots=True)
+class Session:
+    client: str
+    timeout_us: int
+    expires_us: int
+
+
+class Registry:
+    """Apply operations one at a time; `transactions` and `events` grow until they are taken."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Znode] = {}
+        self.sessions: dict[SessionId, Session] = {}
+        self.zxid = 0
+        self.transactions: list[Transaction] = []
+        self.events: list[WatchEvent] = []
+        self._data_watches: dict[str, dict[SessionId, None]] = {}
+        self._child_watches: dict[str, dict[SessionId, None]] = {}
+        self._changed_at: dict[str, int] = {}
+        self._children_changed_at: dict[str, int] = {}
+
+    # ------------------------------------------------------------------------------------------------------ sessions
+
+    def open_session(self, client: str, timeout_us: int, now_us: int) -> SessionId:
+        """returns: its number; what it was granted stands in `sessions`"""
+        granted_us = min(max(timeout_us, MIN_SESSION_TICKS * TICK_US), MAX_SESSION_TICKS * TICK_US)
+        session = self.zxid + 1
+        opened = Transaction(zxid=session, kind="open", data=client, session=session, timeout_us=granted_us)
+        self._commit(opened)
+        self.touch(session, now_us)
+        return session
+
+    def touch(self, session: SessionId, now_us: int) -> None:
+        """The client was heard: the session lives on for its timeout, rounded up to the next tick."""
+        known = self.sessions[session]
+        known.expires_us = ((now_us + known.timeout_us) // TICK_US + 1) * TICK_US
+
+    def renew_watches(
+        self, session: SessionId, zxid: int, data_watches: Sequence[str], child_watches: Sequence[str]
+    ) -> None:
+        """A client is back over a new connection: what it watched and what has changed since `zxid` it hears now, the
+        rest it goes on watching. source: DataTree.setWatches"""
+        self._forget_watches(session)
+        for path in data_watches:
+            if self._changed_at.get(path, 0) > zxid:
+                self.events.append(WatchEvent(session, "changed", path))
+            else:
+                self._data_watches.setdefault(path, {})[session] = None
+        for path in child_watches:
+            if self._children_changed_at.get(path, 0) > zxid:
+                self.events.append(WatchEvent(session, "children", path))
+            else:
+                self._child_watches.setdefault(path, {})[session] = None
+
+    def _forget_watches(self, session: SessionId) -> None:
+        for watches in (*self._data_watches.values(), *self._child_watches.values()):
+            watches.pop(session, None)
+
+    def close_session(self, session: SessionId) -> None:
+        """Its ephemeral files go first, then the session itself. Its watches are forgotten."""
+        for path in [path for path, node in self.nodes.items() if node.owner == session]:
+            self._commit(Transaction(zxid=self.zxid + 1, kind="delete", path=path, session=session))
+        self._commit(Transaction(zxid=self.zxid + 1, kind="close", session=session))
+
+    @property
+    def next_expiry_us(self) -> int | None:
+        return min((session.expires_us for session in self.sessions.values()), default=None)
+
+    def expire(self, now_us: int) -> list[str]:
+        """Close every session that was not heard of in time.     returns: whose, in the order of their opening"""
+        expired = [(number, session) for number, session in self.sessions.items() if session.expires_us <= now_us]
+        for number, _ in expired:
+            self.close_session(number)
+        return [session.client for _, session in expired]
+
+    def take_transactions(self) -> list[Transaction]:
+        taken, self.transactions = self.transactions, []
+        return taken
+
+    def take_events(self) -> list[WatchEvent]:
+        """Watches that have fired, in the order of the changes; of sessions that still live."""
+        taken, self.events = self.events, []
+        return [event for event in taken if event.session in self.sessions]
+
+    def replay(self, transactions: Iterator[Transaction], now_us: int) -> None:
+        """Take over a log, as a server that starts: every session gets its full timeout again."""
+        for transaction in transactions:
+            self._commit(transaction)
+        for session in self.sessions:
+            self.touch(session, now_us)
+        self.transactions.clear()
+        self.events.clear()
+
+    # ---------------------------------------------------------------------------------------------------- operations
+
+    def apply(self, session: SessionId, operation: Operation) -> list[Result]:
+        """returns: one result, or of a Multi one per operation (a failed one: the error of the first that failed)"""
+        match operation:
+            case GetData():
+                return [self._get(session, operation)]
+            case GetChildren():
+                return [self._children(session, operation)]
+            case Multi():
+                return self._multi(session, operation)
+            case _:
+                error = self._refusal(operation)
+                return [Result(error=error)] if error is not None else [self._change(session, operation)]
+
+    def _get(self, session: SessionId, operation: GetData) -> Result:
+        if operation.watch:
+            self._data_watches.setdefault(operation.path, {})[session] = None
+        node = self.nodes.get(operation.path)
+        if node is None:
+            return Result(error=RegistryError.NO_NODE)
+        return self._result(operation.path, node)
+
+    def _children(self, session: SessionId, operation: GetChildren) -> Result:
+        if operation.watch:
+            self._child_watches.setdefault(operation.path, {})[session] = None
+        return Result(children=tuple(self.children(operation.path)))
+
+    def children(self, path: str) -> list[str]:
+        """Names below `path`. Simplified: the directories of the tree need not be made before their files."""
+        start = f"{path}/"
+        return sorted({other[len(start) :].split("/", 1)[0] for other in self.nodes if other.startswith(start)})
+
+    def _multi(self, session: SessionId, operation: Multi) -> list[Result]:
+        """Simplified: all operations are checked against the tree before the first; ours never build on each other."""
+        for one in operation.ops:
+            error = self._refusal(one)
+            if error is not None:
+                return [Result(error=error)]
+        return [self._change(session, one) for one in operation.ops]
+
+    def _refusal(self, operation: Change) -> RegistryError | None:
+        if isinstance(operation, Create):
+            exists = operation.path in self.nodes and not operation.sequential
+            return RegistryError.NODE_EXISTS if exists else None
+        node = self.nodes.get(operation.path)
+        if node is None:
+            return RegistryError.NO_NODE
+        return None if operation.version in (ANY_VERSION, node.version) else RegistryError.BAD_VERSION
+
+    def _change(self, session: SessionId, operation: Change) -> Result:
+        zxid = self.zxid + 1
+        match operation:
+            case Create():
+                # Simplified: numbered by transaction; ZooKeeper counts per parent. Both only rise.
+                path = f"{operation.path}{zxid:010d}" if operation.sequential else operation.path
+                owner = session if operation.ephemeral else NO_SESSION
+                transaction = Transaction(zxid=zxid, kind="create", path=path, data=operation.data, session=owner)
+                self._commit(replace(transaction, note=operation.note))
+                return self._result(path, self.nodes[path])
+            case SetData():
+                before = self.nodes[operation.path].data
+                transaction = Transaction(zxid=zxid, kind="set", path=operation.path, data=operation.data)
+                self._commit(replace(transaction, before=before, note=operation.note))
+                return self._result(operation.path, self.nodes[operation.path])
+            case Delete():
+                self._commit(Transaction(zxid=zxid, kind="delete", path=operation.path))
+        return Result()
+
+    def _result(self, path: str, node: Znode) -> Result:
+        return Result(data=node.data, version=node.version, czxid=node.czxid, path=path, owner=node.owner)
+
+    # ------------------------------------------------------------------------------------------------------- changes
+
+    def _commit(self, transaction: Transaction) -> None:
+        self.zxid = transaction.zxid
+        self.transactions.append(transaction)
+        path = transaction.path
+        match transaction.kind:
+            case "create":
+                self.nodes[path] = Znode(transaction.data, transaction.zxid, transaction.session)
+                self._fire("created", path)
+            case "set":
+                node = self.nodes[path]
+                node.data = transaction.data
+                node.version += 1
+                self._fire("changed", path)
+            case "delete":
+                del self.nodes[path]
+                self._fire("deleted", path)
+            case "open":
+                self.sessions[transaction.session] = Session(transaction.data, transaction.timeout_us, 0)
+            case "close":
+                del self.sessions[transaction.session]
+                self._forget_watches(transaction.session)
+
+    def _fire(self, kind: str, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        self._changed_at[path] = self.zxid
+        for session in self._data_watches.pop(path, {}):
+            self.events.append(WatchEvent(session, kind, path))
+        if kind != "changed":
+            self._children_changed_at[parent] = self.zxid
+            for session in self._child_watches.pop(parent, {}):
+                self.events.append(WatchEvent(session, "children", parent))

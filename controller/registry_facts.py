@@ -1,0 +1,86 @@
+"""What a change of the registry means for the cluster, as facts: the registry decides in which order things happened.
+
+A writer puts the reason beside its write (`note`); the fact is stated in the writer's name, at the moment of the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller import znodes
+from controller.changes import Teller
+from controller.election import Choice
+from controller.image import PartitionRegistration
+from controller.registry import Registry, Transaction
+from replica import trace
+from replica.config import TopicConfig
+from replica.ids import Names, TopicPartition
+
+
+class RegistryTeller:
+    """node: the registry's own name"""
+
+    def __init__(self, registry: Registry, node: str, names: Names) -> None:
+        self._registry = registry
+        self._node = node
+        self._names = names
+
+    def facts(self, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
+        """writer: the node whose request it was"""
+        path = transaction.path
+        name = znodes.partition_of(path)
+        if transaction.kind == "create" and path.startswith(f"{znodes.BROKER_IDS}/"):
+            yield trace.BrokerRegistered(
+                node=self._node,
+                broker=writer,
+                broker_epoch=transaction.zxid,
+                reason=f"{writer} made {path}, which lives as long as its session",
+            )
+        elif transaction.kind == "create" and path == znodes.CONTROLLER:
+            epoch = int(self._registry.nodes[znodes.CONTROLLER_EPOCH].data)
+            yield trace.ControllerElected(
+                node=self._node,
+                broker=writer,
+                controller_epoch=epoch,
+                reason=f"{writer} was the first to make {path} and is the controller of epoch {epoch}",
+            )
+        elif transaction.kind == "create" and name is not None:
+            yield self._created(name, transaction, writer)
+        elif transaction.kind == "set" and name is not None:
+            yield from self._changed(name, transaction, writer)
+
+    def _created(self, name: TopicPartition, transaction: Transaction, writer: str) -> trace.TraceEvent:
+        state = self._registration(name, transaction.data, 0)
+        config = TopicConfig.from_mapping(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data))
+        named = Teller(node=writer, names=self._names).named
+        return trace.PartitionCreated(
+            node=writer,
+            topic=name.topic,
+            partition=name.partition,
+            broker=self._names(state.leader),
+            replicas=named(state.replicas),
+            isr=named(state.in_sync_replicas),
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            min_isr=min(config.min_insync_replicas, len(state.replicas)),
+            reason=str(transaction.note.get("why", "")),
+        )
+
+    def _changed(self, name: TopicPartition, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
+        """Kafka's ZooKeeper controller also raises the leader epoch when it takes a member out of the ISR; an election
+        is told only where the leader is another one."""
+        version = self._registry.nodes[transaction.path].version
+        before = self._registration(name, transaction.before, version - 1)
+        after = self._registration(name, transaction.data, version)
+        teller = Teller(node=writer, names=self._names)
+        why, occasion = str(transaction.note.get("why", "")), str(transaction.note.get("occasion", ""))
+        if after.leader != before.leader:
+            choice = Choice(after.leader, bool(transaction.note.get("clean", True)), why)
+            yield from teller.facts(name, before, after, choice, occasion)
+        elif after.in_sync_replicas != before.in_sync_replicas:
+            reason = f"{teller.membership(before, after)}: {why}{occasion}"
+            yield teller.isr_committed(name, before, after, reason)
+
+    def _registration(self, name: TopicPartition, data: str, version: int) -> PartitionRegistration:
+        _, replicas = znodes.topic_of(self._registry.nodes[znodes.topic_path(name.topic)].data)
+        return znodes.state_of(data).registration(replicas[name.partition], version)

@@ -1,0 +1,108 @@
+"""What travels between the registry and its clients, and what the registry keeps in its log.
+
+Differs from Kafka: JSON instead of ZooKeeper's jute records, so that frames and log can be read by eye. The order of a
+connection is ZooKeeper's: requests are answered in turn, and a watch event never overtakes an answer made before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from controller.registry import (
+    Change,
+    Check,
+    Create,
+    Delete,
+    GetChildren,
+    GetData,
+    Multi,
+    Operation,
+    RegistryError,
+    Result,
+    SetData,
+    Transaction,
+)
+from replica.errors import PeerViolation
+
+WATCH_XID: Final = -1
+"""xid of a frame that nobody asked for: a watch has fired."""
+
+_CHANGES: Final[Mapping[str, Callable[..., Change]]] = {
+    kind.__name__: kind for kind in (Create, SetData, Delete, Check)
+}
+_READS: Final[Mapping[str, Callable[..., GetData | GetChildren]]] = {
+    kind.__name__: kind for kind in (GetData, GetChildren)
+}
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """A whole frame, size prefix included; the same message is the same bytes in every process."""
+    body = json.dumps(message, sort_keys=True, separators=(",", ":")).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def decode(frame: bytes | bytearray) -> dict[str, Any]:
+    """raises: PeerViolation unless the frame (without size prefix) is an object"""
+    try:
+        message = json.loads(bytes(frame))
+    except ValueError as error:
+        raise PeerViolation(f"not a message of the registry: {bytes(frame[:80])!r} ({error})") from error
+    if not isinstance(message, dict):
+        raise PeerViolation(f"not a message of the registry: {bytes(frame[:80])!r}")
+    return message
+
+
+def operation_fields(operation: Operation) -> dict[str, Any]:
+    if isinstance(operation, Multi):
+        return {"op": "Multi", "ops": [operation_fields(one) for one in operation.ops]}
+    return {"op": type(operation).__name__, **asdict(operation)}
+
+
+def operation_of(fields: Mapping[str, Any]) -> Operation:
+    """raises: PeerViolation"""
+    try:
+        if fields["op"] == "Multi":
+            return Multi(ops=tuple(_change_of(one) for one in fields["ops"]))
+        if fields["op"] in _READS:
+            return _READS[fields["op"]](**_given(fields))
+        return _change_of(fields)
+    except (KeyError, TypeError) as error:
+        raise PeerViolation(f"not an operation of the registry: {str(fields)[:80]} ({error})") from error
+
+
+def _change_of(fields: Mapping[str, Any]) -> Change:
+    return _CHANGES[fields["op"]](**_given(fields))
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in ("op", "xid")}
+
+
+def result_fields(result: Result) -> dict[str, Any]:
+    fields = asdict(result)
+    fields["error"] = None if result.error is None else result.error.value
+    return fields
+
+
+def result_of(fields: Mapping[str, Any]) -> Result:
+    error = fields["error"]
+    return Result(
+        **{
+            **fields,
+            "error": None if error is None else RegistryError(error),
+            "children": tuple(fields["children"]),
+        }
+    )
+
+
+def encode_transaction(transaction: Transaction) -> bytes:
+    """A record of the registry's log; why it was made is not kept."""
+    fields = {name: value for name, value in asdict(transaction).items() if name not in ("note", "before") and value}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode_transaction(data: bytes | memoryview) -> Transaction:
+    return Transaction(**json.loads(bytes(data)))
