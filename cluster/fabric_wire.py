@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -62,19 +62,27 @@ class FabricWire:
         self.open = True
         self._accepted = accepted
         self._mute = False
+        self._take: Callable[[bytearray], None] | None = None
         self._parking = Parking()
         self._waiting = False
 
     # ------------------------------------------------------------------------------------------ for the shell (Wire)
 
-    async def receive(self) -> bytearray:
-        while self._mute or not self.inbox:
-            if self.gone is not None and not self.inbox:
-                raise ConnectionGone(self.gone)
-            self._waiting = True
+    async def read(self, take: Callable[[bytearray], None]) -> None:
+        # Frames are taken straight from the queue of virtual time; the task is resumed only for the end.
+        self._take = take
+        self._take_frames()
+        while self.gone is None or self.inbox:
             await self.fabric.time.park(self._parking)
-        self._mute = self._accepted
-        return self.inbox.popleft()
+        raise ConnectionGone(self.gone)
+
+    def _take_frames(self) -> None:
+        assert self._take is not None
+        self._waiting = False
+        while self.inbox and not self._mute and not self._parking.gone:
+            self._mute = self._accepted
+            self._take(self.inbox.popleft())
+        self._waiting = True
 
     def unmute(self) -> None:
         if self._mute:
@@ -225,5 +233,7 @@ class FabricWire:
 
     def _wake_now(self) -> None:
         if self._waiting:
-            self._waiting = False
-            self.fabric.time.resume(self._parking)
+            self._take_frames()
+            if self.gone is not None and not self.inbox:
+                self._waiting = False
+                self.fabric.time.resume(self._parking)

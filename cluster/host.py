@@ -29,6 +29,7 @@ class HostAlarm:
         self._host = host
         self._process = host.process
         self._parking = Parking()
+        self._due: Callable[[], None] | None = None
         self._waiting = False
         self._deadline_us: int | None = None
         self._queued_us: int | None = None
@@ -56,14 +57,21 @@ class HostAlarm:
             self._wake()
 
     def _wake(self) -> None:
-        if self._waiting:
+        if self._waiting and not self._parking.gone:
+            assert self._due is not None
             self._waiting = False
-            self._host.fabric.time.resume(self._parking)
+            self._due()
+            self._wait()
 
-    async def wait(self) -> None:
+    def _wait(self) -> None:
         self._waiting = True
         if self._deadline_us is not None:
             self._enqueue(self._deadline_us)
+
+    async def ring(self, due: Callable[[], None]) -> None:
+        # Called straight from the queue: a task that is resumed for each deadline would cost as much as the deadline.
+        self._due = due
+        self._wait()
         await self._host.fabric.time.park(self._parking)
 
 

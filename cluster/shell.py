@@ -9,6 +9,7 @@ virtual time and in wall time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -49,9 +50,7 @@ class NodeShell:
     # ------------------------------------------------------------------------------------------------------ tasks
 
     async def _ticks(self) -> None:
-        while True:
-            await self._alarm.wait()
-            self._step(self.core.tick)
+        await self._alarm.ring(partial(self._step, self.core.tick))
 
     async def _accept(self) -> None:
         assert self._nursery is not None
@@ -81,9 +80,7 @@ class NodeShell:
     async def _read(self, connection: ConnectionId, wire: Wire) -> None:
         """Frames of one connection, one at a time."""
         try:
-            while self._wires.get(connection) is wire:
-                frame = await wire.receive()
-                self._step(self.core.received, connection, frame)
+            await wire.read(partial(self._step, self.core.received, connection))
         except ConnectionGone as gone:
             if self._forget(connection) is not None:
                 self._step(self.core.disconnected, connection, str(gone))

@@ -27,11 +27,12 @@ class Wire(Protocol):
 
     peer: str
 
-    async def receive(self) -> bytearray:
-        """The next whole frame without its size prefix. raises: ConnectionGone
+    async def read(self, take: Callable[[bytearray], None]) -> None:
+        """Hand every whole frame, without its size prefix, to `take` as it comes. raises: ConnectionGone at the end
 
         On an accepted connection the wire is mute after each frame: the next one is read after `unmute` (a server
-        executes one request per connection at a time, and lets TCP hold the others back).
+        executes one request per connection at a time, and lets TCP hold the others back). No frame is handed over once
+        this end was closed.
         """
         ...
 
@@ -49,8 +50,8 @@ class Alarm(Protocol):
 
     def arm(self, at_us: int | None) -> None: ...
 
-    async def wait(self) -> None:
-        """Until the deadline has come."""
+    async def ring(self, due: Callable[[], None]) -> None:
+        """Call `due` each time the deadline has come; never returns."""
         ...
 
 
