@@ -16,6 +16,8 @@ class BrokerConfig(Config):
 
     # replication
     replica_lag_time_max_ms: int = key("replica.lag.time.max.ms", 30_000, low=1)
+    # Kafka 0.8 only, for `isr-lag: messages`; without effect in the other eras.
+    replica_lag_max_messages: int = key("replica.lag.max.messages", 4000, low=1)
     replica_fetch_wait_max_ms: int = key("replica.fetch.wait.max.ms", 500, low=0)
     replica_fetch_min_bytes: int = key("replica.fetch.min.bytes", 1, low=0)
     replica_fetch_max_bytes: int = key("replica.fetch.max.bytes", 1 << 20, low=0)

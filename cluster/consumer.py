@@ -134,7 +134,7 @@ class ConsumerCore(ClientNode):
             if tp not in self._positions:
                 self._assign(tp)
         for tp, position in self._positions.items():
-            position.leader_is(self._metadata.leader(tp))
+            position.leader_is(self._metadata.leader(tp), self._rules)
 
     def _assign(self, tp: TopicPartition) -> None:
         position = self._positions[tp] = PartitionPosition(tp)

@@ -11,6 +11,7 @@ from enum import Enum
 
 from cluster.metadata_cache import NO_LEADER, LeaderAndEpoch
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
+from replica.rules import Rules
 
 
 class FetchState(Enum):
@@ -53,8 +54,12 @@ class PartitionPosition:
         self.offset, self.offset_epoch, self.leader = offset, epoch, leader
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
 
-    def leader_is(self, leader: LeaderAndEpoch) -> None:
-        """The metadata names this leader; if that is news, the position is validated against it first."""
+    def leader_is(self, leader: LeaderAndEpoch, rules: Rules) -> None:
+        """The metadata names this leader; if that is news, the position is validated against it first.
+
+        Without `consumer-truncation-check` (before KAFKA-7747, 2.3) the consumer reads on from its offset, whatever the
+        new leader has there.
+        """
         if leader.leader == NO_BROKER or leader == self.leader:
             return
         if self.state not in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION):
@@ -62,7 +67,8 @@ class PartitionPosition:
         self.leader = leader
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
         known = self.offset_epoch != UNDEFINED_EPOCH and leader.epoch != UNDEFINED_EPOCH
-        self.state = FetchState.AWAIT_VALIDATION if known else FetchState.FETCHING
+        must_validate = known and rules.consumer_truncation_check
+        self.state = FetchState.AWAIT_VALIDATION if must_validate else FetchState.FETCHING
 
     def stop(self) -> None:
         self.state = FetchState.STOPPED

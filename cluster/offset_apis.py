@@ -99,7 +99,7 @@ def find_offset(partition: Partition, timestamp: int, *, from_follower: bool) ->
     log = partition.log
     if timestamp == EARLIEST:
         return FoundOffset(log.log_start_offset, leader_epoch=_epoch_of(log, log.log_start_offset))
-    end_offset = log.log_end_offset if from_follower else partition.high_watermark
+    end_offset = log.log_end_offset if from_follower else partition.consumer_limit
     if timestamp == LATEST:
         if not from_follower:
             partition.check_high_watermark_caught_up()

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from cluster.delayed import FetchParams
+from cluster.high_watermark_push import HighWatermarkPush
 from cluster.partition_facts import PartitionFacts
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration
@@ -26,6 +27,7 @@ from replica.ids import (
     Offset,
     TopicPartition,
 )
+from replica.isr_lag import LagLimits
 from replica.leader import LeaderState
 from replica.leader_events import (
     AdvanceHighWatermark,
@@ -84,7 +86,7 @@ class Partition:
         names: Names,
         recorder: Recorder,
         hooks: Hooks,
-        replica_lag_time_max_us: int,
+        lag_limits: LagLimits,
         rules: Rules,
         brokers: Brokers,
         high_watermark: Offset,
@@ -98,8 +100,9 @@ class Partition:
         self._broker_id = broker_id
         self._names = names
         self._hooks = hooks
-        self._replica_lag_time_max_us = replica_lag_time_max_us
+        self._lag_limits = lag_limits
         self._rules = rules
+        self._push = HighWatermarkPush(rules)
         self._brokers = brokers
         self._high_watermark = high_watermark
 
@@ -110,6 +113,11 @@ class Partition:
     @property
     def high_watermark(self) -> Offset:
         return self.leader.high_watermark if self.leader is not None else self._high_watermark
+
+    @property
+    def consumer_limit(self) -> Offset:
+        """Consumers read below it: the high watermark, except for the teaching mutant (`consumer-limit: log-end`)."""
+        return self.log.log_end_offset if self._rules.consumer_limit == "log-end" else self.high_watermark
 
     def learn_high_watermark(self, high_watermark: Offset) -> None:
         """As a follower: what the fetcher took over from the leader."""
@@ -136,10 +144,11 @@ class Partition:
             return
         high_watermark, was_leader = self.high_watermark, leader is not None
         if leader is None:
+            self._push.begin()
             leader = self.leader = LeaderState(
                 topic_partition=self.topic_partition,
                 broker_id=self._broker_id,
-                replica_lag_time_max_us=self._replica_lag_time_max_us,
+                lag_limits=self._lag_limits,
                 min_insync_replicas=self.log.config.min_insync_replicas,
                 names=self._names,
                 rules=self._rules,
@@ -244,16 +253,21 @@ class Partition:
             return FetchPartitionResponse(
                 number, ErrorCode.NONE, high_watermark, high_watermark, log_start_offset, divergence
             )
-        upper_offset = end_offset if params.from_follower else high_watermark
+        upper_offset = end_offset if params.from_follower else self.consumer_limit
         if upper_offset <= entry.fetch_offset <= end_offset and entry.fetch_offset >= log_start_offset:
             found = EMPTY_SLICE
         else:
             found = log.read(entry.fetch_offset, max_bytes, upper_offset, at_least_one)
         if first_time and leader is not None and params.from_follower:
+            self._push.sent(params.replica_id, high_watermark)
             self._follower_fetched(leader, params, entry, end_offset, high_watermark, now_us)
         return FetchPartitionResponse(
             number, ErrorCode.NONE, high_watermark, high_watermark, log_start_offset, slice=found
         )
+
+    def high_watermark_is_news(self, params: FetchParams) -> bool:
+        """Whether a follower's fetch is answered for the sake of the high watermark alone (`hw-push`)."""
+        return params.from_follower and self._push.is_news(params.replica_id, self.high_watermark)
 
     def _check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
         """source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow"""
@@ -325,8 +339,10 @@ class Partition:
         """
         self._check_fetch(params, entry)
         log = self.log
-        upper_offset = log.log_end_offset if params.from_follower else self.high_watermark
+        upper_offset = log.log_end_offset if params.from_follower else self.consumer_limit
         available = 0
+        if self.high_watermark_is_news(params):
+            return None
         if entry.fetch_offset > upper_offset:
             return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.
         if entry.fetch_offset < upper_offset:
@@ -350,12 +366,12 @@ class Partition:
 
     def check_high_watermark_caught_up(self) -> None:
         """KIP-207: our high watermark may be behind the one our predecessor showed, until it reaches our epoch's start;
-        so that the end never seems to go back after a failover, it is not told before.
+        so that the end never seems to go back after a failover, it is not told before (`list-offsets-guard`).
 
         raises: KafkaError OFFSET_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER     source: Partition.fetchOffsetForTimestamp
         """
         leader = self._leading()
-        if leader.high_watermark < leader.leader_epoch_start_offset:
+        if self._rules.list_offsets_guard and leader.high_watermark < leader.leader_epoch_start_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
                 f"the high watermark {leader.high_watermark} of the new leader has not reached the start of its epoch, "

@@ -17,6 +17,7 @@ from cluster.replica_manager import ReplicaManager
 from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.ids import Names, TopicPartition
+from replica.isr_lag import LagLimits
 from replica.log_manager import LogManager
 from replica.rules import Rules
 from replica.trace import Recorder
@@ -111,7 +112,10 @@ class ReplicaChanges:
             names=self._names,
             recorder=self._recorder,
             hooks=self._replicas,
-            replica_lag_time_max_us=self._config.replica_lag_time_max_ms * 1000,
+            lag_limits=LagLimits(
+                time_max_us=self._config.replica_lag_time_max_ms * 1000,
+                max_messages=self._config.replica_lag_max_messages,
+            ),
             rules=self._rules,
             brokers=self._cache,
             high_watermark=self._logs.high_watermark_checkpoint(name),

@@ -49,6 +49,7 @@ from replica.follower_events import (
     TruncateTo,
 )
 from replica.ids import (
+    NO_BROKER_EPOCH,
     UNDEFINED_EPOCH,
     UNKNOWN_OFFSET,
     BrokerEpoch,
@@ -93,6 +94,14 @@ class FetcherContext:
     logs: LogManager
     recorder: Recorder
     broker_epoch: Callable[[], BrokerEpoch]
+
+    @property
+    def stated_broker_epoch(self) -> BrokerEpoch:
+        """The follower's part of `isr-eligibility`: fetches say in which life of their broker they were made (KIP-903).
+
+        Without it the leader knows no broker epochs, so none of its checks of them has anything to compare.
+        """
+        return self.broker_epoch() if self.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
 
 
 class ReplicaFetcher:
@@ -189,7 +198,7 @@ class ReplicaFetcher:
             )
         request = FetchRequest(
             replica_id=self._all.identity.broker_id,
-            replica_epoch=self._all.broker_epoch(),
+            replica_epoch=self._all.stated_broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,

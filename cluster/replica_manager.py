@@ -107,7 +107,7 @@ class ReplicaManager:
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None:
         """Acks=all produces may be complete, and consumers have more to read."""
         self.complete_produces(partition.topic_partition)
-        self._wake_fetches(partition.topic_partition, now_us, followers=False)
+        self._wake_fetches(partition.topic_partition, now_us, followers=self._rules.hw_push == "immediate")
 
     def isr_proposed(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None:
         self._propose_isr(partition, proposal, now_us)
@@ -255,12 +255,16 @@ class ReplicaManager:
         now_us: int,
     ) -> None:
         """Read what there is and answer, or wait for min.bytes up to max.wait. source: ReplicaManager.fetchMessages"""
+        high_watermark_is_news = any(
+            self.partitions[name].high_watermark_is_news(params) for name, _ in wanted if name in self.partitions
+        )
         results = self._read(params, wanted, now_us, first_time=True)
         available = sum(size_bytes(result) for _, result in results)
         at_once = (
             params.max_wait_us <= 0
             or not wanted
             or available >= params.min_bytes
+            or high_watermark_is_news
             or any(result.error is not ErrorCode.NONE or result.diverging_epoch is not None for _, result in results)
         )
         if at_once:

@@ -11,6 +11,7 @@ from controller.events import IsrProposal
 from controller.image import MetadataImage, PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names
+from replica.rules import Rules
 
 
 class Refusal(NamedTuple):
@@ -18,7 +19,9 @@ class Refusal(NamedTuple):
     reason: str
 
 
-def check_proposal(image: MetadataImage, sender: BrokerId, proposal: IsrProposal, names: Names) -> Refusal | None:
+def check_proposal(
+    image: MetadataImage, sender: BrokerId, proposal: IsrProposal, names: Names, rules: Rules
+) -> Refusal | None:
     """None: the proposal may be written."""
     if proposal.topic not in image.topics:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "the topic does not exist")
@@ -28,7 +31,7 @@ def check_proposal(image: MetadataImage, sender: BrokerId, proposal: IsrProposal
     return (
         _check_epochs(partition, sender, proposal, names)
         or _check_members(partition, proposal, names)
-        or _check_eligible(image, proposal, names)
+        or _check_eligible(image, proposal, names, rules)
     )
 
 
@@ -79,10 +82,14 @@ def _check_members(partition: PartitionRegistration, proposal: IsrProposal, name
     return None
 
 
-def _check_eligible(image: MetadataImage, proposal: IsrProposal, names: Names) -> Refusal | None:
+def _check_eligible(image: MetadataImage, proposal: IsrProposal, names: Names, rules: Rules) -> Refusal | None:
+    """The controller's half of `isr-eligibility`; the leader's is in replica/leader.py."""
+    if rules.isr_eligibility == "any":
+        return None
     ineligible = []
     for broker_id, broker_epoch in zip(proposal.in_sync_replicas, proposal.broker_epochs, strict=True):
-        why = _ineligible(image, broker_id, broker_epoch)
+        stated = broker_epoch if rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
+        why = _ineligible(image, broker_id, stated)
         if why:
             ineligible.append(f"{names(broker_id)} {why}")
     return Refusal(ErrorCode.INELIGIBLE_REPLICA, " and ".join(ineligible)) if ineligible else None

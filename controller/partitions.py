@@ -15,16 +15,18 @@ from controller.journal import Journal
 from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition
+from replica.rules import Rules
 
 MAX_ELECTIONS_PER_SWEEP = 1000
 """ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE."""
 
 
 class Partitions:
-    __slots__ = ("_image", "_journal", "_names")
+    __slots__ = ("_image", "_journal", "_names", "_rules")
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, rules: Rules) -> None:
         self._journal = journal
+        self._rules = rules
         self._image = journal.image
         self._names = journal.names
 
@@ -91,7 +93,7 @@ class Partitions:
         self._journal.reply(AlterPartitionReply(error=ErrorCode.NONE, partitions=results))
 
     def _alter_one(self, sender: BrokerId, proposal: IsrProposal) -> IsrResult:
-        refusal = check_proposal(self._image, sender, proposal, self._names)
+        refusal = check_proposal(self._image, sender, proposal, self._names, self._rules)
         if refusal is not None:
             self._tell_rejected(sender, proposal, refusal)
             return IsrResult(topic=proposal.topic, partition=proposal.partition, error=refusal.error)

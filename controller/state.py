@@ -88,7 +88,7 @@ class ControllerState:
         self._journal = Journal(names, controller_id)
         self._names = names
         self._rules = rules
-        self._partitions = Partitions(self._journal)
+        self._partitions = Partitions(self._journal, rules)
         self._brokers = Brokers(self._journal, self._partitions, session_timeout_us)
         self._rebalance = Sweep(rebalance_interval_us)
         self._unclean_sweep = Sweep(unclean_election_interval_us)

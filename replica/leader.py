@@ -23,6 +23,7 @@ from replica.ids import (
     PartitionEpoch,
     TopicPartition,
 )
+from replica.isr_lag import IsrLag, LagLimits
 from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
@@ -37,9 +38,9 @@ from replica.leader_events import (
     PartitionChanged,
     ProposeIsr,
 )
-from replica.remote_replica import LONG_AGO_US, RemoteReplica
+from replica.remote_replica import RemoteReplica
 from replica.rules import Rules
-from replica.wording import duration, listed
+from replica.wording import listed
 
 ACKS_ALL = -1
 
@@ -71,7 +72,7 @@ class LeaderState:
         *,
         topic_partition: TopicPartition,
         broker_id: BrokerId,
-        replica_lag_time_max_us: int,
+        lag_limits: LagLimits,
         min_insync_replicas: int,
         names: Names,
         rules: Rules,
@@ -92,7 +93,7 @@ class LeaderState:
         self.maximal_isr: tuple[BrokerId, ...] = ()
         self._pending: ProposeIsr | None = None
         self._holders = ""
-        self._replica_lag_time_max_us = replica_lag_time_max_us
+        self._lag = IsrLag(lag_limits, rules)
         self._names = names
         self._rules = rules
         self._is_eligible = is_eligible
@@ -103,7 +104,12 @@ class LeaderState:
 
     @property
     def effective_min_isr(self) -> int:
-        """min.insync.replicas, but never more than there are replicas. source: Partition.effectiveMinIsr"""
+        """min.insync.replicas, but never more than there are replicas. source: Partition.effectiveMinIsr
+
+        The bound came with `hw-advance: min-isr` (KAFKA-15583); before, one replica with a minimum of 2 took no write.
+        """
+        if self._rules.hw_advance == "isr":
+            return self.min_insync_replicas
         return min(self.min_insync_replicas, len(self.replicas) + 1)
 
     def step(self, event: LeaderEvent) -> list[LeaderAction]:
@@ -250,7 +256,7 @@ class LeaderState:
         """source: Partition.maybeIncrementLeaderHW"""
         # KIP-966 part 1 (3.7): under min ISR nothing new counts as committed, not even what acks=1 has answered. The
         # committed ISR is counted, the maximal one is waited for.
-        if len(self.in_sync_replicas) < self.effective_min_isr:
+        if self._rules.hw_advance == "min-isr" and len(self.in_sync_replicas) < self.effective_min_isr:
             return []
         candidate = self.log_end_offset
         joining: BrokerId | None = None
@@ -272,13 +278,23 @@ class LeaderState:
 
     def _may_join_soon(self, broker_id: BrokerId, replica: RemoteReplica, now_us: int) -> bool:
         """Wait for a caught-up replica outside the ISR, or the high watermark would run away from it for ever."""
-        return replica.is_caught_up(
-            self.log_end_offset, now_us, self._replica_lag_time_max_us
-        ) and self._is_replica_eligible(broker_id, replica)
+        return self._lag.may_hold_high_watermark(replica, self.log_end_offset, now_us) and self._is_replica_eligible(
+            broker_id, replica
+        )
 
     def _is_replica_eligible(self, broker_id: BrokerId, replica: RemoteReplica) -> bool:
-        """KIP-841, KIP-903: it has fetched, and it is the incarnation that the metadata calls alive."""
-        return replica.broker_epoch is not None and self._is_eligible(broker_id, replica.broker_epoch)
+        """The leader's half of `isr-eligibility`; the controller's is in controller/alter_partition.py.
+
+        KIP-841: the metadata calls it alive and not on its way out. KIP-903: and it has fetched in this very life.
+        source: Partition.isReplicaIsrEligible
+        """
+        match self._rules.isr_eligibility:
+            case "any":
+                return True
+            case "unfenced":
+                return self._is_eligible(broker_id, NO_BROKER_EPOCH)
+            case "broker-epoch":
+                return replica.broker_epoch is not None and self._is_eligible(broker_id, replica.broker_epoch)
 
     # ----------------------------------------------------------------------------------------------- in-sync replicas
 
@@ -288,16 +304,18 @@ class LeaderState:
             return []
         # KAFKA-7128: a fresh leader's high watermark can be stale, and below the start of its epoch everything may
         # have been committed by its predecessor.
-        if replica.log_end_offset < self.leader_epoch_start_offset:
+        must_reach_epoch_start = self._rules.isr_join == "epoch-start"
+        if must_reach_epoch_start and replica.log_end_offset < self.leader_epoch_start_offset:
             return []
         if not self._is_replica_eligible(broker_id, replica):
             return []
         name = self._names(broker_id)
         reason = (
             f"{self._names(self.broker_id)} wants {name} in the ISR: {name} holds the records below "
-            f"{replica.log_end_offset}, which reaches HW {self.high_watermark} and the start of epoch "
-            f"{self.leader_epoch} at {self.leader_epoch_start_offset}"
+            f"{replica.log_end_offset}, which reaches HW {self.high_watermark}"
         )
+        if must_reach_epoch_start:
+            reason += f" and the start of epoch {self.leader_epoch} at {self.leader_epoch_start_offset}"
         proposed = (*self.in_sync_replicas, broker_id)
         # If the proposal fails, having waited for one replica more has done no harm.
         return self._propose(proposed, maximal_isr=proposed, reason=reason)
@@ -306,32 +324,25 @@ class LeaderState:
         """source: Partition.maybeShrinkIsr"""
         if self._pending is not None:
             return []
-        out_of_sync = [member for member in self.in_sync_replicas if self._is_out_of_sync(member, now_us)]
+        lags = {member: self._explain_lag(member, now_us) for member in self.in_sync_replicas}
+        out_of_sync = {self._names(member): why for member, why in lags.items() if why is not None}
         if not out_of_sync:
             return []
-        remaining = tuple(member for member in self.in_sync_replicas if member not in out_of_sync)
-        who = listed([self._names(member) for member in out_of_sync])
-        why = listed([self._explain_lag(member, now_us) for member in out_of_sync])
-        limit = duration(self._replica_lag_time_max_us)
-        reason = f"{self._names(self.broker_id)} wants {who} out of the ISR: {why} (replica.lag.time.max.ms is {limit})"
+        remaining = tuple(member for member in self.in_sync_replicas if lags[member] is None)
+        why = listed([f"{name} {lag}" for name, lag in out_of_sync.items()])
+        who = f"{self._names(self.broker_id)} wants {listed(list(out_of_sync))} out of the ISR"
+        reason = f"{who}: {why} ({self._lag.told})"
         # If the proposal fails, the old members could still be elected: they gate the high watermark until it succeeds.
         return self._propose(remaining, maximal_isr=self.in_sync_replicas, reason=reason)
 
-    def _is_out_of_sync(self, member: BrokerId, now_us: int) -> bool:
-        """source: Partition.isFollowerOutOfSync"""
+    def _explain_lag(self, member: BrokerId, now_us: int) -> str | None:
+        """Why a member is out of sync; None: it is not."""
         if member == self.broker_id:
-            return False
-        replica = self.replicas.get(member)
-        return replica is None or not replica.is_caught_up(self.log_end_offset, now_us, self._replica_lag_time_max_us)
-
-    def _explain_lag(self, member: BrokerId, now_us: int) -> str:
-        name = self._names(member)
+            return None
         replica = self.replicas.get(member)
         if replica is None:
-            return f"{name} is not a replica any more"
-        if replica.last_caught_up_us == LONG_AGO_US:
-            return f"{name} has not caught up since {self._names(self.broker_id)} leads"
-        return f"{name} has not caught up for {duration(now_us - replica.last_caught_up_us)}"
+            return "is not a replica any more"
+        return self._lag.explain(replica, self.log_end_offset, now_us, self._names(self.broker_id))
 
     def _propose(
         self, proposed: tuple[BrokerId, ...], *, maximal_isr: tuple[BrokerId, ...], reason: str

@@ -28,7 +28,7 @@ from replica.disk import Disk
 from replica.file_slice import FileSlice
 from replica.ids import Names, TopicPartition
 from replica.records import build_batch
-from replica.rules import PROFILES
+from replica.rules import PROFILES, Rules
 from replica.trace import TraceLog, TraceRow
 
 MS, SECOND = 1000, 1_000_000
@@ -126,7 +126,8 @@ class Caller:
 class BrokerWorld:
     """`broker` is started by `start`; `frames` are all that left it: (now_us, peer, api, part)."""
 
-    def __init__(self, root: Path, **config: str) -> None:
+    def __init__(self, root: Path, rules: Rules = PROFILES["kafka-3.9"], **config: str) -> None:
+        self._rules = rules
         self.now_us = 0
         self.rows: list[TraceRow] = []
         self.trace = TraceLog([self.rows.append])
@@ -157,7 +158,7 @@ class BrokerWorld:
             controller_id=1001,
             names=NAMES,
             config=self._config,
-            rules=PROFILES["kafka-3.9"],
+            rules=self._rules,
             log_dir=self.controller_dir,
             disk=Disk(self.controller_dir, sync=False),
             recorder=self.trace,
@@ -179,7 +180,7 @@ class BrokerWorld:
         self.broker = BrokerCore(
             identity=BrokerIdentity(B1, "b1", UUID(int=self._lives), "b1", 9092, None),
             config=self._config,
-            rules=PROFILES["kafka-3.9"],
+            rules=self._rules,
             names=NAMES,
             controller=("c1", 9093),
             log_dir=self._root / "b1",

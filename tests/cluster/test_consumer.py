@@ -15,7 +15,7 @@ from cluster.wire.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEAD
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.records import build_batch
-from replica.rules import PROFILES
+from replica.rules import PROFILES, Rules
 
 TP = TopicPartition(TOPIC, 0)
 
@@ -33,12 +33,12 @@ def cluster_with(*batches: tuple[int, ...], epoch: int = 0) -> FakeCluster:
     return cluster
 
 
-def consumer(cluster: FakeCluster, seed: int = 1, **config: Any) -> Harness:
+def consumer(cluster: FakeCluster, seed: int = 1, rules: Rules = PROFILES["kafka-3.9"], **config: Any) -> Harness:
     keys = {"auto.offset.reset": "earliest", **{name.replace("_", "."): value for name, value in config.items()}}
 
     def make(trace: Any) -> ConsumerCore:
         settings = ConsumerConfig.from_mapping(keys)
-        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed), PROFILES["kafka-3.9"])
+        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed), rules)
 
     return Harness(make, cluster)
 
@@ -182,6 +182,22 @@ def test_truncation_is_noticed_and_the_position_goes_back_to_where_the_logs_part
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2"), (1, "r7"), (2, "r8"), (3, "r9")]
     assert resets(harness)[1:] == [(3, 1, "LOG_TRUNCATION")]
     assert harness.events("PositionReset")[1].reason == "the log was truncated: on b2 epoch 0 ends at 1, before 3"
+
+
+def test_without_the_truncation_check_the_consumer_reads_on_over_the_gap() -> None:
+    """The same as above by `consumer-truncation-check: false`: r7 and r8 are never read, and nothing says so."""
+    cluster = cluster_with((0,), (1,), (2,))
+    harness = consumer(cluster, rules=PROFILES["kafka-3.9"].changed({"consumer-truncation-check": False}))
+    harness.run_until(1 * SECOND)
+    new = cluster.broker(2)
+    truncate(new, 1)
+    cluster.leaders[0] = (2, 1)
+    for number in (7, 8, 9):
+        new.append(0, batch_of(number))
+    new.epoch_ends[0] = (0, 1)
+    harness.run_until(3 * SECOND)
+    assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2"), (3, "r9")]
+    assert resets(harness)[1:] == [] and asked(new, OFFSET_FOR_LEADER_EPOCH) == []
 
 
 def test_truncation_without_a_reset_policy_stops_the_consumer() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from replica.divergence import check_leader_epoch
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Names, TopicPartition
+from replica.isr_lag import LagLimits
 from replica.leader import LeaderState
 from replica.leader_events import (
     AdvanceHighWatermark,
@@ -27,6 +28,7 @@ from replica.wording import duration
 
 NAMES = Names()
 LAG_MAX_US = 30_000_000
+LAG_MAX_MESSAGES = 4000
 TOPIC = TopicPartition("orders", 0)
 
 
@@ -42,13 +44,17 @@ class LeaderWorld:
         self.alive: dict[int, int] = {}
         self.fenced: list[int] = []
         self.proposals: list[ProposeIsr] = []
-        self.state = LeaderState(
+        self.rules = PROFILES["kafka-3.9"]
+        self.state = self._new_state()
+
+    def _new_state(self) -> LeaderState:
+        return LeaderState(
             topic_partition=TOPIC,
             broker_id=1,
-            replica_lag_time_max_us=LAG_MAX_US,
+            lag_limits=LagLimits(time_max_us=LAG_MAX_US, max_messages=LAG_MAX_MESSAGES),
             min_insync_replicas=1,
             names=NAMES,
-            rules=PROFILES["kafka-3.9"],
+            rules=self.rules,
             is_eligible=self._is_eligible,
         )
 
@@ -75,6 +81,13 @@ class LeaderWorld:
     def _at(self, at: int | None) -> int:
         self.now_us = self.now_us if at is None else at
         return self.now_us
+
+    def rule(self, switch: str, value: str) -> list[str]:
+        """A new leader by an older rule, and brokers that are all well."""
+        self.rules = self.rules.changed({switch: value})
+        self.state = self._new_state()
+        self.alive, self.fenced = {}, []
+        return []
 
     # what the controller does
 
