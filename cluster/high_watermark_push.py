@@ -4,6 +4,7 @@
 high watermark is above the one that the follower was last sent. It raised the rate of fetches by half or more, and was
 taken out again (KAFKA-9731, KAFKA-9952); since then the news waits for the next answer, at most
 replica.fetch.wait.max.ms.
+Simplified: for every fetch of a follower, as in 2.4.0; from 2.4.2 on only where a replica selector was configured.
 source: 2.4 Replica.lastSentHighWatermark, DelayedFetch.tryComplete (case H), LogReadResult.followerNeedsHwUpdate
 """
 

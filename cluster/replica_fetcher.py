@@ -100,6 +100,7 @@ class FetcherContext:
         """The follower's part of `isr-eligibility`: fetches say in which life of their broker they were made (KIP-903).
 
         Without it the leader knows no broker epochs, so none of its checks of them has anything to compare.
+        Simplified: the fetch has today's version and says -1; before 3.5 there was no such field.
         """
         return self.broker_epoch() if self.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
 
