@@ -18,6 +18,7 @@ from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetcher import FetcherContext
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ReplicaManager
+from cluster.wall_clock import WallClock
 from replica.config import TopicConfig
 from replica.disk import Disk
 from replica.errors import PeerViolation
@@ -43,6 +44,7 @@ class BrokerCore:
         controller: tuple[str, int],
         log_dir: Path,
         disk: Disk,
+        clock: WallClock,
         recorder: Recorder,
     ) -> None:
         self.identity = identity
@@ -53,6 +55,7 @@ class BrokerCore:
         self._recorder = recorder
         self._log_dir = log_dir
         self._disk = disk
+        self._clock = clock
         self._controller = controller
         self._outbox = Outbox()
         self._channels = Channels()
@@ -74,7 +77,7 @@ class BrokerCore:
             self._disk,
             self.identity.broker_id,
             defaults,
-            now_us,
+            self._clock.at(now_us),
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
         )
         self._state_recovery()
@@ -112,6 +115,7 @@ class BrokerCore:
             outbox=outbox,
             logs=self.logs,
             recorder=self._recorder,
+            clock=self._clock,
             lookup=self.cache,
             propose_isr=isr_updates.propose,
         )
@@ -127,6 +131,7 @@ class BrokerCore:
                 replicas=self.replicas,
                 logs=self.logs,
                 recorder=self._recorder,
+                clock=self._clock,
                 broker_epoch=lambda: self.lifecycle.broker_epoch,
             )
         )
@@ -140,6 +145,7 @@ class BrokerCore:
             fetchers=self.fetchers,
             logs=self.logs,
             recorder=self._recorder,
+            clock=self._clock,
         )
         self._metadata = MetadataFollower(
             identity=identity,

@@ -6,12 +6,14 @@ and passed on to the replica manager. source: Partition.scala
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from cluster.delayed import FetchParams
 from cluster.high_watermark_push import HighWatermarkPush
 from cluster.partition_facts import PartitionFacts
+from cluster.wall_clock import WallClock
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration
 from replica.divergence import check_leader_epoch, find_divergence
@@ -75,7 +77,11 @@ class ProducedBatch(NamedTuple):
 
 
 class Partition:
-    """`leader` is set while this broker leads. `registration` is the controller's latest word on the partition."""
+    """`leader` is set while this broker leads. `registration` is the controller's latest word on the partition.
+
+    Logs and the leader's state are given the wall clock's time, as Partition.scala takes `time.milliseconds`; hooks,
+    which set timers, the broker's monotonic one.
+    """
 
     def __init__(
         self,
@@ -89,6 +95,7 @@ class Partition:
         lag_limits: LagLimits,
         rules: Rules,
         brokers: Brokers,
+        clock: WallClock,
         high_watermark: Offset,
     ) -> None:
         self.topic_partition: TopicPartition = log.topic_partition
@@ -104,6 +111,7 @@ class Partition:
         self._rules = rules
         self._push = HighWatermarkPush(rules)
         self._brokers = brokers
+        self._clock = clock
         self._high_watermark = high_watermark
 
     @property
@@ -135,7 +143,7 @@ class Partition:
         leader = self.leader
         if leader is not None and previous is not None and previous.leader_epoch == registration.leader_epoch:
             changed = PartitionChanged(
-                now_us=now_us,
+                now_us=self._clock.at(now_us),
                 partition_epoch=registration.partition_epoch,
                 in_sync_replicas=registration.in_sync_replicas,
                 assigned_replicas=registration.replicas,
@@ -158,7 +166,7 @@ class Partition:
         self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
         self.facts.leadership_began(registration, self.log.log_end_offset, high_watermark)
         assigned = LeaderAssigned(
-            now_us=now_us,
+            now_us=self._clock.at(now_us),
             leader_epoch=registration.leader_epoch,
             partition_epoch=registration.partition_epoch,
             in_sync_replicas=registration.in_sync_replicas,
@@ -188,7 +196,8 @@ class Partition:
     def configured(self, now_us: int) -> None:
         """The log's config has changed. source: TopicConfigHandler"""
         if self.leader is not None:
-            changed = ConfigChanged(now_us=now_us, min_insync_replicas=self.log.config.min_insync_replicas)
+            minimum = self.log.config.min_insync_replicas
+            changed = ConfigChanged(now_us=self._clock.at(now_us), min_insync_replicas=minimum)
             self._perform(self.leader.step(changed), now_us)
 
     # -------------------------------------------------------------------------------------------------------- leader
@@ -201,9 +210,10 @@ class Partition:
         """
         leader = self._leading()
         leader.may_produce(required_acks)
-        info = self.log.append_as_leader(records, leader.leader_epoch, now_us)
+        wall_us = self._clock.at(now_us)
+        info = self.log.append_as_leader(records, leader.leader_epoch, wall_us)
         cause = self.facts.appended(info, "leader")
-        advances = leader.step(Appended(now_us=now_us, log_end_offset=info.log_end_offset))
+        advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"
             self.facts.high_watermark_advanced(action, leader.leader_epoch, info.log_end_offset)
@@ -211,12 +221,12 @@ class Partition:
 
     def check_lag(self, now_us: int) -> None:
         if self.leader is not None:
-            self._perform(self.leader.step(LagCheckDue(now_us=now_us)), now_us)
+            self._perform(self.leader.step(LagCheckDue(now_us=self._clock.at(now_us))), now_us)
 
     def isr_answered(self, event: IsrAccepted | IsrRefused, now_us: int) -> None:
         """The controller answered an AlterPartition of this leader."""
         if self.leader is not None:
-            self._perform(self.leader.step(event), now_us)
+            self._perform(self.leader.step(replace(event, now_us=self._clock.at(now_us))), now_us)
 
     def _perform(self, actions: list[LeaderAction], now_us: int) -> None:
         leader = self.leader
@@ -309,7 +319,7 @@ class Partition:
             in_isr=params.replica_id in leader.in_sync_replicas,
         )
         fetched = FollowerFetched(
-            now_us=now_us,
+            now_us=self._clock.at(now_us),
             broker_id=params.replica_id,
             broker_epoch=params.replica_epoch,
             fetch_offset=entry.fetch_offset,

@@ -14,6 +14,7 @@ from cluster.metadata_follower import MetadataCache
 from cluster.partition import Partition
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ReplicaManager
+from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.ids import Names, TopicPartition
@@ -38,6 +39,7 @@ class ReplicaChanges:
         fetchers: ReplicaFetchers,
         logs: LogManager,
         recorder: Recorder,
+        clock: WallClock,
     ) -> None:
         self.in_controlled_shutdown = False
         self._identity = identity
@@ -49,6 +51,7 @@ class ReplicaChanges:
         self._fetchers = fetchers
         self._logs = logs
         self._recorder = recorder
+        self._clock = clock
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
         """changed: partitions     configured: topics; both in the order of the metadata log"""
@@ -118,6 +121,7 @@ class ReplicaChanges:
             ),
             rules=self._rules,
             brokers=self._cache,
+            clock=self._clock,
             high_watermark=self._logs.high_watermark_checkpoint(name),
         )
 

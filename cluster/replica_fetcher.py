@@ -18,6 +18,7 @@ from cluster.outbox import Outbox
 from cluster.partition import Partition
 from cluster.replica_manager import ReplicaManager
 from cluster.timers import Timer
+from cluster.wall_clock import WallClock
 from cluster.wire import cold
 from cluster.wire.api_01_fetch import (
     FetchedPartition,
@@ -93,6 +94,7 @@ class FetcherContext:
     replicas: ReplicaManager
     logs: LogManager
     recorder: Recorder
+    clock: WallClock
     broker_epoch: Callable[[], BrokerEpoch]
 
     @property
@@ -287,7 +289,7 @@ class ReplicaFetcher:
         assert records is not None, "an append is decided on an answer"
         partition, log = followed.partition, followed.partition.log
         try:
-            info = log.append_as_follower(records, now_us, action.max_leader_epoch)
+            info = log.append_as_follower(records, self._all.clock.at(now_us), action.max_leader_epoch)
         except KafkaError as error:
             followed.error = error.code
             failed = AppendFailed(now_us=now_us, error=error.code, reason=error.message or error.code.name)

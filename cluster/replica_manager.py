@@ -12,6 +12,7 @@ from cluster.config import BrokerConfig
 from cluster.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
 from cluster.outbox import Outbox
 from cluster.partition import Partition, ProducedBatch
+from cluster.wall_clock import WallClock
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from replica.errors import ErrorCode, KafkaError
@@ -72,6 +73,7 @@ class ReplicaManager:
         outbox: Outbox,
         logs: LogManager,
         recorder: Recorder,
+        clock: WallClock,
         lookup: Lookup,
         propose_isr: Callable[[Partition, ProposeIsr, int], None],
     ) -> None:
@@ -82,6 +84,7 @@ class ReplicaManager:
         self._outbox = outbox
         self._logs = logs
         self._recorder = recorder
+        self._clock = clock
         self._lookup = lookup
         self._propose_isr = propose_isr
         self._produces: Purgatory[DelayedProduce] = Purgatory()
@@ -93,7 +96,7 @@ class ReplicaManager:
         self._repeat(checkpoint_us, self._checkpoint_high_watermarks, now_us)
         recovery_us = self._config.log_flush_offset_checkpoint_interval_ms * 1000
         self._repeat(recovery_us, self._checkpoint_logs, now_us, first_us=now_us + CHECKPOINTS_BEGIN_US)
-        self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._logs.remove_expired_producers, now_us)
+        self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._expire_producers, now_us)
 
     def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int, *, first_us: int | None = None) -> None:
         def run(due_us: int) -> None:
@@ -378,6 +381,9 @@ class ReplicaManager:
 
     def _checkpoint_high_watermarks(self, now_us: int) -> None:
         self._logs.checkpoint_high_watermarks(self.high_watermarks())
+
+    def _expire_producers(self, now_us: int) -> None:
+        self._logs.remove_expired_producers(self._clock.at(now_us))
 
     def _checkpoint_logs(self, now_us: int) -> None:
         self._logs.checkpoint_recovery_points()

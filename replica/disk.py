@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replica.checkpoints import CLEAN_SHUTDOWN
-from replica.ids import TopicPartition
+from replica.ids import Offset, TopicPartition
+from replica.records import BATCH_HEADER_BYTES, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
 
@@ -94,6 +95,26 @@ class Disk:
                 assert topic_partition is not None, path
                 lost[topic_partition] = lost.get(topic_partition, 0) + size - flushed
         return [Loss(topic_partition, count) for topic_partition, count in sorted(lost.items())]
+
+    def flip_bit(self, topic_partition: TopicPartition, offset: Offset) -> BatchHeader | None:
+        """Change one bit of the records of the batch that holds `offset`, as a disk does that lies: no size and no time
+        stamp of the file betrays it, and whoever has the file open reads the change.
+
+        returns: the batch, None when the log does not hold the offset
+        """
+        paths = sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}"))
+        for path in [path for path in paths if int(path.stem) <= offset][-1:]:
+            with path.open("r+b") as file:
+                position = 0
+                while len(head := os.pread(file.fileno(), BATCH_HEADER_BYTES, position)) == BATCH_HEADER_BYTES:
+                    header = read_header(head)
+                    if header.last_offset >= offset:
+                        middle = position + (BATCH_HEADER_BYTES + header.size_bytes) // 2
+                        (byte,) = os.pread(file.fileno(), 1, middle)
+                        os.pwrite(file.fileno(), bytes([byte ^ 1]), middle)
+                        return header
+                    position += header.size_bytes
+        return None
 
     def tear(self, topic_partition: TopicPartition, count: int) -> Loss:
         """Cut `count` bytes off the end of a partition's log, flushed or not. Call it when the log is closed.

@@ -329,6 +329,18 @@ class DataLost(_Control):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCorrupted(_Control):
+    """A bit of a batch changed on the disk of `node`; nobody there has noticed."""
+
+    node: _Node
+    topic: _Topic
+    partition: _Partition
+    offset: Annotated[int, "first offset of the batch"]
+    last_offset: Annotated[int, "last offset of the batch (inclusive)"]
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRefused(_Control):
     node: _Node
     peer: _Peer

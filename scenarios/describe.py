@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scenarios.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
+from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
 from scenarios.expect import EventTest, Expect
 from scenarios.lock_expect import time_text
 from scenarios.record_sets import format_record_names
@@ -88,6 +89,10 @@ def _hold(hold: Hold) -> str:
     return f"hold {what} from {hold.sender} to {hold.receiver}"
 
 
+def _jump(payload: BumpClock | StrobeClock) -> str:
+    return f"{time_text(abs(payload.by_us))} {'ahead' if payload.by_us > 0 else 'back'}"
+
+
 def _elect(elect: Elect) -> str:
     where = f" for {elect.partition}" if elect.partition else ""
     who = str(elect.broker) if elect.broker else ("whoever is alive" if elect.unclean else "the preferred leader")
@@ -133,6 +138,9 @@ _SENTENCES: dict[type[Any], Callable[[Any], str]] = {
     Release: lambda p: f"release {', '.join(p.names) or 'everything'}",
     Flush: lambda p: f"flush {p.partition or 'all logs'} on {p.brokers}",
     Tear: lambda p: f"tear {p.size_bytes} bytes off {p.partition} on {p.broker}",
+    Bitflip: lambda p: f"flip a bit of the batch at offset {p.offset} of {p.partition} on {p.broker}",
+    BumpClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)}",
+    StrobeClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)} and again, every {time_text(p.period_us)}",
     Elect: _elect,
     Produce: _produce,
     Seek: lambda p: f"{p.consumer} seeks {p.partition} to {p.to}",

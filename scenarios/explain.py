@@ -107,6 +107,7 @@ class _Teller:
             trace.LogRecovered: self._recovered,
             trace.DataLost: self._data_lost,
             trace.InvariantBroken: self._invariant_broken,
+            trace.BatchCorrupted: self._corrupted,
         }
 
     def __call__(self, row: TraceRow) -> None:
@@ -365,6 +366,13 @@ class _Teller:
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         if self.partition is not None:
             self._say(row, f"Invariant {event.invariant} is broken: {_sentence(event.reason)}", table=False)
+
+    def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
+        """What fails its CRC can be read by nobody, so it counts as gone there."""
+        if self._here(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:
+            del self.holders[event.node]
+            self.words[event.node] = "damages it"
+            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}", decisive=True)
 
     def _dropped(self, node: str, end: int) -> bool:
         offset = self.holders.get(node)

@@ -7,7 +7,6 @@ both. Facts about the consequences come from the nodes themselves.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from cluster.consumer import ConsumerCore
@@ -17,24 +16,13 @@ from controller.events import ElectReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from scenarios import steps
+from scenarios.disk_faults import DiskFaults
+from scenarios.fault_words import Done, Nodes
+from scenarios.fault_words import by_number as _s
+from scenarios.fault_words import listed_nodes as _list
 from scenarios.selectors import Selector, resolve
 from scenarios.simulation import Simulation, SimulationError, link_latency
 from scenarios.steps import Direction, Payload
-
-Nodes = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a step did: the nodes it resolved to (what `as` captures), and how it reads in the trace.
-
-    ended: labels of the faults that it ended
-    """
-
-    targets: Nodes
-    sentence: str
-    undo: Callable[[], Awaitable[str]] | None = None
-    ended: Sequence[str] = ()
 
 
 class Faults:
@@ -65,6 +53,7 @@ class Faults:
             steps.Elect: self._elect,
             steps.Seek: self._seek,
             steps.Restart: self._restart,
+            **DiskFaults(simulation, self.resolve).performers,
         }
 
     async def perform(self, name: str, payload: Payload) -> Done:
@@ -303,13 +292,5 @@ class Faults:
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
 
 
-def _list(nodes: Nodes) -> str:
-    return nodes[0] if len(nodes) == 1 else ", ".join(nodes[:-1]) + f" and {nodes[-1]}" if nodes else "nobody"
-
-
 def _between(one: Nodes, two: Nodes) -> str:
     return f"the link between {_list(one)} and {_list(two)}"
-
-
-def _s(nodes: Nodes, singular: str, plural: str) -> str:
-    return singular if len(nodes) == 1 else plural

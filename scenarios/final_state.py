@@ -11,6 +11,7 @@ from replica.config import TopicConfig
 from replica.disk import Disk
 from replica.ids import TopicPartition
 from replica.log import Log
+from replica.records import check_crc, read_records
 from replica.trace import LogEntryFound, ReplicaFound
 from scenarios.simulation import Machine, Simulation
 
@@ -53,18 +54,23 @@ def _state_replica(
 ) -> None:
     view, trace = simulation.view, simulation.trace
     running = simulation.running(name)
-    for header, record in log.records():
-        trace.emit(
-            LogEntryFound(
-                node=name,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                offset=record.offset,
-                record=record_name(record.value),
-                leader_epoch=header.leader_epoch,
-                crc=header.crc,
+    for header, batch in log.raw_batches():
+        if not check_crc(batch, 0, header):
+            continue  # Nobody can read it any more, so it is not there.
+        for record in read_records(batch):
+            if record.offset < log.log_start_offset:
+                continue
+            trace.emit(
+                LogEntryFound(
+                    node=name,
+                    topic=topic_partition.topic,
+                    partition=topic_partition.partition,
+                    offset=record.offset,
+                    record=record_name(record.value),
+                    leader_epoch=header.leader_epoch,
+                    crc=header.crc,
+                )
             )
-        )
     trace.emit(
         ReplicaFound(
             node=name,

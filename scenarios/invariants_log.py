@@ -350,9 +350,9 @@ class EpochCacheMatchesLog(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.lossy: dict[tuple[str, int, str], None] = {}
-        return {trace.DataLost: self._lost}
+        return {trace.DataLost: self._lost, trace.BatchCorrupted: self._lost}
 
-    def _lost(self, row: TraceRow, event: trace.DataLost) -> None:
+    def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
         self.lossy[event.topic, event.partition, event.node] = None
 
     def probed(self, probe: Probe) -> None:

@@ -28,6 +28,7 @@ class AckedIsCommitted(Invariant):
         return {
             trace.RecordAcked: self._acked,
             trace.DataLost: self._lost,
+            trace.BatchCorrupted: self._lost,
             trace.LogEntryFound: self._entry,
             trace.ReplicaFound: self._replica,
         }
@@ -45,7 +46,7 @@ class AckedIsCommitted(Invariant):
             )
             self.broken(sentence, *partition, name="S25")
 
-    def _lost(self, row: TraceRow, event: trace.DataLost) -> None:
+    def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
         self.disk_lost[TopicPartition(event.topic, event.partition)] = None
 
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:

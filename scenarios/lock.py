@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
 from scenarios.expect import Expect
 from scenarios.lock_expect import (
     Tree,
@@ -220,7 +221,16 @@ def _flush(flush: Flush) -> Any:
 
 
 def _tear(tear: Tear) -> Tree:
-    return {"broker": selector_tree(tear.broker), "partition": str(tear.partition), "bytes": tear.size_bytes}
+    return {**_replica(tear), "bytes": tear.size_bytes}
+
+
+def _replica(payload: Tear | Bitflip) -> Tree:
+    return {"broker": selector_tree(payload.broker), "partition": str(payload.partition)}
+
+
+def _clock(payload: BumpClock | StrobeClock) -> Tree:
+    sign = "-" if payload.by_us < 0 else ""
+    return {"brokers": selector_tree(payload.brokers), "by": sign + time_text(abs(payload.by_us))}
 
 
 def _elect(elect: Elect) -> Any:
@@ -281,6 +291,9 @@ _WRITE: dict[type[Any], Callable[[Any], Any]] = {
     Release: _names,
     Flush: _flush,
     Tear: _tear,
+    Bitflip: lambda payload: {**_replica(payload), "offset": payload.offset},
+    BumpClock: _clock,
+    StrobeClock: lambda payload: {**_clock(payload), "period": time_text(payload.period_us)},
     Elect: _elect,
     Produce: _produce,
     Seek: _seek,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -21,12 +21,13 @@ from cluster.host import Host
 from cluster.links import Latency, Network
 from cluster.producer import ProducerCore
 from cluster.virtual_time import VirtualTime
+from cluster.wall_clock import WallClock
 from cluster.wire.versions import api_name
 from controller.events import CreateTopicReply, Reply
 from replica.disk import Disk
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.trace import DataLost, NodeStarted, NodeStopped, TraceLog
+from replica.trace import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.selectors import resolve
 from scenarios.spec import Scenario, Workload
 from scenarios.steps import Delay
@@ -43,7 +44,7 @@ class SimulationError(Exception):
 
 @dataclass(slots=True)
 class Machine:
-    """A host of the fabric with what outlives its processes: its disk, and how often it was started."""
+    """A host of the fabric with what outlives its processes: disk, wall clock, and how often it was started."""
 
     host: Host
     role: str
@@ -51,6 +52,7 @@ class Machine:
     disk: Disk | None = None
     core: Core | None = None
     incarnations: int = 0
+    clock: WallClock = field(default_factory=WallClock)
 
 
 class Simulation:
@@ -181,6 +183,7 @@ class Simulation:
                 controller=(cluster.controllers[0], CONTROLLER_PORT),
                 log_dir=machine.log_dir,
                 disk=machine.disk,
+                clock=machine.clock,
                 recorder=self.trace,
             )
         if machine.role == "controller":
@@ -276,6 +279,24 @@ class Simulation:
             raise SimulationError(f"{name} has no replica of {topic_partition}")
         loss = machine.disk.tear(topic_partition, size_bytes)
         self._state_loss(name, topic_partition, loss.bytes, "was torn off the end of the log")
+
+    def flip_bit(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
+        """Damage the batch at `offset` on the disk, whether the broker runs or not. raises: SimulationError"""
+        machine = self.machines[name]
+        found = None if machine.disk is None else machine.disk.flip_bit(topic_partition, offset)
+        if found is None:
+            raise SimulationError(f"{name} holds no record {offset} of {topic_partition}")
+        self.trace.emit(
+            BatchCorrupted(
+                node=name,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                offset=found.base_offset,
+                last_offset=found.last_offset,
+                reason=f"a bit of the batch at offset {found.base_offset} of {topic_partition} changes on the disk of "
+                f"{name}; nobody notices until somebody checks its CRC",
+            )
+        )
 
     def _replicas_on(self, machine: Machine) -> list[TopicPartition]:
         if machine.log_dir is None or not machine.log_dir.is_dir():

@@ -7,6 +7,7 @@ from typing import Literal
 
 from replica.ids import TopicPartition
 from scenarios.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
+from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
 from scenarios.selectors import Selector
 
 Direction = Literal["both", "to", "from"]
@@ -262,6 +263,9 @@ Payload = (
     | Release
     | Flush
     | Tear
+    | Bitflip
+    | BumpClock
+    | StrobeClock
     | Elect
     | Produce
     | Seek
@@ -288,6 +292,9 @@ VERBS: dict[str, type[Payload]] = {
     "release": Release,
     "flush": Flush,
     "tear": Tear,
+    "bitflip": Bitflip,
+    "bump_clock": BumpClock,
+    "strobe_clock": StrobeClock,
     "elect": Elect,
     "produce": Produce,
     "seek": Seek,
@@ -300,9 +307,6 @@ NOT_YET_SUPPORTED = (
     "slow_disk",
     "fill_disk",
     "fail_disk",
-    "bitflip",
-    "bump_clock",
-    "strobe_clock",
     "reassign",
     "cancel_reassign",
     "throttle",
@@ -310,8 +314,21 @@ NOT_YET_SUPPORTED = (
 )
 """Verbs of schema 1 that parse as words but cannot run yet."""
 
-UNDOABLE = (Stop, Kill, PowerOff, Pause, Partition, Cut, AddLatency, LimitBandwidth, Loss, Hold)
-"""What `for` can undo: start after stop, kill, power_off; resume after pause; heal; release."""
+UNDOABLE = (
+    Stop,
+    Kill,
+    PowerOff,
+    Pause,
+    Partition,
+    Cut,
+    AddLatency,
+    LimitBandwidth,
+    Loss,
+    Hold,
+    BumpClock,
+    StrobeClock,
+)
+"""What `for` can undo: start after stop, kill, power_off; resume after pause; heal; release; the clock goes back."""
 
 
 @dataclass(frozen=True, slots=True)

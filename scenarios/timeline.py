@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from replica.trace import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.expectations import Expectation, RunSight, check_now, end_offset_seen
-from scenarios.faults import Done, Faults
+from scenarios.fault_words import Done
+from scenarios.faults import Faults
 from scenarios.selectors import SelectorError
 from scenarios.simulation import Simulation, SimulationError
 from scenarios.state_checks import state_failures, state_holds

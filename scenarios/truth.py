@@ -29,12 +29,14 @@ class CommittedLog:
 
     end: trueHW      peak: the highest `end` ever      leader_peaks: the highest HW each broker has had as a leader
     rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs commit nothing any more
+    corrupted: first offset that each broker's disk has damaged unnoticed
     shortfall: how many records the latest leader lacked without an excuse (0: complete)
     """
 
     __slots__ = (
         "_bases",
         "_batches",
+        "corrupted",
         "end",
         "excused",
         "leader_peaks",
@@ -52,6 +54,7 @@ class CommittedLog:
         self.peak = 0
         self.matched: dict[str, int] = {}
         self.excused: dict[str, None] = {}
+        self.corrupted: dict[str, int] = {}
         self.leader_peaks: dict[str, int] = {}
         self.unclean_epochs: dict[int, None] = {}
         self.rebased_epoch = -1
@@ -126,6 +129,7 @@ class Truth:
             trace.LeaderElected: self._leader_elected,
             trace.HighWatermarkAdvanced: self._high_watermark_advanced,
             trace.DataLost: self._data_lost,
+            trace.BatchCorrupted: self._corrupted,
         }
 
     def of(self, topic: str, number: int) -> CommittedLog:
@@ -154,6 +158,9 @@ class Truth:
         """What a disk still holds is known again, and may match what was committed while its machine was dark."""
         self._end_stated(row, event)
         committed = self.of(event.topic, event.partition)
+        if event.log_end_offset <= committed.corrupted.get(event.node, -1):
+            del committed.corrupted[event.node]
+            committed.excused[event.node] = None  # recovery cut at the batch that the disk had damaged
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         committed.match(event.node, list(log.between(committed.matched[event.node], log.end)))
 
@@ -203,3 +210,7 @@ class Truth:
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         self.of(event.topic, event.partition).excused[event.node] = None
+
+    def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
+        corrupted = self.of(event.topic, event.partition).corrupted
+        corrupted[event.node] = min(event.offset, corrupted.get(event.node, event.offset))

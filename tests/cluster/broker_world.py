@@ -18,6 +18,7 @@ from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.controller_node import ControllerCore
 from cluster.node import Action, Close, Connect, Exit, Resume, Send
+from cluster.wall_clock import WallClock
 from cluster.wire import cold
 from cluster.wire.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
 from cluster.wire.api_01_fetch import FetchPartition, FetchRequest, decode_fetch_response, encode_fetch_request
@@ -141,6 +142,7 @@ class BrokerWorld:
         self._config = BrokerConfig.from_mapping({**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}})
         self.controller_dir = root / "c1"
         self._disk = Disk(root / "b1", sync=False)
+        self.clock = WallClock()
         self._callers: dict[int, Caller] = {}
         self._hosts: dict[int, str] = {}
         self._controller_side: dict[int, int] = {}
@@ -185,6 +187,7 @@ class BrokerWorld:
             controller=("c1", 9093),
             log_dir=self._root / "b1",
             disk=self._disk,
+            clock=self.clock,
             recorder=self.trace,
         )
         self._from_broker(self.broker.start(self.now_us))

@@ -40,6 +40,23 @@ def test_a_follower_that_fetches_nothing_leaves_between_one_and_one_and_a_half_l
     assert [fact.high_watermark for fact in world.facts(HighWatermarkAdvanced)] == [1]
 
 
+def test_lag_is_measured_by_the_wall_clock_of_the_leader_which_can_jump(world):
+    world.call("p1").produce(batch("r0"), acks=1)
+    world.run(4_000)
+    world.clock.offset_us = 11_000_000
+    world.run(1_000)  # the check at 5 s sees a lag of 16 s
+    assert proposals(world) == [5_000]
+
+
+def test_a_clock_set_back_keeps_a_silent_follower_in_sync_for_longer_and_delays_no_check(world):
+    world.call("p1").produce(batch("r0"), acks=1)
+    world.clock.offset_us = -10_000_000
+    world.run(24_899)
+    assert proposals(world) == []
+    world.run(1)
+    assert proposals(world) == [25_000]
+
+
 def test_it_comes_back_with_its_first_fetch_that_reaches_the_high_watermark(world):
     world.call("p1").produce(batch("r0"), acks=1)
     world.run(15_000)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from replica_logs import ORDERS, LogHome, batch_of, stamped, values_of
+from replica_logs import ORDERS, LogHome, batch_of, content_of, stamped, values_of
 
 from replica.errors import ErrorCode, KafkaError
+from replica.records import batches, check_crc
 
 
 @pytest.fixture
@@ -236,3 +237,18 @@ def test_refusals_leave_no_trace(home):
         log.append_as_leader(batch, 3, 0)
     assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
     assert (log.log_end_offset, log.latest_epoch, home.content()) == (0, None, b"")
+
+
+def test_a_flipped_bit_is_in_the_file_and_only_the_crc_betrays_it(home):
+    filled(home)
+    log, _ = home.open()
+    flipped = home.disk.flip_bit(ORDERS, 2)
+    assert flipped is not None and flipped.base_offset == 2
+    found = content_of(log.read(0, 1 << 20, 5))  # what sendfile would ship, through the open file
+    sound = [check_crc(found, position, header) for position, header in batches(found)]
+    assert sound == [True, True, False, True, True]
+    log.abandon()
+    log, recovery = home.open()
+    assert values_of(log) == [(0, b"r0"), (1, b"r1")]
+    assert recovery.first_bad_offset == 2
+    assert home.disk.flip_bit(ORDERS, 2) is None  # it is not there any more

@@ -160,6 +160,11 @@ STEP_ERRORS = [
     ("{at: 1s, produce: {from: p1, count: 0}}", "E112", "0"),
     ("{at: 1s, produce: {from: p1, count: 1, partition: 3}}", "E132", "partition"),
     ("{at: 1s, seek: {consumer: c1r, partition: t-0, to: -5}}", "E112", "-5"),
+    ("{at: 1s, bitflip: {broker: b1, partition: t-0}}", "E105", "{broker: b1, partition: t-0}"),
+    ("{at: 1s, bitflip: {broker: p1, partition: t-0, offset: 5}}", "E131", "p1"),
+    ("{at: 1s, bump_clock: {brokers: b1, by: 60}}", "E121", "60"),
+    ("{at: 1s, bump_clock: {brokers: b1, by: -0s}}", "E112", "-0s"),
+    ("{at: 1s, strobe_clock: {brokers: b1, by: 1s, period: 1us}}", "E112", "1us"),
     ("{at: 1s, check: {}}", "E105", "{}"),
     ("{at: 1s, check: {end_offset: {consumer: p1, partition: t-0}}}", "E131", "p1"),
     ("{when: {t-0: {leeder: b1}}, kill: b1}", "E104", "leeder"),
@@ -167,10 +172,7 @@ STEP_ERRORS = [
     ("{at: 1s, start: b1}", "E130", "start"),
     ("{at: 1s, wipe: b1}", "E130", "wipe"),
     ("{at: 1s, kill: b1, every: 1ms, times: 10001}", "E112", "10001"),
-    *(
-        (f"{{at: 1s, {verb}: b1}}", "E120", verb)
-        for verb in ("slow_disk", "bitflip", "bump_clock", "reassign", "set_config")
-    ),
+    *((f"{{at: 1s, {verb}: b1}}", "E120", verb) for verb in ("slow_disk", "reassign", "set_config")),
 ]
 
 

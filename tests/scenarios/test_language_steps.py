@@ -17,6 +17,7 @@ from scenarios.conditions import (
     TimeTest,
 )
 from scenarios.describe import payload_sentence
+from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
 from scenarios.loading import load_text
 from scenarios.lock import dump
 from scenarios.selectors import NOBODY, Selector, Term
@@ -94,6 +95,10 @@ PAYLOADS = [
     ("hold: {from: b1, to: b2, part: both}", Hold(nodes("b1"), nodes("b2"))),
     ("flush: rack(B)", Flush(Selector((Term("rack", ("B",)),)))),
     ("flush: {brokers: b1, partition: t-0}", Flush(nodes("b1"), T0)),
+    ("bitflip: {broker: b2, partition: t-0, offset: 5}", Bitflip(nodes("b2"), T0, 5)),
+    ("bump_clock: {brokers: b1, by: 1.5s}", BumpClock(nodes("b1"), 1_500_000)),
+    ("bump_clock: {brokers: [b1, b2], by: -1m}", BumpClock(nodes("b1", "b2"), -60_000_000)),
+    ("strobe_clock: {brokers: b1, by: -4s, period: 100ms}", StrobeClock(nodes("b1"), -4_000_000, 100_000)),
     ("elect: b2", Elect(nodes("b2"))),
     ("elect: preferred", Elect()),
     ("elect: {partition: t-0, unclean: true}", Elect(None, T0, True)),

@@ -1,0 +1,22 @@
+"""The wall clock of one machine. Kafka asks two clocks: `Time.milliseconds`, which an operator or NTP can set, and
+`Time.nanoseconds`, which cannot jump.
+
+Replica lag, segment ages and the expiry of producers are measured by the first (Partition.scala, UnifiedLog.java);
+sessions, timers, purgatories and schedulers by the second (KAFKA-4051), which here is virtual time itself.
+Simplified: request timeouts between brokers, which Kafka's NetworkClient measures by the wall clock, do not see jumps.
+"""
+
+from __future__ import annotations
+
+
+class WallClock:
+    """offset_us: how far it is ahead of virtual time; it survives the processes on the machine."""
+
+    __slots__ = ("offset_us",)
+
+    def __init__(self) -> None:
+        self.offset_us = 0
+
+    def at(self, now_us: int) -> int:
+        """What it shows at this instant of virtual time, microseconds."""
+        return now_us + self.offset_us

@@ -1,0 +1,102 @@
+"""What the verbs of disks and clocks do to the simulated machines, and how `for` undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
+from scenarios.fault_words import Done, Nodes, by_number, listed_nodes
+from scenarios.lock_expect import time_text
+from scenarios.selectors import Selector
+from scenarios.simulation import Simulation
+
+
+class DiskFaults:
+    """`performers` by payload; `resolve` is asked when a step fires."""
+
+    def __init__(self, simulation: Simulation, resolve: Callable[[Selector], Nodes]) -> None:
+        self._sim = simulation
+        self._resolve = resolve
+        self.performers: dict[type, Callable[..., Awaitable[Done]]] = {
+            Bitflip: self._bitflip,
+            BumpClock: self._bump_clock,
+            StrobeClock: self._strobe_clock,
+        }
+
+    # --------------------------------------------------------------------------------------------------------- disk
+
+    async def _bitflip(self, name: str, payload: Bitflip) -> Done:
+        nodes = self._resolve(payload.broker)
+        for node in nodes:
+            self._sim.flip_bit(node, payload.partition, payload.offset)
+        where = f"the batch at offset {payload.offset} of {payload.partition}"
+        return Done(nodes, f"a bit flips in {where} on {listed_nodes(nodes)}")
+
+    # -------------------------------------------------------------------------------------------------------- clock
+
+    async def _bump_clock(self, name: str, payload: BumpClock) -> Done:
+        nodes = self._resolve(payload.brokers)
+        self._set_clocks(nodes, payload.by_us)
+
+        async def undo() -> str:
+            self._set_clocks(nodes, -payload.by_us)
+            return f"{_clocks(nodes)} {_jump(nodes)} {_distance(-payload.by_us)}"
+
+        return Done(nodes, f"{_clocks(nodes)} {_jump(nodes)} {_distance(payload.by_us)}", undo)
+
+    def _set_clocks(self, nodes: Nodes, by_us: int) -> None:
+        for node in nodes:
+            self._sim.machines[node].clock.offset_us += by_us
+
+    async def _strobe_clock(self, name: str, payload: StrobeClock) -> Done:
+        nodes = self._resolve(payload.brokers)
+        strobe = _Strobe(self._sim, nodes, payload)
+        strobe.jump()
+
+        async def undo() -> str:
+            strobe.stop()
+            return f"{_clocks(nodes)} {by_number(nodes, 'stands', 'stand')} still again"
+
+        period = time_text(payload.period_us)
+        sentence = f"{_clocks(nodes)} {_jump(nodes)} {_distance(payload.by_us)} and back, every {period}"
+        return Done(nodes, sentence, undo)
+
+
+class _Strobe:
+    """Jumps there and back until it is stopped."""
+
+    def __init__(self, simulation: Simulation, nodes: Nodes, payload: StrobeClock) -> None:
+        self._sim = simulation
+        self._nodes = nodes
+        self._payload = payload
+        self._away = False
+        self._stopped = False
+
+    def jump(self) -> None:
+        if self._stopped:
+            return
+        self._move()
+        self._sim.time.at(self._sim.time.now_us + self._payload.period_us, self.jump)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._away:
+            self._move()
+
+    def _move(self) -> None:
+        by_us = -self._payload.by_us if self._away else self._payload.by_us
+        self._away = not self._away
+        for node in self._nodes:
+            self._sim.machines[node].clock.offset_us += by_us
+
+
+def _clocks(nodes: Nodes) -> str:
+    return f"the wall {by_number(nodes, 'clock', 'clocks')} of {listed_nodes(nodes)}"
+
+
+def _jump(nodes: Nodes) -> str:
+    return by_number(nodes, "jumps", "jump")
+
+
+def _distance(by_us: int) -> str:
+    return f"{time_text(abs(by_us))} {'ahead' if by_us > 0 else 'back'}"

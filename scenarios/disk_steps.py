@@ -1,0 +1,34 @@
+"""The steps of a timeline that damage disks and set clocks. Data only; disk_faults.py performs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replica.ids import TopicPartition
+from scenarios.selectors import Selector
+
+
+@dataclass(frozen=True, slots=True)
+class Bitflip:
+    """One bit of the records in the batch that holds `offset` changes on the disk, unnoticed."""
+
+    broker: Selector
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class BumpClock:
+    """The wall clock of brokers jumps, ahead or (by_us < 0) back; monotonic clocks do not."""
+
+    brokers: Selector
+    by_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrobeClock:
+    """The wall clock jumps by `by_us` and back again, at every `period_us`."""
+
+    brokers: Selector
+    by_us: int
+    period_us: int

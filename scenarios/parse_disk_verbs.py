@@ -1,0 +1,57 @@
+"""What stands after the verbs that damage disks and set clocks."""
+
+from __future__ import annotations
+
+from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
+from scenarios.reading import Fields
+from scenarios.scope import BROKER, NO_PARTITION, Scope
+from scenarios.selectors import NOBODY, Selector
+from scenarios.spec import Workload
+from scenarios.yaml_source import Node, Scalar
+
+STROBE_PERIOD_MIN_US = 1_000
+
+
+def _brokers(scope: Scope, fields: Fields, key: str) -> Selector:
+    return fields.read(key, lambda n, p: scope.some_nodes(n, p, f"`{key}`", BROKER), NOBODY)
+
+
+# ---------------------------------------------------------------------------------------------------------- disk
+
+
+def read_bitflip(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> Bitflip:
+    known = ("broker", "partition", "offset")
+    fields = scope.reader.fields(node, path, "`bitflip`", known, known)
+    return Bitflip(
+        broker=_brokers(scope, fields, "broker"),
+        partition=fields.read("partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION),
+        offset=fields.integer("offset", 0),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- clock
+
+
+def _jump_us(scope: Scope, fields: Fields) -> int:
+    """`by: 60s`, or `by: -60s` to set the clock back."""
+
+    def read(node: Node, path: str) -> int:
+        sign = -1 if isinstance(node, Scalar) and node.text.startswith("-") else 1
+        if sign < 0:
+            assert isinstance(node, Scalar)
+            node = Scalar(node.place, node.text.removeprefix("-"), node.quoted)
+        return sign * scope.reader.time(node, path, "`by`", 1)
+
+    return fields.read("by", read, 1)
+
+
+def read_bump_clock(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> BumpClock:
+    fields = scope.reader.fields(node, path, "`bump_clock`", ("brokers", "by"), ("brokers", "by"))
+    return BumpClock(_brokers(scope, fields, "brokers"), _jump_us(scope, fields))
+
+
+def read_strobe_clock(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> StrobeClock:
+    known = ("brokers", "by", "period")
+    fields = scope.reader.fields(node, path, "`strobe_clock`", known, known)
+    brokers = _brokers(scope, fields, "brokers")
+    return StrobeClock(brokers, _jump_us(scope, fields), fields.time("period", 1_000_000, STROBE_PERIOD_MIN_US))
