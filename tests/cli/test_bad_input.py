@@ -47,7 +47,7 @@ BAD: dict[str, tuple[str, str]] = {
     "empty": ("", "schema: 1"),
     "deeply nested": ("[" * 10_000, "level"),
     "other profile": (changed("duration: 40s", "duration: 40s\nprofile: kafka-0.8"), "not yet supported"),
-    "verb of a later version": (changed("kill: b1}", "bitflip: {broker: b1, partition: t-0}}"), "not yet supported"),
+    "half a verb": (changed("kill: b1}", "bitflip: {broker: b1, partition: t-0}}"), "missing `offset`"),
 }
 
 
