@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from functools import partial
 
@@ -12,8 +11,6 @@ from cluster.links import Link, Network
 from cluster.virtual_time import Parking, VirtualTime
 from cluster.world import ConnectionGone
 from replica.trace import ConnectionLost, MessageHeld, MessageReleased, TraceLog
-
-SOCKET_BUFFER_BYTES = 1 << 20
 
 
 class Fabric:
@@ -45,13 +42,9 @@ class Fabric:
         return dial.wire
 
     def join(self, source: Host, target: Host) -> tuple[FabricWire, FabricWire]:
-        """A new connection: both ends of one AF_UNIX socket pair."""
-        ends = socket.socketpair()
-        for end in ends:
-            end.setblocking(False)
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-        near = FabricWire(self, source, target.name, ends[0], accepted=False)
-        far = FabricWire(self, target, source.name, ends[1], accepted=True)
+        """A new connection: both its ends."""
+        near = FabricWire(self, source, target.name, accepted=False)
+        far = FabricWire(self, target, source.name, accepted=True)
         near.other, far.other = far, near
         self._wires[near] = self._wires[far] = None
         return near, far
@@ -64,11 +57,11 @@ class Fabric:
         if not any(end.open or end.stopped for end in (wire, wire.other)):
             for end in (wire, wire.other):
                 self._wires.pop(end, None)
-                end.sock.close()
+                end.close_sockets()
 
     def close(self) -> None:
         for wire in list(self._wires):
-            wire.sock.close()
+            wire.close_sockets()
         self._wires.clear()
 
     # --------------------------------------------------------------------------------------------------- faults
