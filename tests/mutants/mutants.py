@@ -1,0 +1,314 @@
+"""Safety rules, each with the change of source that takes it out, and what catches the mutant.
+
+The rules are kafka-rules sections 2-6 and 11 (invariants S1-S29) and the guards of the TLA+ models of Kafka's
+replication (hachikuji/kafka-specification, Vanlightly/kafka-tlaplus).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mutate import Edit
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """caught_by: runs as `mutate.play` names them; each must notice the missing rule."""
+
+    name: str
+    rule: str
+    edits: tuple[Edit, ...]
+    caught_by: tuple[str, ...]
+
+
+def mutant(name: str, rule: str, module: str, old: str, new: str, *caught_by: str) -> Mutant:
+    return Mutant(name, rule, (Edit(module, old, new),), caught_by)
+
+
+LEADER, FOLLOWER, PARTITION = "replica.leader", "replica.follower", "cluster.partition"
+LOG, SEGMENT, LOADER, EPOCHS = "replica.log", "replica.segment", "replica.log_loader", "replica.leader_epochs"
+PRODUCERS, MANAGER = "replica.producer_state", "cluster.replica_manager"
+ALTER, ELECTION, CHANGES, BROKERS = "controller.alter_partition", "controller.election", "controller.changes", "controller.brokers"
+
+MUTANTS: tuple[Mutant, ...] = (
+    # -------------------------------------------------------------------------------------------- the high watermark
+    mutant(
+        "hw-ignores-isr",
+        "The high watermark waits for every in-sync replica (S4, S5)",
+        LEADER,
+        "            if broker_id in self.maximal_isr:\n                candidate, joining",
+        "            if False:\n                candidate, joining",
+    ),
+    mutant(
+        "hw-over-the-committed-isr",
+        "The high watermark is over the maximal ISR, not the committed one (KIP-497, S7)",
+        LEADER,
+        "            if broker_id in self.maximal_isr:\n                candidate, joining",
+        "            if broker_id in self.in_sync_replicas:\n                candidate, joining",
+    ),
+    mutant(
+        "hw-does-not-wait-for-joiners",
+        "The high watermark waits for a caught-up replica that may join soon",
+        LEADER,
+        "            elif self._may_join_soon(broker_id, replica, now_us):",
+        "            elif False and self._may_join_soon(broker_id, replica, now_us):",
+    ),
+    mutant(
+        "shrink-is-assumed",
+        "A shrink counts only once the controller has accepted it (Partition.prepareIsrShrink)",
+        LEADER,
+        "        return self._propose(remaining, maximal_isr=self.in_sync_replicas, reason=reason)",
+        "        return self._propose(remaining, maximal_isr=remaining, reason=reason)",
+    ),
+    mutant(
+        "hw-falls-in-its-epoch",
+        "Within an epoch the leader's high watermark never falls (S14)",
+        LEADER,
+        "        if candidate <= previous:\n            return []",
+        "        if candidate == previous:\n            return []",
+    ),
+    mutant(
+        "new-leader-commits-its-log",
+        "A new leader starts from its own high watermark, not from its log end (S4)",
+        LEADER,
+        "            self.high_watermark = event.high_watermark\n            for broker_id",
+        "            self.high_watermark = event.log_end_offset\n            for broker_id",
+    ),
+    mutant(
+        "follower-hw-beyond-its-log",
+        "A follower's high watermark stays within its log (S24)",
+        FOLLOWER,
+        "        if told > self.log_end_offset:\n",
+        "        if False:\n",
+    ),
+    mutant(
+        "hw-before-truncation",
+        "What a diverging answer says of the high watermark does not count before the cut (S8, S24)",
+        FOLLOWER,
+        "            return self._diverged(event.diverging)\n",
+        '            told = self._set_high_watermark(event.leader_high_watermark, "of a diverging answer")\n'
+        "            return [*told, *self._diverged(event.diverging)]\n",
+    ),
+    # ------------------------------------------------------------------------------------------------ in-sync replicas
+    mutant(
+        "join-before-the-high-watermark",
+        "A replica joins the ISR only once it has reached the high watermark (S6)",
+        LEADER,
+        "        if self._pending is not None or replica.log_end_offset < self.high_watermark:",
+        "        if self._pending is not None:",
+    ),
+    mutant(
+        "never-out-of-sync",
+        "A follower that lags for replica.lag.time.max.ms leaves the ISR",
+        LEADER,
+        "        return replica is None or not replica.is_caught_up(",
+        "        return replica is None and not replica.is_caught_up(",
+    ),
+    mutant(
+        "late-answers-count",
+        "Only the answer to the proposal in flight counts (S7, S13)",
+        LEADER,
+        "        return self._pending is not None and (proposal is None or proposal == self._pending)",
+        "        return self._pending is not None",
+    ),
+    mutant(
+        "refusal-counts-as-acceptance",
+        "A refused proposal leaves the ISR as the controller has it (S7)",
+        LEADER,
+        "        if event.error in NOT_APPLIED:\n            self._commit(self.in_sync_replicas)",
+        "        if event.error in NOT_APPLIED:\n            self._commit(proposal.in_sync_replicas)",
+    ),
+    mutant(
+        "diverging-fetch-counts-as-ack",
+        "A fetch that diverges acknowledges nothing (KIP-595, S2)",
+        PARTITION,
+        "        if divergence is not None:\n            return FetchPartitionResponse(",
+        "        if divergence is not None:\n"
+        "            if first_time and leader is not None and params.from_follower:\n"
+        "                self._follower_fetched(leader, params, entry, end_offset, high_watermark, now_us)\n"
+        "            return FetchPartitionResponse(",
+    ),
+    mutant(
+        "earlier-life-acknowledges",
+        "A fetch of a follower's earlier life says nothing of its log now (KIP-903)",
+        PARTITION,
+        "        self._check_incarnation(params)\n",
+        "",
+    ),
+    # --------------------------------------------------------------------------------------------------- the controller
+    mutant(
+        "stale-broker-epoch-joins",
+        "A proposal made for a replica's earlier life is refused (KIP-903, S6)",
+        ALTER,
+        "    if broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):",
+        "    if False:",
+    ),
+    mutant(
+        "old-leader-changes-the-isr",
+        "An AlterPartition of an older leader epoch is refused (S18)",
+        ALTER,
+        "    if proposal.leader_epoch < partition.leader_epoch:",
+        "    if False:",
+    ),
+    mutant(
+        "stale-partition-epoch",
+        "An AlterPartition of an older partition epoch is refused (S18)",
+        ALTER,
+        "    if proposal.partition_epoch < partition.partition_epoch:",
+        "    if False:",
+    ),
+    mutant(
+        "fenced-broker-joins",
+        "A fenced broker cannot join the ISR (KIP-841, S19)",
+        ALTER,
+        "    if broker.fenced:",
+        "    if False:",
+    ),
+    mutant(
+        "election-outside-the-isr",
+        "A clean election takes a member of the ISR (S1, S5)",
+        ELECTION,
+        "        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)",
+        "        return self.is_acceptable(broker_id)",
+    ),
+    mutant(
+        "dead-broker-is-elected",
+        "An election takes a live broker (S19)",
+        ELECTION,
+        "        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)",
+        "        return broker_id in self.in_sync_replicas",
+    ),
+    mutant(
+        "last-member-leaves-the-isr",
+        "Without ELR the last member stays in the ISR, or the partition could be led by anyone (S19)",
+        CHANGES,
+        "    isr = isr or partition.in_sync_replicas\n",
+        "    isr = isr or replicas\n",
+    ),
+    mutant(
+        "fencing-keeps-leaders",
+        "A fenced broker loses its leaderships and its places in the ISR (S19)",
+        BROKERS,
+        '        self._partitions.remove_broker(broker.broker_id, f" after {what_happened}", cause)\n',
+        "",
+    ),
+    mutant(
+        "session-never-ends",
+        "A silent broker is fenced when its session ends",
+        BROKERS,
+        "        if broker_id is not None:\n            self._fence(",
+        "        if False:\n            self._fence(",
+    ),
+    # ------------------------------------------------------------------------------------------------------- the logs
+    mutant(
+        "leader-tells-no-divergence",
+        "The leader tells a follower where their logs part (KIP-595, S8, S9)",
+        PARTITION,
+        "        if entry.last_fetched_epoch == UNDEFINED_EPOCH:\n            return None\n        divergence =",
+        "        if True:\n            return None\n        divergence =",
+    ),
+    mutant(
+        "epochs-survive-truncation",
+        "Truncation forgets the epochs that begin after the cut (S15)",
+        EPOCHS,
+        "        keep = bisect_left(self._starts, end_offset)\n",
+        "        keep = len(self._starts)\n",
+    ),
+    mutant(
+        "recovery-without-crc",
+        "Recovery checks every batch (S27)",
+        SEGMENT,
+        "        if not check_crc(chunk, within, header):",
+        "        if False:",
+    ),
+    mutant(
+        "no-recovery",
+        "After an unclean stop the unflushed segments are checked (S27)",
+        LOADER,
+        "(not clean and segment.base_offset >= unflushed_from)",
+        "False",
+    ),
+    mutant(
+        "partial-batch-is-kept",
+        "Recovery cuts a batch that is not whole (S27)",
+        SEGMENT,
+        "        self.size = position\n        if position < file_size:",
+        "        self.size = file_size\n        if False:",
+    ),
+    mutant(
+        "newer-epoch-in-an-old-fetch",
+        "A follower drops batches of a newer epoch than the one it fetched in (KAFKA-18723, S9)",
+        LOG,
+        "        headers, size_bytes = whole_batches(data, max_leader_epoch)",
+        "        headers, size_bytes = whole_batches(data, None)",
+    ),
+    # ------------------------------------------------------------------------------------------------------- producing
+    mutant(
+        "acks-all-does-not-wait",
+        "acks=all is answered once every in-sync replica has the records (S25)",
+        MANAGER,
+        "        if required_acks == ACKS_ALL and appended:",
+        "        if False:",
+    ),
+    mutant(
+        "min-isr-is-not-asked",
+        "acks=all is refused below min.insync.replicas, before the append",
+        LEADER,
+        "        if required_acks == ACKS_ALL and len(self.in_sync_replicas) < self.effective_min_isr:",
+        "        if False:",
+    ),
+    mutant(
+        "deposed-leader-answers",
+        "Who waits for acks=all hears NOT_LEADER_OR_FOLLOWER when the leader is deposed",
+        MANAGER,
+        "            elif partition.leader is None:\n                status = ErrorCode.NOT_LEADER_OR_FOLLOWER",
+        "            elif partition.leader is None:\n                status = ErrorCode.NONE",
+    ),
+    mutant(
+        "duplicates-are-not-known",
+        "A repeated batch of an idempotent producer is recognised (KIP-98, S26)",
+        PRODUCERS,
+        "            if cached.first_sequence == batch.base_sequence and cached.last_sequence == last_sequence:",
+        "            if False:",
+    ),
+    mutant(
+        "sequences-are-not-checked",
+        "A gap in a producer's sequence is refused (KIP-98, S26)",
+        PRODUCERS,
+        "        if batch.base_sequence != expected:",
+        "        if False:",
+    ),
+    mutant(
+        "dedup-state-only-on-the-leader",
+        "Followers keep producer state from the batches they replicate (S26)",
+        LOG,
+        "        return self._append(whole, tuple(headers), size_bytes, now_us)",
+        "        before, self.producers.update = self.producers.update, lambda header: None  # type: ignore\n"
+        "        try:\n"
+        "            return self._append(whole, tuple(headers), size_bytes, now_us)\n"
+        "        finally:\n"
+        "            self.producers.update = before  # type: ignore",
+    ),
+    # -------------------------------------------------------------------------------------------------------- consuming
+    mutant(
+        "consumers-read-uncommitted",
+        "A consumer reads below the high watermark (S28)",
+        PARTITION,
+        "        upper_offset = end_offset if params.from_follower else high_watermark\n",
+        "        upper_offset = end_offset\n",
+    ),
+    mutant(
+        "any-epoch-may-fetch",
+        "A fetch of another leader epoch is refused (KIP-320, S2, S3)",
+        PARTITION,
+        "        check_leader_epoch(entry.current_leader_epoch, self.leader_epoch)\n        if params.leader_only",
+        "        if params.leader_only",
+    ),
+    mutant(
+        "end-offset-goes-back",
+        "A new leader does not tell the end before it has reached its predecessor's (KIP-207)",
+        PARTITION,
+        "        if leader.high_watermark < leader.leader_epoch_start_offset:",
+        "        if False:",
+    ),
+)
