@@ -196,8 +196,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "session-never-ends",
         "A silent broker is fenced when its session ends",
         BROKERS,
-        "        if broker_id is not None:\n            self._fence(",
-        "        if False:\n            self._fence(",
+        "        broker_id = self.sessions.stale_broker(now_us)\n",
+        "        broker_id = None\n",
     ),
     # ------------------------------------------------------------------------------------------------------- the logs
     mutant(

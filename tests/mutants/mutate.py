@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 HERE = Path(__file__).parent
-INTERNAL = "stopped by an assertion"
+OWN_SCENARIOS = HERE / "scenarios"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one run showed. broken: invariants; unmet: expectations that do not hold; crash: an assertion of ours"""
+    """What one run showed. broken: invariants; unmet: expectations that do not hold; crash: what the product stopped with"""
 
     run: str
     broken: tuple[str, ...]
@@ -93,7 +93,7 @@ def play(edits: Sequence[Edit], runs: Sequence[str]) -> list[Finding]:
     """Call once, in a process that has imported nothing of the product.
 
     runs: `scenario`, `scenario / variant`, `schedule 17` or `safe schedule 17` (a random one), each of which may be
-        followed by ` with path=value` as for `highwater run --set`
+        followed by ` with path=value` as for `highwater run --set`; or `test tests/replica/test_log.py::test_name`
     """
     sys.meta_path.insert(0, _Finder(edits))
     sys.path.insert(0, str(HERE.parent / "simulation"))
@@ -101,20 +101,35 @@ def play(edits: Sequence[Edit], runs: Sequence[str]) -> list[Finding]:
 
 
 def _play(run: str) -> Finding:
+    if run.startswith("test "):
+        return _play_test(run)
     from scenarios.runner import run_scenario
 
     words, _, setting = run.partition(" with ")
     scenario, safe = _scenario(words, [setting] if setting else [])
     try:
         result = run_scenario(scenario, runs_dir=None)
-    except AssertionError as error:
-        return Finding(run, (), (), f"{INTERNAL}: {error}")
+    except Exception as error:  # Whatever the product stops with, it noticed.
+        return Finding(run, (), (), f"stopped by {type(error).__name__}: {error}"[:200])
     broken = dict.fromkeys(anomaly.sentence.partition(":")[0] for anomaly in result.verdict.of("invariant"))
     if "schedule " in words:  # Its steps may meet brokers that are down already; only what Kafka promises counts.
         unmet = [f"verdict {', '.join(result.verdict.kinds)}"] if safe and result.verdict.kinds else []
     else:
         unmet = [expectation.what for expectation in result.expectations if not expectation.held]
     return Finding(run, tuple(broken), tuple(unmet), "")
+
+
+def _play_test(run: str) -> Finding:
+    import contextlib
+    import os
+
+    import pytest
+
+    os.chdir(HERE.parent.parent)
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        failed = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", run.removeprefix("test ")])
+    assert failed in (0, 1), f"{run} cannot be run: pytest ended with {failed}"
+    return Finding(run, (), ("the test passes",) if failed else (), "")
 
 
 def _scenario(words: str, settings: list[str]) -> tuple[Any, bool]:
@@ -128,7 +143,8 @@ def _scenario(words: str, settings: list[str]) -> tuple[Any, bool]:
         schedule = random_schedule(random.Random(int(seed)), safe=True if kind else None)
         return schedule.scenario(), schedule.safe
     name, _, variant = words.partition(" / ")
-    file = load_file(bundled()[name], settings)
+    path = bundled().get(name, OWN_SCENARIOS / f"{name}.yaml")
+    file = load_file(path, settings)
     return (file.variants[variant] if variant else file.scenario), False
 
 
