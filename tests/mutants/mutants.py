@@ -28,7 +28,13 @@ def mutant(name: str, rule: str, module: str, old: str, new: str, *caught_by: st
 LEADER, FOLLOWER, PARTITION = "replica.leader", "replica.follower", "cluster.partition"
 LOG, SEGMENT, LOADER, EPOCHS = "replica.log", "replica.segment", "replica.log_loader", "replica.leader_epochs"
 PRODUCERS, MANAGER = "replica.producer_state", "cluster.replica_manager"
-ALTER, ELECTION, CHANGES, BROKERS = "controller.alter_partition", "controller.election", "controller.changes", "controller.brokers"
+METADATA = "cluster.metadata_follower"
+ALTER, ELECTION, CHANGES, BROKERS = (
+    "controller.alter_partition",
+    "controller.election",
+    "controller.changes",
+    "controller.brokers",
+)
 
 MUTANTS: tuple[Mutant, ...] = (
     # -------------------------------------------------------------------------------------------- the high watermark
@@ -38,6 +44,8 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "            if broker_id in self.maximal_isr:\n                candidate, joining",
         "            if False:\n                candidate, joining",
+        "controller-down-isr-frozen",
+        "idempotent-across-failover",
     ),
     mutant(
         "hw-over-the-committed-isr",
@@ -45,6 +53,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "            if broker_id in self.maximal_isr:\n                candidate, joining",
         "            if broker_id in self.in_sync_replicas:\n                candidate, joining",
+        "isr-expansion-in-flight",
     ),
     mutant(
         "hw-does-not-wait-for-joiners",
@@ -52,6 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "            elif self._may_join_soon(broker_id, replica, now_us):",
         "            elif False and self._may_join_soon(broker_id, replica, now_us):",
+        "rolling-restart-controlled / too-fast",
     ),
     mutant(
         "shrink-is-assumed",
@@ -59,6 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "        return self._propose(remaining, maximal_isr=self.in_sync_replicas, reason=reason)",
         "        return self._propose(remaining, maximal_isr=remaining, reason=reason)",
+        "controller-down-isr-frozen",
     ),
     mutant(
         "hw-falls-in-its-epoch",
@@ -66,6 +77,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "        if candidate <= previous:\n            return []",
         "        if candidate == previous:\n            return []",
+        "acks0-leader-moved",
     ),
     mutant(
         "new-leader-commits-its-log",
@@ -73,6 +85,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "            self.high_watermark = event.high_watermark\n            for broker_id",
         "            self.high_watermark = event.log_end_offset\n            for broker_id",
+        "stale-hw-after-failover",
     ),
     mutant(
         "follower-hw-beyond-its-log",
@@ -80,6 +93,7 @@ MUTANTS: tuple[Mutant, ...] = (
         FOLLOWER,
         "        if told > self.log_end_offset:\n",
         "        if False:\n",
+        "slow-follower-bandwidth / acks-1",
     ),
     mutant(
         "hw-before-truncation",
@@ -88,6 +102,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "            return self._diverged(event.diverging)\n",
         '            told = self._set_high_watermark(event.leader_high_watermark, "of a diverging answer")\n'
         "            return [*told, *self._diverged(event.diverging)]\n",
+        "acks1-leader-kill",
+        "zombie-leader-acks1",
     ),
     # ------------------------------------------------------------------------------------------------ in-sync replicas
     mutant(
@@ -96,6 +112,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "        if self._pending is not None or replica.log_end_offset < self.high_watermark:",
         "        if self._pending is not None:",
+        "follower-cut-hw-stall",
     ),
     mutant(
         "never-out-of-sync",
@@ -103,6 +120,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "        return replica is None or not replica.is_caught_up(",
         "        return replica is None and not replica.is_caught_up(",
+        "follower-cut-hw-stall",
     ),
     mutant(
         "late-answers-count",
@@ -110,6 +128,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "        return self._pending is not None and (proposal is None or proposal == self._pending)",
         "        return self._pending is not None",
+        "test tests/replica/test_leader.py",
     ),
     mutant(
         "refusal-counts-as-acceptance",
@@ -117,6 +136,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "        if event.error in NOT_APPLIED:\n            self._commit(self.in_sync_replicas)",
         "        if event.error in NOT_APPLIED:\n            self._commit(proposal.in_sync_replicas)",
+        "alterpartition-empty-disk / copied-first",
     ),
     mutant(
         "diverging-fetch-counts-as-ack",
@@ -127,6 +147,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "            if first_time and leader is not None and params.from_follower:\n"
         "                self._follower_fetched(leader, params, entry, end_offset, high_watermark, now_us)\n"
         "            return FetchPartitionResponse(",
+        "diverging-fetch",
     ),
     mutant(
         "earlier-life-acknowledges",
@@ -134,6 +155,7 @@ MUTANTS: tuple[Mutant, ...] = (
         PARTITION,
         "        self._check_incarnation(params)\n",
         "",
+        "test tests/cluster/test_broker_fetch.py",
     ),
     # --------------------------------------------------------------------------------------------------- the controller
     mutant(
@@ -142,27 +164,32 @@ MUTANTS: tuple[Mutant, ...] = (
         ALTER,
         "    if broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):",
         "    if False:",
+        "alterpartition-empty-disk",
     ),
-    mutant(
-        "old-leader-changes-the-isr",
-        "An AlterPartition of an older leader epoch is refused (S18)",
-        ALTER,
-        "    if proposal.leader_epoch < partition.leader_epoch:",
-        "    if False:",
+    Mutant(
+        "unfenced-alter-partition",
+        "An AlterPartition of an older leader or partition epoch, or from another broker, is refused (KIP-497, S18)",
+        (
+            Edit(ALTER, "    if proposal.leader_epoch < partition.leader_epoch:", "    if False:"),
+            Edit(ALTER, "    if sender != partition.leader:", "    if False:"),
+            Edit(ALTER, "    if partition.leader not in isr:", "    if False:"),
+            Edit(ALTER, "    if proposal.partition_epoch < partition.partition_epoch:", "    if False:"),
+        ),
+        ("zombie-proposal",),
     ),
-    mutant(
-        "stale-partition-epoch",
-        "An AlterPartition of an older partition epoch is refused (S18)",
-        ALTER,
-        "    if proposal.partition_epoch < partition.partition_epoch:",
-        "    if False:",
-    ),
-    mutant(
+    Mutant(
         "fenced-broker-joins",
-        "A fenced broker cannot join the ISR (KIP-841, S19)",
-        ALTER,
-        "    if broker.fenced:",
-        "    if False:",
+        "A broker that is fenced or shuts down cannot join the ISR (KIP-841, S19)",
+        (
+            Edit(ALTER, "    if broker.fenced:", "    if False:"),
+            Edit(ALTER, "    if broker.in_controlled_shutdown:", "    if False:"),
+            Edit(
+                METADATA,
+                "        return broker is not None and broker.is_active and broker_epoch in",
+                "        return broker is not None and broker_epoch in",
+            ),
+        ),
+        ("follower-loses-controller",),
     ),
     mutant(
         "election-outside-the-isr",
@@ -170,6 +197,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ELECTION,
         "        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)",
         "        return self.is_acceptable(broker_id)",
+        "last-replica-standing",
+        "min-isr-1-trap",
     ),
     mutant(
         "dead-broker-is-elected",
@@ -177,6 +206,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ELECTION,
         "        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)",
         "        return broker_id in self.in_sync_replicas",
+        "last-replica-standing",
+        "min-isr-1-trap",
     ),
     mutant(
         "last-member-leaves-the-isr",
@@ -184,6 +215,7 @@ MUTANTS: tuple[Mutant, ...] = (
         CHANGES,
         "    isr = isr or partition.in_sync_replicas\n",
         "    isr = isr or replicas\n",
+        "last-replica-standing",
     ),
     mutant(
         "fencing-keeps-leaders",
@@ -191,13 +223,7 @@ MUTANTS: tuple[Mutant, ...] = (
         BROKERS,
         '        self._partitions.remove_broker(broker.broker_id, f" after {what_happened}", cause)\n',
         "",
-    ),
-    mutant(
-        "session-never-ends",
-        "A silent broker is fenced when its session ends",
-        BROKERS,
-        "        broker_id = self.sessions.stale_broker(now_us)\n",
-        "        broker_id = None\n",
+        "acks1-leader-kill",
     ),
     # ------------------------------------------------------------------------------------------------------- the logs
     mutant(
@@ -206,6 +232,8 @@ MUTANTS: tuple[Mutant, ...] = (
         PARTITION,
         "        if entry.last_fetched_epoch == UNDEFINED_EPOCH:\n            return None\n        divergence =",
         "        if True:\n            return None\n        divergence =",
+        "acks1-leader-kill",
+        "zombie-leader-acks1",
     ),
     mutant(
         "epochs-survive-truncation",
@@ -213,6 +241,7 @@ MUTANTS: tuple[Mutant, ...] = (
         EPOCHS,
         "        keep = bisect_left(self._starts, end_offset)\n",
         "        keep = len(self._starts)\n",
+        "test tests/replica/test_leader_epochs.py",
     ),
     mutant(
         "recovery-without-crc",
@@ -220,6 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
         SEGMENT,
         "        if not check_crc(chunk, within, header):",
         "        if False:",
+        "test tests/replica/test_recovery.py",
     ),
     mutant(
         "no-recovery",
@@ -227,6 +257,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LOADER,
         "(not clean and segment.base_offset >= unflushed_from)",
         "False",
+        "test tests/replica/test_recovery.py",
     ),
     mutant(
         "partial-batch-is-kept",
@@ -234,6 +265,7 @@ MUTANTS: tuple[Mutant, ...] = (
         SEGMENT,
         "        self.size = position\n        if position < file_size:",
         "        self.size = file_size\n        if False:",
+        "torn-tail-follower",
     ),
     mutant(
         "newer-epoch-in-an-old-fetch",
@@ -241,6 +273,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LOG,
         "        headers, size_bytes = whole_batches(data, max_leader_epoch)",
         "        headers, size_bytes = whole_batches(data, None)",
+        "test tests/replica/test_log.py",
     ),
     # ------------------------------------------------------------------------------------------------------- producing
     mutant(
@@ -249,6 +282,7 @@ MUTANTS: tuple[Mutant, ...] = (
         MANAGER,
         "        if required_acks == ACKS_ALL and appended:",
         "        if False:",
+        "acks1-leader-kill / acks-all",
     ),
     mutant(
         "min-isr-is-not-asked",
@@ -256,6 +290,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LEADER,
         "        if required_acks == ACKS_ALL and len(self.in_sync_replicas) < self.effective_min_isr:",
         "        if False:",
+        "min-isr-equals-rf",
     ),
     mutant(
         "deposed-leader-answers",
@@ -263,6 +298,7 @@ MUTANTS: tuple[Mutant, ...] = (
         MANAGER,
         "            elif partition.leader is None:\n                status = ErrorCode.NOT_LEADER_OR_FOLLOWER",
         "            elif partition.leader is None:\n                status = ErrorCode.NONE",
+        "gc-pause-leader-zombie / acks-all",
     ),
     mutant(
         "duplicates-are-not-known",
@@ -270,6 +306,7 @@ MUTANTS: tuple[Mutant, ...] = (
         PRODUCERS,
         "            if cached.first_sequence == batch.base_sequence and cached.last_sequence == last_sequence:",
         "            if False:",
+        "idempotent-across-failover",
     ),
     mutant(
         "sequences-are-not-checked",
@@ -277,6 +314,8 @@ MUTANTS: tuple[Mutant, ...] = (
         PRODUCERS,
         "        if batch.base_sequence != expected:",
         "        if False:",
+        "reorder-inflight / idempotent",
+        "idempotent-sequence-gap",
     ),
     mutant(
         "dedup-state-only-on-the-leader",
@@ -288,6 +327,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "            return self._append(whole, tuple(headers), size_bytes, now_us)\n"
         "        finally:\n"
         "            self.producers.update = before  # type: ignore",
+        "idempotent-across-failover",
     ),
     # -------------------------------------------------------------------------------------------------------- consuming
     mutant(
@@ -296,6 +336,7 @@ MUTANTS: tuple[Mutant, ...] = (
         PARTITION,
         "        upper_offset = end_offset if params.from_follower else high_watermark\n",
         "        upper_offset = end_offset\n",
+        "follower-cut-hw-stall",
     ),
     mutant(
         "any-epoch-may-fetch",
@@ -303,6 +344,7 @@ MUTANTS: tuple[Mutant, ...] = (
         PARTITION,
         "        check_leader_epoch(entry.current_leader_epoch, self.leader_epoch)\n        if params.leader_only",
         "        if params.leader_only",
+        "zombie-leader-acks1",
     ),
     mutant(
         "end-offset-goes-back",
@@ -310,5 +352,6 @@ MUTANTS: tuple[Mutant, ...] = (
         PARTITION,
         "        if leader.high_watermark < leader.leader_epoch_start_offset:",
         "        if False:",
+        "stale-hw-after-failover",
     ),
 )

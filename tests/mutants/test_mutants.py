@@ -1,0 +1,74 @@
+"""Every safety rule is missed when it is gone: a mutant without it is caught by a scenario, a schedule or a test.
+
+`CAUGHT.md` beside this file is the list with what caught each; `pytest --rewrite` writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from mutants import MUTANTS, Mutant
+from mutate import OWN_SCENARIOS, Finding, changed_source, source_of
+
+from scenarios.loading import load_file
+from scenarios.runner import run_scenario
+
+LIST = Path(__file__).parent / "CAUGHT.md"
+PLAYER = Path(__file__).parent / "mutate.py"
+
+
+def play_apart(mutant: Mutant, runs: tuple[str, ...]) -> list[Finding]:
+    """In a process of its own, where the changed modules are the only ones there are."""
+    asked = json.dumps({"edits": [asdict(edit) for edit in mutant.edits], "runs": runs})
+    done = subprocess.run([sys.executable, str(PLAYER), asked], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [Finding(**found) for found in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_missing_rule_is_noticed(mutant: Mutant) -> None:
+    assert mutant.caught_by, "nothing is said to catch it"
+    missed = [found.run for found in play_apart(mutant, mutant.caught_by) if not found.caught]
+    assert not missed, f"{mutant.rule}: not noticed by {', '.join(missed)}"
+
+
+@pytest.mark.parametrize("path", sorted(OWN_SCENARIOS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_with_the_rule_all_is_well(path: Path) -> None:
+    result = run_scenario(load_file(path).scenario, runs_dir=None)
+    assert result.held, [expectation for expectation in result.expectations if not expectation.held]
+
+
+def test_the_edits_fit_the_source_and_change_it() -> None:
+    for mutant in MUTANTS:
+        for edit in mutant.edits:
+            source = source_of(edit.module)
+            assert changed_source(source, [edit]) != source, mutant.name
+
+
+def test_names_are_unique() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 25
+
+
+def test_the_list_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--rewrite"):
+        LIST.write_text(as_markdown(), encoding="utf-8")
+    assert LIST.read_text(encoding="utf-8") == as_markdown(), "pytest --rewrite writes it anew"
+
+
+def as_markdown() -> str:
+    lines = [
+        "# Rules that cannot go missing",
+        "",
+        "Each rule was taken out of the source, and what is named here noticed it.",
+        "",
+        "| mutant | the rule it lacks | caught by |",
+        "|---|---|---|",
+    ]
+    for mutant in MUTANTS:
+        lines.append(f"| {mutant.name} | {mutant.rule} | {'<br>'.join(mutant.caught_by)} |")
+    return "\n".join([*lines, ""])
