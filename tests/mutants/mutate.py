@@ -33,7 +33,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one run showed. broken: invariants; unmet: expectations that do not hold; crash: what the product stopped with"""
+    """What one run showed. broken: invariants; unmet: expectations; crash: what the product stopped with"""
 
     run: str
     broken: tuple[str, ...]
