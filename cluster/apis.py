@@ -6,7 +6,7 @@ partition are answered in its place; a frame that cannot be read raises PeerViol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cluster.accepted_connections import AcceptedConnections
@@ -56,8 +56,12 @@ PRODUCER_IDS_PER_REGISTRATION = 1_000_000
 SERVED = (PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH)
 
 
+Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
+"""(connection, peer, header, frame, now_us)"""
+
+
 class Apis:
-    """Dispatches requests by API key."""
+    """Dispatches requests by API key. control_plane: handlers of the requests that a controller of its era sends."""
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Apis:
         replicas: ReplicaManager,
         recorder: Recorder,
         broker_epoch: Callable[[], BrokerEpoch],
+        control_plane: Mapping[int, Handler],
     ) -> None:
         self._identity = identity
         self._fetch_max_bytes = config.fetch_max_bytes
@@ -81,7 +86,8 @@ class Apis:
         self._broker_epoch = broker_epoch
         self._offsets = OffsetApis(replicas, cache)
         self._producer_ids = 0
-        self._handlers: dict[int, Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]] = {
+        self._handlers: dict[int, Handler] = {
+            **control_plane,
             PRODUCE: self._produce,
             FETCH: self._fetch,
             LIST_OFFSETS: self._list_offsets,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cluster.accepted_connections import AcceptedConnections
@@ -17,12 +17,15 @@ from cluster.outbox import Outbox
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetcher import FetcherContext
 from cluster.replica_fetchers import ReplicaFetchers
-from cluster.replica_manager import ReplicaManager
+from cluster.replica_manager import ProposeIsrTo, ReplicaManager
 from cluster.wall_clock import WallClock
+from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
+from cluster.zookeeper_plane import ZooKeeperPlane
+from controller.events import Reply
 from replica.config import TopicConfig
 from replica.disk import Disk
 from replica.errors import PeerViolation
-from replica.ids import Names, TopicPartition
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log_manager import LogManager
 from replica.rules import Rules
 from replica.trace import LogFlushed, LogRecovered, Recorder
@@ -66,7 +69,9 @@ class BrokerCore:
         self.logs: LogManager
         self.replicas: ReplicaManager
         self.fetchers: ReplicaFetchers
-        self.lifecycle: BrokerLifecycle
+        self.lifecycle: BrokerLifecycle | ZooKeeperLifecycle
+        self.zookeeper: ZooKeeperPlane | None = None
+        """The control plane of the ZooKeeper era; None where the controller is a quorum (KRaft)."""
 
     # ---------------------------------------------------------------------------------------------- start and stop
 
@@ -84,30 +89,14 @@ class BrokerCore:
         self._build()
         self.replicas.start(now_us)
         self.lifecycle.start(now_us)
-        self._metadata.fetch(now_us)
+        if self.zookeeper is None:
+            self._metadata.fetch(now_us)
         self.is_open = True
         return self._outbox.take()
 
     def _build(self) -> None:
         identity, config, outbox = self.identity, self._config, self._outbox
-        self.lifecycle = BrokerLifecycle(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channel=self._controller_channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
-            previous_broker_epoch=self.logs.previous_broker_epoch,
-            metadata_offset=lambda: self.cache.image.offset,
-            on_caught_up=self._publish_first,
-            on_running=self._open_for_requests,
-            on_stop=self._stop,
-        )
-        isr_updates = IsrUpdates(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channel=self._controller_channel(retry_us=FOR_EVER_US),
-            broker_epoch=lambda: self.lifecycle.broker_epoch,
-        )
+        propose_isr = self._join_registry() if self._rules.membership == "zk-session" else self._join_quorum()
         self.replicas = ReplicaManager(
             node=identity.name,
             config=config,
@@ -117,7 +106,7 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
             lookup=self.cache,
-            propose_isr=isr_updates.propose,
+            propose_isr=propose_isr,
         )
         self.fetchers = ReplicaFetchers(
             FetcherContext(
@@ -132,7 +121,7 @@ class BrokerCore:
                 logs=self.logs,
                 recorder=self._recorder,
                 clock=self._clock,
-                broker_epoch=lambda: self.lifecycle.broker_epoch,
+                broker_epoch=self._fetch_epoch,
             )
         )
         self._changes = ReplicaChanges(
@@ -147,13 +136,6 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
         )
-        self._metadata = MetadataFollower(
-            identity=identity,
-            outbox=outbox,
-            channel=self._controller_channel(),
-            cache=self.cache,
-            on_change=self._metadata_changed,
-        )
         self._apis = Apis(
             identity=identity,
             config=config,
@@ -163,7 +145,60 @@ class BrokerCore:
             replicas=self.replicas,
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
+            control_plane={} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes),
         )
+
+    def _fetch_epoch(self) -> BrokerEpoch:
+        """Followers of the ZooKeeper era do not say in which life they fetch (KIP-903 is for KRaft)."""
+        return NO_BROKER_EPOCH if self.zookeeper is not None else self.lifecycle.broker_epoch
+
+    def _join_quorum(self) -> ProposeIsrTo:
+        """KRaft: registration, the metadata log and ISR proposals, each over its own connection to the controller."""
+        identity, config, outbox = self.identity, self._config, self._outbox
+        self.lifecycle = BrokerLifecycle(
+            identity=identity,
+            config=config,
+            outbox=outbox,
+            channel=self._controller_channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
+            previous_broker_epoch=self.logs.previous_broker_epoch,
+            metadata_offset=lambda: self.cache.image.offset,
+            on_caught_up=self._publish_first,
+            on_running=self._open_for_requests,
+            on_stop=self._stop,
+        )
+        self._metadata = MetadataFollower(
+            identity=identity,
+            outbox=outbox,
+            channel=self._controller_channel(),
+            cache=self.cache,
+            on_change=self._metadata_changed,
+        )
+        return IsrUpdates(
+            identity=identity,
+            config=config,
+            outbox=outbox,
+            channel=self._controller_channel(retry_us=FOR_EVER_US),
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+        ).propose
+
+    def _join_registry(self) -> ProposeIsrTo:
+        """ZooKeeper: a session with the registry, over which one of the brokers becomes the controller."""
+        self.zookeeper = ZooKeeperPlane(
+            identity=self.identity,
+            config=self._config,
+            rules=self._rules,
+            names=self._names,
+            outbox=self._outbox,
+            channels=self._channels,
+            connections=self._connections,
+            cache=self.cache,
+            recorder=self._recorder,
+            registry=self._controller,
+            on_running=self._open_for_requests,
+            on_stop=self._stop,
+        )
+        self.lifecycle = self.zookeeper.lifecycle
+        return self.zookeeper.propose_isr
 
     def _controller_channel(self, retry_us: int = 0) -> Channel:
         return Channel(self._outbox, self._channels, *self._controller, retry_us=retry_us)
@@ -190,7 +225,7 @@ class BrokerCore:
     def begin_shutdown(self, now_us: int) -> list[Action]:
         """Controlled shutdown (SIGTERM)."""
         if self._config.controlled_shutdown_enable:
-            self._changes.in_controlled_shutdown = True
+            self._changes.in_controlled_shutdown = self.zookeeper is None
             self.lifecycle.begin_controlled_shutdown(now_us)
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
         else:
@@ -211,6 +246,19 @@ class BrokerCore:
         if self.is_open:
             self.is_open = False
             self.logs.abandon()
+
+    def elect_leader(
+        self,
+        topic_partition: TopicPartition,
+        desired: BrokerId | None,
+        unclean: bool,
+        answer: Callable[[Reply], None],
+        now_us: int,
+    ) -> list[Action]:
+        """An operator asks the controller that this broker is (ZooKeeper era); the answer comes later."""
+        assert self.zookeeper is not None, "a broker elects nobody where a quorum does"
+        self.zookeeper.elect_leader(topic_partition, desired, unclean, answer, now_us)
+        return self._outbox.take()
 
     def flush(self, wanted: TopicPartition | None) -> None:
         """fsync now (the scenario's `flush`): all logs, or one."""

@@ -35,6 +35,8 @@ class BrokerConfig(Config):
     broker_session_timeout_ms: int = key("broker.session.timeout.ms", 9000, low=1)
     initial_broker_registration_timeout_ms: int = key("initial.broker.registration.timeout.ms", 60_000, low=1)
     controlled_shutdown_enable: bool = key("controlled.shutdown.enable", True)
+    controlled_shutdown_max_retries: int = key("controlled.shutdown.max.retries", 3, low=1)
+    controlled_shutdown_retry_backoff_ms: int = key("controlled.shutdown.retry.backoff.ms", 5000, low=0)
 
     # controller
     auto_leader_rebalance_enable: bool = key("auto.leader.rebalance.enable", True)

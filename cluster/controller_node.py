@@ -12,18 +12,17 @@ from pathlib import Path
 from uuid import UUID, uuid5
 
 from cluster.accepted_connections import AcceptedConnections
+from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.timers import Timer
 from cluster.wire import cold
 from cluster.wire.api_01_fetch import FetchPartitionResponse, decode_fetch_request, fetch_response_segments
-from cluster.wire.entities import Entity
 from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.versions import ALTER_PARTITION, BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH
 from controller.events import Action as Decision
 from controller.events import (
-    AlterPartition,
     AlterPartitionReply,
     AppendRecord,
     CreateTopic,
@@ -32,7 +31,6 @@ from controller.events import (
     Fact,
     Heartbeat,
     HeartbeatReply,
-    IsrProposal,
     RegisterBroker,
     RegistrationReply,
     Reply,
@@ -305,30 +303,8 @@ class ControllerCore:
                 previous_broker_epoch=int(request.previous_broker_epoch),
             )
         if header.api_key == ALTER_PARTITION:
-            return self._isr_event(request, now_us)
+            return alter_partition_event(request, self.state.image.topic_names, now_us)
         raise PeerViolation(f"api {header.api_key} is not served by the controller")
-
-    def _isr_event(self, request: Entity, now_us: int) -> AlterPartition:
-        names = self.state.image.topic_names
-        proposals = tuple(
-            IsrProposal(
-                topic=names.get(topic.topic_id, str(topic.topic_id)),
-                partition=int(entry.partition_index),
-                leader_epoch=int(entry.leader_epoch),
-                partition_epoch=int(entry.partition_epoch),
-                in_sync_replicas=tuple(int(member.broker_id) for member in entry.new_isr_with_epochs),
-                broker_epochs=tuple(int(member.broker_epoch) for member in entry.new_isr_with_epochs),
-                recovering=bool(entry.leader_recovery_state),
-            )
-            for topic in request.topics
-            for entry in topic.partitions
-        )
-        return AlterPartition(
-            now_us=now_us,
-            broker_id=int(request.broker_id),
-            broker_epoch=int(request.broker_epoch),
-            partitions=proposals,
-        )
 
     def _reply(self, connection: ConnectionId, header: RequestHeader, reply: Reply) -> None:
         match reply:
@@ -342,32 +318,13 @@ class ControllerCore:
             case RegistrationReply():
                 values = {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
             case AlterPartitionReply():
-                values = {"error_code": reply.error, "topics": self._isr_results(reply)}
+                ids = {name: topic.topic_id for name, topic in self.state.image.topics.items()}
+                values = {"error_code": reply.error, "topics": alter_partition_results(reply, ids)}
             case _:
                 raise AssertionError(f"{type(reply).__name__} answers no request of a broker")
         entity = cold.response(header.api_key, header.api_version, **values)
         frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
         self._outbox.respond(connection, (frame,), header.api_key)
-
-    def _isr_results(self, reply: AlterPartitionReply) -> list[dict[str, object]]:
-        topics: dict[str, list[dict[str, object]]] = {}
-        for result in reply.partitions:
-            topics.setdefault(result.topic, []).append(
-                {
-                    "partition_index": result.partition,
-                    "error_code": result.error,
-                    "leader_id": result.leader,
-                    "leader_epoch": result.leader_epoch,
-                    "isr": list(result.in_sync_replicas),
-                    "leader_recovery_state": int(result.recovering),
-                    "partition_epoch": result.partition_epoch,
-                }
-            )
-        image = self.state.image.topics
-        return [
-            {"topic_id": image[name].topic_id if name in image else UUID(name), "partitions": results}
-            for name, results in topics.items()
-        ]
 
 
 def _ignore(reply: Reply) -> None:

@@ -68,7 +68,6 @@ class RegistryClient:
         self._events = events
         self._connection: ConnectionId | None = None
         self._is_ready = False
-        self._closing: Callable[[int], None] | None = None
         self._xid = 0
         self._zxid = 0
         self._requests: deque[_Request] = deque()
@@ -92,13 +91,10 @@ class RegistryClient:
         if self._is_ready:
             self._send(request)
 
-    def close(self, on_closed: Callable[[int], None], now_us: int) -> None:
+    def close(self) -> None:
         """End the session in order: its ephemeral files go at once. Without a connection nobody can be told."""
-        self._closing = on_closed
         if self._is_ready:
             self._transmit({"op": "close"})
-        else:
-            on_closed(now_us)
 
     # ---------------------------------------------------------------------------------------------------- connection
 
@@ -121,10 +117,7 @@ class RegistryClient:
 
     def disconnected(self, reason: str, now_us: int) -> None:
         self._leave()
-        if self._closing is not None:
-            self._closing(now_us)
-        else:
-            self._outbox.timers.at(now_us + RECONNECT_US, self._connect)
+        self._outbox.timers.at(now_us + RECONNECT_US, self._connect)
 
     def _leave(self) -> None:
         if self._connection is not None:
@@ -175,9 +168,6 @@ class RegistryClient:
             self._watch_fired(message["event"], message["path"], now_us)
         elif "results" in message:
             self._answered(message, now_us)
-        elif self._closing is not None:
-            self._leave()
-            self._closing(now_us)
 
     def _session_answered(self, message: dict[str, Any], now_us: int) -> None:
         before, self.session = self.session, int(message["session"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
@@ -22,6 +23,14 @@ from replica.isr_lag import LagLimits
 from replica.log_manager import LogManager
 from replica.rules import Rules
 from replica.trace import Recorder
+
+
+class Assignment(NamedTuple):
+    """One partition that this broker has a replica of, as the controller wants it."""
+
+    name: TopicPartition
+    topic: TopicImage
+    registration: PartitionRegistration
 
 
 class ReplicaChanges:
@@ -55,14 +64,23 @@ class ReplicaChanges:
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
         """changed: partitions     configured: topics; both in the order of the metadata log"""
-        leaders: list[tuple[Partition, PartitionRegistration]] = []
-        followers: list[tuple[Partition, PartitionRegistration]] = []
+        assigned: list[Assignment] = []
         for name in changed:
             topic = self._cache.image.topics.get(name.topic)
             registration = self._cache.image.partition(name.topic, name.partition)
             if topic is None or registration is None or self._identity.broker_id not in registration.replicas:
                 self._delete(name, now_us)
-                continue
+            else:
+                assigned.append(Assignment(name, topic, registration))
+        self.assign(assigned, now_us)
+        for topic_name in configured:
+            self._configure(topic_name, now_us)
+
+    def assign(self, assigned: Sequence[Assignment], now_us: int) -> None:
+        """Lead or follow each of these partitions, as far as that is news. source: becomeLeaderOrFollower"""
+        leaders: list[tuple[Partition, PartitionRegistration]] = []
+        followers: list[tuple[Partition, PartitionRegistration]] = []
+        for name, topic, registration in assigned:
             partition = self._partition(name, topic, now_us)
             if _is_news(partition, registration):
                 leads = registration.leader == self._identity.broker_id
@@ -72,8 +90,17 @@ class ReplicaChanges:
             partition.make_leader(registration, now_us)
         self._follow(followers, now_us)
         self._fetchers.close_idle()
-        for topic_name in configured:
-            self._configure(topic_name, now_us)
+
+    def stop(self, partitions: Sequence[tuple[TopicPartition, bool]], now_us: int) -> None:
+        """Follow these no more; delete the log of those with True. source: ReplicaManager.stopReplicas"""
+        for name, delete in partitions:
+            partition = self._replicas.partitions.get(name)
+            if delete:
+                self._delete(name, now_us)
+            elif partition is not None:
+                self._fetchers.remove(name)
+                partition.following_began(now_us)
+        self._fetchers.close_idle()
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
         """source: applyLocalFollowersDelta"""

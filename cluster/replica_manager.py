@@ -55,6 +55,10 @@ def check_records(records: memoryview | None, api_version: int) -> memoryview:
     return records
 
 
+ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
+"""Where a leader's proposals go: (partition, proposal, now_us)"""
+
+
 class Lookup(Protocol):
     """Why a partition is not here: what the metadata says of it."""
 
@@ -75,7 +79,7 @@ class ReplicaManager:
         recorder: Recorder,
         clock: WallClock,
         lookup: Lookup,
-        propose_isr: Callable[[Partition, ProposeIsr, int], None],
+        propose_isr: ProposeIsrTo,
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
         self._node = node

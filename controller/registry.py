@@ -277,7 +277,7 @@ class Registry:
         for one in operation.ops:
             error = self._refusal(one)
             if error is not None:
-                return [Result(error=error)]
+                return [Result(error=error, path=one.path)]
         return [self._change(session, one) for one in operation.ops]
 
     def _refusal(self, operation: Change) -> RegistryError | None:

@@ -136,9 +136,9 @@ PROFILES: Mapping[str, Rules] = _eras()
 IMPLEMENTED: Mapping[str, frozenset[Switch]] = {
     "truncation": frozenset({"on-fetch"}),
     "fetch-fencing": frozenset({"leader-epoch"}),
-    "membership": frozenset({"registration"}),
-    "control-fencing": frozenset({"broker-epoch"}),
-    "isr-update": frozenset({"alter-partition"}),
+    "membership": frozenset({"zk-session", "registration"}),
+    "control-fencing": frozenset({"none", "controller-epoch", "broker-epoch"}),
+    "isr-update": frozenset({"leader-writes", "alter-partition"}),
     "isr-eligibility": frozenset({"any", "unfenced", "broker-epoch"}),
     "isr-join": frozenset({"high-watermark", "epoch-start"}),
     "isr-lag": frozenset({"messages", "time"}),

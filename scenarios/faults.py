@@ -260,18 +260,14 @@ class Faults:
     # ------------------------------------------------------------------------------------------------------ cluster
 
     async def _elect(self, name: str, payload: steps.Elect) -> Done:
-        controller = self._sim.controller()
-        shell = self._sim.machines[self._sim.view.controller].host.shell
         desired = None if payload.broker is None else self.resolve(payload.broker)
         ids = self._sim.scenario.cluster.ids
         answers = []
         for topic_partition in self._partitions_to_elect(payload, desired):
             replies: list[Reply] = []
             broker_id = None if desired is None else ids[desired[0]]
-            shell.call(partial(controller.elect_leader, topic_partition, broker_id, payload.unclean, replies.append))
-            (reply,) = replies
-            assert isinstance(reply, ElectReply)
-            answers.append(f"{topic_partition}: {'done' if reply.error is ErrorCode.NONE else reply.error.name}")
+            self._sim.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
+            answers.append(f"{topic_partition}: {_outcome(replies)}")
         kind = "an unclean election" if payload.unclean else "a preferred election"
         whom = f" of {desired[0]}" if desired is not None else ""
         return Done(desired or (), f"{kind}{whom} is asked for ({', '.join(answers)})")
@@ -290,6 +286,15 @@ class Faults:
             raise SimulationError(f"{payload.consumer} is not running")
         machine.host.shell.call(partial(machine.core.seek, payload.partition, payload.to))
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
+
+
+def _outcome(replies: Sequence[Reply]) -> str:
+    """A controller that has to ask a registry first answers later."""
+    if not replies:
+        return "asked for"
+    (reply,) = replies
+    assert isinstance(reply, ElectReply)
+    return "done" if reply.error is ErrorCode.NONE else reply.error.name
 
 
 def _between(one: Nodes, two: Nodes) -> str:

@@ -20,6 +20,7 @@ from cluster.fabric import Fabric
 from cluster.host import Host
 from cluster.links import Latency, Network
 from cluster.producer import ProducerCore
+from cluster.registry_node import RegistryCore
 from cluster.virtual_time import VirtualTime
 from cluster.wall_clock import WallClock
 from cluster.wire.versions import api_name
@@ -35,7 +36,8 @@ from scenarios.view import ClusterView
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
-Core = BrokerCore | ControllerCore | ProducerCore | ConsumerCore
+ServerCore = BrokerCore | ControllerCore | RegistryCore
+Core = ServerCore | ProducerCore | ConsumerCore
 
 
 class SimulationError(Exception):
@@ -138,7 +140,7 @@ class Simulation:
     def _stop_everything(self) -> None:
         """The run is over: close what the processes hold open; nothing more is written to their disks."""
         for machine in self.machines.values():
-            if isinstance(machine.core, BrokerCore | ControllerCore) and machine.host.running:
+            if isinstance(machine.core, ServerCore) and machine.host.running:
                 machine.core.crash()
         self.fabric.close()
 
@@ -184,6 +186,16 @@ class Simulation:
                 log_dir=machine.log_dir,
                 disk=machine.disk,
                 clock=machine.clock,
+                recorder=self.trace,
+            )
+        if machine.role == "controller" and self.in_zookeeper_era:
+            assert machine.log_dir is not None and machine.disk is not None
+            return RegistryCore(
+                node_id=self._ids[name],
+                names=self._names,
+                config=cluster.controller_config(),
+                log_dir=machine.log_dir,
+                disk=machine.disk,
                 recorder=self.trace,
             )
         if machine.role == "controller":
@@ -247,7 +259,7 @@ class Simulation:
         machine = self.machines[name]
         if not machine.host.running:
             raise SimulationError(f"{name} is not running")
-        if isinstance(machine.core, BrokerCore | ControllerCore):
+        if isinstance(machine.core, ServerCore):
             machine.host.shell.call(machine.core.begin_shutdown)
 
     def pause(self, name: str) -> None:
@@ -305,7 +317,7 @@ class Simulation:
         return [name for name in sorted(self.view.partitions) if str(name) in names]
 
     def _close_files(self, machine: Machine) -> None:
-        if isinstance(machine.core, BrokerCore | ControllerCore):
+        if isinstance(machine.core, ServerCore):
             machine.core.crash()
 
     def state_exits(self) -> None:
@@ -330,7 +342,12 @@ class Simulation:
             )
         )
 
-    # ------------------------------------------------------------------------------------------------------- topics
+    # ------------------------------------------------------------------------------------------- an operator's tools
+
+    @property
+    def in_zookeeper_era(self) -> bool:
+        """The machine that the scenario calls its controller is the registry, and one of the brokers controls."""
+        return self.scenario.rules.membership == "zk-session"
 
     def create_topics(self) -> bool:
         """Once every broker is unfenced: create the scenario's topics. Returns whether that has happened."""
@@ -342,10 +359,13 @@ class Simulation:
                 None if assignment is None else tuple(tuple(self._ids[b] for b in replicas) for replicas in assignment)
             )
             replies: list[Reply] = []
-            controller = self.controller()
-            self.machines[self.view.controller].host.shell.call(
+            name = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
+            core = self.machines[name].core
+            if not self.running(name) or not isinstance(core, ControllerCore | RegistryCore):
+                raise SimulationError(f"the controller {name} is down")
+            self.machines[name].host.shell.call(
                 partial(
-                    controller.create_topic,
+                    core.create_topic,
                     topic.name,
                     ids,
                     topic.partitions,
@@ -358,6 +378,16 @@ class Simulation:
             if isinstance(reply, CreateTopicReply) and reply.error is not ErrorCode.NONE:
                 raise SimulationError(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
         return True
+
+    def elect_leader(
+        self, name: TopicPartition, desired: int | None, unclean: bool, answer: Callable[[Reply], None]
+    ) -> None:
+        """Ask the controller for an election. raises: SimulationError while it is down"""
+        node = self.view.controller
+        core = self.machines[node].core
+        if not self.running(node) or not isinstance(core, ControllerCore | BrokerCore):
+            raise SimulationError(f"the controller {node} is down")
+        self.machines[node].host.shell.call(partial(core.elect_leader, name, desired, unclean, answer))
 
     def controller(self) -> ControllerCore:
         """raises: SimulationError while the controller is down"""

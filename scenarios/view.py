@@ -85,12 +85,14 @@ class ClusterView:
         self.nodes = {name: NodeView(name) for name in (*self.brokers, *self.controllers, *self.clients)}
         self.partitions: dict[TopicPartition, PartitionView] = {}
         self.version = 0
+        self._controller: str | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             trace.NodeStarted: self._node_started,
             trace.NodeStopped: self._node_stopped,
             trace.BrokerRegistered: self._broker_registered,
             trace.BrokerFenced: self._broker_fenced,
             trace.BrokerUnfenced: self._broker_unfenced,
+            trace.ControllerElected: self._controller_elected,
             trace.FaultBegan: self._fault_began,
             trace.FaultEnded: self._fault_ended,
             trace.PartitionCreated: self._partition_created,
@@ -124,7 +126,8 @@ class ClusterView:
 
     @property
     def controller(self) -> str:
-        return self.controllers[0]
+        """Who was the last to become the controller; before that the first that the scenario names."""
+        return self._controller or self.controllers[0]
 
     def leader(self, partition: TopicPartition) -> str | None:
         known = self.partitions.get(partition)
@@ -193,6 +196,9 @@ class ClusterView:
 
     def _broker_unfenced(self, event: trace.BrokerUnfenced) -> None:
         self._node(event.broker or event.node).fenced = False
+
+    def _controller_elected(self, event: trace.ControllerElected) -> None:
+        self._controller = event.broker
 
     def _fault_began(self, event: trace.FaultBegan) -> None:
         if event.verb in ("pause", "resume"):

@@ -1,0 +1,172 @@
+"""The controller of the ZooKeeper era at work inside a broker: its questions to the registry, one at a time, and one
+queue of requests per live broker, each over its own connection with one request in flight.
+
+source: ControllerEventManager, ControllerChannelManager, RequestSendThread
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.channel import Channel, Channels
+from cluster.config import BrokerConfig
+from cluster.isr_updates import FOR_EVER_US
+from cluster.outbox import Outbox
+from cluster.registry_client import RegistryClient
+from cluster.timers import Timer
+from cluster.wire.control_messages import api_of, encode_control_request
+from controller import znodes
+from controller.control_requests import ControlRequest
+from controller.kafka_controller import KafkaController, Process, Reply, Tell
+from controller.registry import Operation, RegistryError, Result
+from replica.ids import BrokerEpoch, BrokerId
+from replica.trace import Recorder
+
+FIRST_REBALANCE_US = 5_000_000
+"""KafkaController.onControllerFailover: the first check for preferred leaders comes 5 s after the election."""
+REQUEST_TIMEOUT_US = 30_000_000
+"""controller.socket.timeout.ms"""
+
+
+class _Sender:
+    """Requests to one life of one broker, in order; one that fails is sent again until the broker is gone."""
+
+    def __init__(self, outbox: Outbox, channels: Channels, node: str, request: ControlRequest) -> None:
+        self.broker_epoch: BrokerEpoch = request.broker.broker_epoch
+        self._node = node
+        self._channel = Channel(outbox, channels, request.broker.host, request.broker.port, retry_us=FOR_EVER_US)
+        self._queue: deque[ControlRequest] = deque()
+
+    def send(self, request: ControlRequest, now_us: int) -> None:
+        self._queue.append(request)
+        self._go_on(now_us)
+
+    def close(self) -> None:
+        self._queue.clear()
+        self._channel.close()
+
+    def _go_on(self, now_us: int) -> None:
+        if self._channel.busy or not self._queue:
+            return
+        request = self._queue.popleft()
+        self._channel.request(
+            api_of(request),
+            lambda correlation_id: encode_control_request(request, correlation_id, self._node),
+            self._answered,
+            REQUEST_TIMEOUT_US,
+            now_us,
+        )
+
+    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+        """Simplified: what a broker answers is not looked at; Kafka logs a refusal and goes on, too."""
+        self._go_on(now_us)
+
+
+class ControllerRunner:
+    """Feeds one KafkaController with what happens, and performs what it wants done."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        config: BrokerConfig,
+        outbox: Outbox,
+        channels: Channels,
+        client: RegistryClient,
+        controller: KafkaController,
+        recorder: Recorder,
+    ) -> None:
+        self.controller = controller
+        self._node = identity.name
+        self._outbox = outbox
+        self._channels = channels
+        self._client = client
+        self._recorder = recorder
+        self._rebalance_us = (
+            config.leader_imbalance_check_interval_seconds * 1_000_000 if config.auto_leader_rebalance_enable else None
+        )
+        self._senders: dict[BrokerId, _Sender] = {}
+        self._rebalance: Timer | None = None
+        self._was_active = False
+
+    def startup(self, now_us: int) -> None:
+        self.post(self.controller.elect(), now_us)
+
+    def watch_fired(self, path: str, now_us: int) -> None:
+        match path:
+            case znodes.CONTROLLER:
+                self.post(self.controller.controller_changed(), now_us)
+            case znodes.BROKER_IDS:
+                self.post(self.controller.brokers_changed(), now_us)
+            case znodes.TOPICS:
+                self.post(self.controller.topics_changed(), now_us)
+            case znodes.ISR_CHANGES:
+                self.post(self.controller.isr_changed(), now_us)
+
+    def session_expired(self, now_us: int) -> None:
+        self.controller.session_expired()
+        self._after_step(now_us)
+
+    def post(self, process: Process, now_us: int) -> None:
+        self._ask(self.controller.post(process))
+        self._after_step(now_us)
+
+    # ------------------------------------------------------------------------------------------------------- at work
+
+    def _ask(self, operation: Operation | None) -> None:
+        if operation is not None:
+            self._client.execute(operation, self._answered)
+
+    def _answered(self, results: Sequence[Result], now_us: int) -> None:
+        if results and results[0].error is RegistryError.SESSION_EXPIRED:
+            return  # `session_expired` follows, and ends the process that waits.
+        self._ask(self.controller.resume(results))
+        self._after_step(now_us)
+
+    def _after_step(self, now_us: int) -> None:
+        if self.controller.is_active is not self._was_active:
+            self._was_active = self.controller.is_active
+            self._changed_sides(now_us)
+        self._close_gone()
+        actions, self.controller.actions = self.controller.actions, []
+        for action in actions:
+            match action:
+                case Tell():
+                    self._recorder.emit(action.event)
+                case Reply():
+                    action.answer(action.value)
+                case ControlRequest():
+                    self._send(action, now_us)
+
+    def _changed_sides(self, now_us: int) -> None:
+        if self._rebalance is not None:
+            self._rebalance.cancel()
+        for sender in self._senders.values():
+            sender.close()
+        self._senders.clear()
+        if self._was_active and self._rebalance_us is not None:
+            self._rebalance = self._outbox.timers.at(now_us + FIRST_REBALANCE_US, self._rebalance_due)
+
+    def _rebalance_due(self, now_us: int) -> None:
+        assert self._rebalance_us is not None, "planned only where leaders are rebalanced"
+        self._rebalance = self._outbox.timers.at(now_us + self._rebalance_us, self._rebalance_due)
+        self.post(self.controller.rebalance(), now_us)
+
+    # ------------------------------------------------------------------------------------------------------- to brokers
+
+    def _send(self, request: ControlRequest, now_us: int) -> None:
+        broker_id = request.broker.broker_id
+        sender = self._senders.get(broker_id)
+        if sender is None:
+            sender = self._senders[broker_id] = _Sender(self._outbox, self._channels, self._node, request)
+        sender.send(request, now_us)
+
+    def _close_gone(self) -> None:
+        """source: ControllerChannelManager.removeBroker: what was not sent to a broker that is gone never will be"""
+        for broker_id, sender in list(self._senders.items()):
+            live = self.controller.live.get(broker_id)
+            if live is None or live.broker_epoch != sender.broker_epoch:
+                sender.close()
+                del self._senders[broker_id]

@@ -1,0 +1,140 @@
+"""ISR changes before KIP-497: the leader writes the partition's state in the registry itself, in the version it knows.
+
+If somebody else has written since, the write is skipped ("Cached zkVersion not equal to that in zookeeper"), and tried
+again at the next occasion in the same version: only a LeaderAndIsr of the controller brings a newer one.
+source: Partition.scala (2.6) updateIsr, ReplicationUtils, ReplicaManager.maybePropagateIsrChanges
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.outbox import Outbox
+from cluster.partition import Partition
+from cluster.registry_client import RegistryClient
+from controller import znodes
+from controller.image import PartitionRegistration
+from controller.registry import Create, GetData, RegistryError, Result, SetData
+from replica.errors import ErrorCode
+from replica.ids import Names, TopicPartition
+from replica.leader_events import IsrAccepted, IsrRefused, ProposeIsr
+from replica.trace import IsrRejected, Recorder
+
+CHECK_US = 2_500_000
+QUIET_US = 5_000_000
+AT_LAST_US = 60_000_000
+"""The controller hears of new ISRs once none has been written for 5 s, or after 60 s; looked at every 2.5 s."""
+
+
+class IsrWrites:
+    """Simplified: Kafka's thread waits for the registry with the partition locked; here the leader goes on meanwhile,
+    and honours the larger of the two ISRs, as it has to anyway."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        names: Names,
+        outbox: Outbox,
+        client: RegistryClient,
+        recorder: Recorder,
+        controller_epoch: Callable[[TopicPartition], int],
+    ) -> None:
+        self._identity = identity
+        self._names = names
+        self._outbox = outbox
+        self._client = client
+        self._recorder = recorder
+        self._controller_epoch = controller_epoch
+        self._changed: dict[TopicPartition, None] = {}
+        self._last_change_us = 0
+        self._last_told_us = 0
+        self._skipped: dict[TopicPartition, ProposeIsr] = {}
+
+    def propose(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None:
+        name = partition.topic_partition
+        registration = PartitionRegistration(
+            replicas=(),
+            in_sync_replicas=proposal.in_sync_replicas,
+            leader=self._identity.broker_id,
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+        )
+        data = znodes.state_data(registration, self._controller_epoch(name))
+        path = znodes.state_path(name)
+
+        def written(results: Sequence[Result], now_us: int) -> None:
+            (result,) = results
+            if result.error is None:
+                self._accepted(partition, proposal, result.version, now_us)
+            elif result.error is RegistryError.SESSION_EXPIRED:
+                self._client.execute(write, written)
+            else:
+                # After a broken connection the write may have been ours: ReplicationUtils.checkLeaderAndIsrZkData.
+                self._client.execute(GetData(path=path), compared)
+
+        def compared(results: Sequence[Result], now_us: int) -> None:
+            (result,) = results
+            if result.error is None and result.data == data:
+                self._accepted(partition, proposal, result.version, now_us)
+            else:
+                self._skip(partition, proposal, result.version, now_us)
+
+        note = {"why": f"{self._identity.name} wrote it as leader"}
+        write = SetData(path=path, data=data, version=proposal.partition_epoch, note=note)
+        self._client.execute(write, written)
+
+    def _accepted(self, partition: Partition, proposal: ProposeIsr, version: int, now_us: int) -> None:
+        self._skipped.pop(partition.topic_partition, None)
+        if not self._changed:
+            self._outbox.timers.at((now_us // CHECK_US + 1) * CHECK_US, self._check)
+        self._changed[partition.topic_partition] = None
+        self._last_change_us = now_us
+        accepted = IsrAccepted(
+            now_us=now_us,
+            in_sync_replicas=proposal.in_sync_replicas,
+            partition_epoch=version,
+            recovering=False,
+            proposal=proposal,
+        )
+        partition.isr_answered(accepted, now_us)
+
+    def _skip(self, partition: Partition, proposal: ProposeIsr, version: int, now_us: int) -> None:
+        """Told once for each proposal: the leader makes it again at every occasion."""
+        name = partition.topic_partition
+        known = self._skipped.get(name)
+        self._skipped[name] = proposal
+        if known is None or known.in_sync_replicas != proposal.in_sync_replicas:
+            reason = (
+                f"cached zkVersion {proposal.partition_epoch} of {self._identity.name} is not equal to that in the "
+                f"registry, {version}: {self._identity.name} skips updating the ISR"
+            )
+            self._recorder.emit(
+                IsrRejected(
+                    node=self._identity.name,
+                    broker=self._identity.name,
+                    topic=name.topic,
+                    partition=name.partition,
+                    leader_epoch=proposal.leader_epoch,
+                    partition_epoch=proposal.partition_epoch,
+                    isr=tuple(map(self._names, proposal.in_sync_replicas)),
+                    error="BAD_VERSION",
+                    reason=reason,
+                )
+            )
+        refused = IsrRefused(now_us=now_us, error=ErrorCode.OPERATION_NOT_ATTEMPTED, proposal=proposal)
+        partition.isr_answered(refused, now_us)
+
+    def _check(self, now_us: int) -> None:
+        if now_us <= self._last_change_us + QUIET_US and now_us <= self._last_told_us + AT_LAST_US:
+            self._outbox.timers.at(now_us + CHECK_US, self._check)
+            return
+        data = znodes.isr_change_data(list(self._changed))
+        self._client.execute(Create(path=znodes.ISR_CHANGE, data=data, sequential=True), _made)
+        self._changed.clear()
+        self._last_told_us = now_us
+
+
+def _made(results: Sequence[Result], now_us: int) -> None:
+    """The controller watches these notes and takes them away."""

@@ -1,0 +1,56 @@
+"""What a ZooKeeper-era broker knows of topics' settings: read from the registry when a topic is first hosted, and again
+whenever it changes. source: ConfigRepository of the ZooKeeper era, DynamicConfigManager
+
+Differs from Kafka: each topic's file is watched; Kafka leaves a note in /config/changes for every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from cluster.registry_client import RegistryClient
+from controller import znodes
+from controller.registry import GetData, RegistryError, Result
+
+
+class TopicConfigs:
+    """on_change: a topic whose settings have changed since they were first read"""
+
+    def __init__(self, client: RegistryClient, on_change: Callable[[str, int], None]) -> None:
+        self.known: dict[str, dict[str, str]] = {}
+        self._client = client
+        self._on_change = on_change
+
+    def ensure(self, topics: Sequence[str], then: Callable[[int], None], now_us: int) -> None:
+        """Call `then` once the settings of all `topics` are known; until then they are asked for one by one."""
+        missing = next((topic for topic in topics if topic not in self.known), None)
+        if missing is None:
+            then(now_us)
+            return
+
+        def read(results: Sequence[Result], now_us: int) -> None:
+            self._take(missing, results)
+            self.ensure(topics, then, now_us)
+
+        self._client.execute(GetData(path=znodes.config_path(missing), watch=True), read)
+
+    def watch_fired(self, path: str) -> bool:
+        """Whether it was a topic's file, which is then read again."""
+        topic = path.rpartition("/")[2]
+        if path != znodes.config_path(topic):
+            return False
+        self._client.execute(GetData(path=path, watch=True), partial(self._changed, topic))
+        return True
+
+    def _take(self, topic: str, results: Sequence[Result]) -> None:
+        """A topic that is gone has Kafka's own defaults; after an expired session the next look tells."""
+        (result,) = results
+        if result.error is not RegistryError.SESSION_EXPIRED or topic not in self.known:
+            self.known[topic] = znodes.config_of(result.data) if result.error is None else {}
+
+    def _changed(self, topic: str, results: Sequence[Result], now_us: int) -> None:
+        before = self.known.get(topic)
+        self._take(topic, results)
+        if before != self.known[topic]:
+            self._on_change(topic, now_us)

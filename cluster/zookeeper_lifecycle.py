@@ -1,0 +1,158 @@
+"""A broker's standing in the ZooKeeper era: a file in the registry that lives with its session, and an orderly end.
+
+source: KafkaServer.startup and .controlledShutdown, KafkaZkClient.registerBroker, CheckedEphemeral
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cluster.broker_lifecycle import BrokerIdentity, BrokerState
+from cluster.channel import Channel, Channels
+from cluster.config import BrokerConfig
+from cluster.controller_runner import ControllerRunner
+from cluster.metadata_follower import MetadataCache
+from cluster.outbox import Outbox
+from cluster.registry_client import RegistryClient
+from cluster.topic_configs import TopicConfigs
+from cluster.wire import cold
+from cluster.wire.control_messages import version_of
+from cluster.wire.versions import CONTROLLED_SHUTDOWN
+from controller import znodes
+from controller.registry import Create, GetData, RegistryError, Result
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch
+
+
+class ZooKeeperLifecycle:
+    """`broker_epoch` is the number of the transaction that made the broker's file, -1 until then.
+
+    Differs from Kafka: a broker that finds the file of its previous life waits until that session is over; Kafka's
+    process ends with NodeExists, and whatever supervises it starts it again.
+    """
+
+    client: RegistryClient
+    runner: ControllerRunner
+    configs: TopicConfigs
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        config: BrokerConfig,
+        outbox: Outbox,
+        channels: Channels,
+        cache: MetadataCache,
+        on_running: Callable[[int], None],
+        on_stop: Callable[[int], None],
+    ) -> None:
+        self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
+        self.state = BrokerState.STARTING
+        self._identity = identity
+        self._path = znodes.broker_path(identity.broker_id)
+        self._config = config
+        self._outbox = outbox
+        self._channels = channels
+        self._cache = cache
+        self._on_running = on_running
+        self._on_stop = on_stop
+        self._shutdown_attempts = 0
+
+    @property
+    def serving(self) -> bool:
+        return self.state in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+
+    def start(self, now_us: int) -> None:
+        self.client.start(now_us)
+
+    def stopped(self) -> None:
+        """The last thing a broker does is to close its session: the registry need not wait for it to run out."""
+        self.state = BrokerState.SHUTTING_DOWN
+        self.client.close()
+
+    # ------------------------------------------------------------------------------------------------- SessionEvents
+
+    def session_began(self, now_us: int) -> None:
+        identity = self._identity
+        data = znodes.broker_data(identity.host, identity.port, identity.rack)
+        self.client.execute(Create(path=self._path, data=data, ephemeral=True), self._made)
+
+    def session_expired(self, now_us: int) -> None:
+        self.runner.session_expired(now_us)
+
+    def watch_fired(self, kind: str, path: str, now_us: int) -> None:
+        if path == self._path:
+            self.session_began(now_us)
+        elif not self.configs.watch_fired(path):
+            self.runner.watch_fired(path, now_us)
+
+    def _made(self, results: Sequence[Result], now_us: int) -> None:
+        (result,) = results
+        if result.error is None:
+            self._registered(result, now_us)
+        elif result.error is RegistryError.NODE_EXISTS:
+            self.client.execute(GetData(path=self._path, watch=True), self._found)
+
+    def _found(self, results: Sequence[Result], now_us: int) -> None:
+        """The file is there: made by this session, whose connection broke before the answer came, or in a former life;
+        the watch tells when that is over."""
+        (result,) = results
+        if result.error is RegistryError.NO_NODE:
+            self.session_began(now_us)
+        elif result.error is None and result.owner == self.client.session:
+            self._registered(result, now_us)
+
+    def _registered(self, result: Result, now_us: int) -> None:
+        self.broker_epoch = result.czxid
+        if self.state is BrokerState.STARTING:
+            self.state = BrokerState.RUNNING
+            self._on_running(now_us)
+        self.runner.startup(now_us)
+
+    # ---------------------------------------------------------------------------------------------- controlled shutdown
+
+    def begin_controlled_shutdown(self, now_us: int) -> None:
+        """Ask the controller to take our leaderships away; a broker that is not running stops at once."""
+        if self.state is BrokerState.RUNNING:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            self._ask_controller(now_us)
+        elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            self._on_stop(now_us)
+
+    def _ask_controller(self, now_us: int) -> None:
+        controller = self._cache.image.brokers.get(self.runner.controller.active_controller)
+        if controller is None:
+            self._not_yet("the controller is not known", now_us)
+            return
+        self._channel = Channel(self._outbox, self._channels, controller.host, controller.port)
+        version = version_of(CONTROLLED_SHUTDOWN)
+        entity = cold.request(
+            CONTROLLED_SHUTDOWN, version, broker_id=self._identity.broker_id, broker_epoch=self.broker_epoch
+        )
+        self._channel.request(
+            CONTROLLED_SHUTDOWN,
+            lambda correlation_id: cold.encode_request(
+                CONTROLLED_SHUTDOWN, version, correlation_id, self._identity.name, entity
+            ),
+            self._answered,
+            self._config.request_timeout_ms * 1000,
+            now_us,
+        )
+
+    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+        if frame is not None:
+            answer = cold.decode_response(CONTROLLED_SHUTDOWN, version_of(CONTROLLED_SHUTDOWN), frame)
+            if answer.error_code == ErrorCode.NONE and not answer.remaining_partitions:
+                self._on_stop(now_us)
+                return
+        self._channel.close()
+        self._not_yet(reason, now_us)
+
+    def _not_yet(self, reason: str, now_us: int) -> None:
+        """After its retries the broker stops all the same: what it leads then goes offline until somebody notices."""
+        self._shutdown_attempts += 1
+        if self._shutdown_attempts >= self._config.controlled_shutdown_max_retries:
+            self._on_stop(now_us)
+        else:
+            backoff_us = self._config.controlled_shutdown_retry_backoff_ms * 1000
+            self._outbox.timers.at(now_us + backoff_us, self._ask_controller)

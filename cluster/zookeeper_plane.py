@@ -1,0 +1,160 @@
+"""The control plane of the ZooKeeper era as one broker has it: a session with the registry, a controller that it may
+become, and what it does when a controller tells it something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cluster.accepted_connections import AcceptedConnections
+from cluster.apis import Handler
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.channel import Channel, Channels, OnAnswer
+from cluster.config import BrokerConfig
+from cluster.control_apis import ControlApis
+from cluster.controller_runner import ControllerRunner
+from cluster.isr_updates import FOR_EVER_US, IsrUpdates
+from cluster.isr_writes import IsrWrites
+from cluster.metadata_follower import MetadataCache
+from cluster.outbox import Outbox
+from cluster.registry_client import RegistryClient
+from cluster.replica_changes import ReplicaChanges
+from cluster.replica_manager import ReplicaManager
+from cluster.topic_configs import TopicConfigs
+from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
+from controller.events import Reply
+from controller.kafka_controller import KafkaController
+from replica.ids import BrokerId, Names, TopicPartition
+from replica.rules import Rules
+from replica.trace import Recorder
+
+
+class ActiveControllerChannel(Channel):
+    """To whoever is the controller when a request is made, or made again."""
+
+    def __init__(self, outbox: Outbox, channels: Channels, where: Callable[[], tuple[str, int]]) -> None:
+        super().__init__(outbox, channels, *where(), retry_us=FOR_EVER_US)
+        self._where = where
+
+    def _connect(self, now_us: int) -> None:
+        self.host, self.port = self._where()
+        super()._connect(now_us)
+
+    def request(
+        self, api: int, encode: Callable[[int], bytes], on_answer: OnAnswer, timeout_us: int, now_us: int
+    ) -> None:
+        if (self.host, self.port) != self._where():
+            self.close()
+        super().request(api, encode, on_answer, timeout_us, now_us)
+
+
+class ZooKeeperPlane:
+    """`lifecycle` and `propose_isr` stand where those of KRaft stand; `handlers` exist once `serve` was called."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        config: BrokerConfig,
+        rules: Rules,
+        names: Names,
+        outbox: Outbox,
+        channels: Channels,
+        connections: AcceptedConnections,
+        cache: MetadataCache,
+        recorder: Recorder,
+        registry: tuple[str, int],
+        on_running: Callable[[int], None],
+        on_stop: Callable[[int], None],
+    ) -> None:
+        self._identity = identity
+        self._rules = rules
+        self._names = names
+        self._outbox = outbox
+        self._connections = connections
+        self._cache = cache
+        self._recorder = recorder
+        self._apis: ControlApis
+        self.lifecycle = ZooKeeperLifecycle(
+            identity=identity,
+            config=config,
+            outbox=outbox,
+            channels=channels,
+            cache=cache,
+            on_running=on_running,
+            on_stop=on_stop,
+        )
+        host, port = registry
+        client = RegistryClient(
+            outbox=outbox,
+            channels=channels,
+            host=host,
+            port=port,
+            timeout_us=config.broker_session_timeout_ms * 1000,
+            events=self.lifecycle,
+        )
+        self.controller = KafkaController(broker_id=identity.broker_id, names=names, rules=rules)
+        self.lifecycle.client = client
+        self.lifecycle.configs = TopicConfigs(client, self._topic_config_changed)
+        self.lifecycle.runner = ControllerRunner(
+            identity=identity,
+            config=config,
+            outbox=outbox,
+            channels=channels,
+            client=client,
+            controller=self.controller,
+            recorder=recorder,
+        )
+        if rules.isr_update == "alter-partition":
+            channel = ActiveControllerChannel(outbox, channels, self._where_the_controller_is)
+            self.propose_isr = IsrUpdates(
+                identity=identity,
+                config=config,
+                outbox=outbox,
+                channel=channel,
+                broker_epoch=lambda: self.lifecycle.broker_epoch,
+            ).propose
+        else:
+            writes = IsrWrites(
+                identity=identity,
+                names=names,
+                outbox=outbox,
+                client=client,
+                recorder=recorder,
+                controller_epoch=lambda name: self._apis.controller_epoch_of(name),
+            )
+            self.propose_isr = writes.propose
+
+    def serve(self, replicas: ReplicaManager, changes: ReplicaChanges) -> Mapping[int, Handler]:
+        """The handlers of what controllers and brokers ask, now that there is something to act on."""
+        self._apis = ControlApis(
+            identity=self._identity,
+            rules=self._rules,
+            names=self._names,
+            outbox=self._outbox,
+            connections=self._connections,
+            cache=self._cache,
+            replicas=replicas,
+            changes=changes,
+            lifecycle=self.lifecycle,
+            recorder=self._recorder,
+        )
+        return self._apis.handlers
+
+    def elect_leader(
+        self,
+        name: TopicPartition,
+        desired: BrokerId | None,
+        unclean: bool,
+        answer: Callable[[Reply], None],
+        now_us: int,
+    ) -> None:
+        process = self.controller.elect_leader(name, desired, unclean, answer)
+        self.lifecycle.runner.post(process, now_us)
+
+    def _topic_config_changed(self, topic: str, now_us: int) -> None:
+        self._apis.topic_config_changed(topic, now_us)
+
+    def _where_the_controller_is(self) -> tuple[str, int]:
+        """While nobody is known to be the controller we ask ourselves, and hear NOT_CONTROLLER."""
+        known = self._cache.image.brokers.get(self.controller.active_controller)
+        return (self._identity.host, self._identity.port) if known is None else (known.host, known.port)
