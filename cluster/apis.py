@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cluster.accepted_connections import AcceptedConnections
+from cluster.blocking_logs import BlockingLogs
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.delayed import FetchParams, FetchResults, ProduceResults
@@ -72,6 +73,7 @@ class Apis:
         connections: AcceptedConnections,
         cache: MetadataCache,
         replicas: ReplicaManager,
+        logs: BlockingLogs,
         recorder: Recorder,
         broker_epoch: Callable[[], BrokerEpoch],
         control_plane: Mapping[int, Handler],
@@ -81,7 +83,7 @@ class Apis:
         self._outbox = outbox
         self._connections = connections
         self._cache = cache
-        self._replicas = replicas
+        self._logs = logs
         self._recorder = recorder
         self._broker_epoch = broker_epoch
         self._offsets = OffsetApis(replicas, cache)
@@ -116,7 +118,7 @@ class Apis:
             for topic, partitions in request.topics
             for number, records in partitions
         ]
-        self._replicas.append_records(
+        self._logs.append_records(
             request.acks,
             request.timeout_ms * 1000,
             entries,
@@ -194,7 +196,7 @@ class Apis:
             self._fetched(connection, peer, header, request, topics, unknown, results)
 
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
-        self._replicas.fetch_records(params, wanted, respond, now_us)
+        self._logs.fetch_records(params, wanted, respond, now_us)
 
     def _fetched(
         self,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.apis import Apis
+from cluster.blocking_logs import BlockingLogs
 from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
@@ -14,10 +16,12 @@ from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.metadata_follower import MetadataCache, MetadataFollower
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
+from cluster.partition_locks import PartitionLocks
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetcher import FetcherContext
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ProposeIsrTo, ReplicaManager
+from cluster.request_handlers import RequestHandlers
 from cluster.wall_clock import WallClock
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.zookeeper_plane import ZooKeeperPlane
@@ -62,6 +66,8 @@ class BrokerCore:
         self._controller = controller
         self._outbox = Outbox()
         self._channels = Channels()
+        self._handlers = RequestHandlers(config.num_io_threads)
+        self._locks = PartitionLocks()
         self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
         self._too_early: list[tuple[ConnectionId, bytearray]] = []
         self._unpublished: dict[TopicPartition, None] = {}
@@ -116,6 +122,7 @@ class BrokerCore:
                 names=self._names,
                 outbox=outbox,
                 channels=self._channels,
+                locks=self._locks,
                 cache=self.cache,
                 replicas=self.replicas,
                 logs=self.logs,
@@ -136,6 +143,7 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
         )
+        blocking_logs = BlockingLogs(self.replicas, self._handlers, self._locks, outbox)
         self._apis = Apis(
             identity=identity,
             config=config,
@@ -143,6 +151,7 @@ class BrokerCore:
             connections=self._connections,
             cache=self.cache,
             replicas=self.replicas,
+            logs=blocking_logs,
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             control_plane={} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes),
@@ -209,18 +218,21 @@ class BrokerCore:
         if self.lifecycle.state is BrokerState.STARTING:
             self._unpublished.update(dict.fromkeys(changed))
         else:
-            self._changes.apply(changed, configured, now_us)
+            self._publish(changed, configured, now_us)
 
     def _publish_first(self, now_us: int) -> None:
         """Caught up with the metadata log: take up the role it gives us on each partition."""
         waiting, self._unpublished = self._unpublished, {}
-        self._changes.apply(list(waiting), [], now_us)
+        self._publish(list(waiting), [], now_us)
+
+    def _publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
+        self._locks.change(changed, partial(self._changes.apply, changed, configured), now_us)
 
     def _open_for_requests(self, now_us: int) -> None:
         """Unfenced for the first time: what clients and followers have sent meanwhile is served now."""
         waiting, self._too_early = self._too_early, []
         for connection, frame in waiting:
-            self._handle(connection, frame, now_us)
+            self._handlers.submit(partial(self._handle, connection, frame), now_us)
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
         """Controlled shutdown (SIGTERM)."""
@@ -323,7 +335,7 @@ class BrokerCore:
         else:
             self._connections.active(connection, now_us)
             if self.lifecycle.serving:
-                self._handle(connection, frame, now_us)
+                self._handlers.submit(partial(self._handle, connection, frame), now_us)
             else:  # Kafka opens its listeners to requests only once the broker is unfenced.
                 self._too_early.append((connection, frame))
         return self._actions(now_us)

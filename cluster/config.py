@@ -60,6 +60,7 @@ class BrokerConfig(Config):
     producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
 
     # network
+    num_io_threads: int = key("num.io.threads", 8, low=1)
     request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
     socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 600_000, low=1)

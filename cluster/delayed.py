@@ -53,6 +53,6 @@ class DelayedFetch:
     params: FetchParams
     wanted: list[tuple[TopicPartition, FetchPartition]]
     segment_bases: dict[TopicPartition, Offset]
-    respond: Callable[[FetchResults], None]
+    respond: Callable[[FetchResults, int], None]
     timer: Timer | None = None
     done: bool = field(default=False)

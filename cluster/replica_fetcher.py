@@ -16,6 +16,7 @@ from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
 from cluster.partition import Partition
+from cluster.partition_locks import PartitionLocks
 from cluster.replica_manager import ReplicaManager
 from cluster.timers import Timer
 from cluster.wall_clock import WallClock
@@ -90,6 +91,7 @@ class FetcherContext:
     names: Names
     outbox: Outbox
     channels: Channels
+    locks: PartitionLocks
     cache: MetadataCache
     replicas: ReplicaManager
     logs: LogManager
@@ -117,6 +119,7 @@ class ReplicaFetcher:
         self._source = source.broker_id
         self._channel = Channel(context.outbox, context.channels, source.host, source.port)
         self._timer: Timer | None = None
+        self._writing = False
         self._questions: list[tuple[_Followed, AskLeaderOffsets]] = []
         self._high_watermarks_moved: dict[TopicPartition, Partition] = {}
 
@@ -161,7 +164,7 @@ class ReplicaFetcher:
 
     def _go_on(self, now_us: int) -> None:
         """Send the next request if none is in flight: questions about the leader's log first, else a fetch."""
-        if self._channel.busy or not self.partitions:
+        if self._channel.busy or self._writing or not self.partitions:
             return
         if self._questions:
             self._ask(*self._questions.pop(0), now_us)
@@ -230,14 +233,51 @@ class ReplicaFetcher:
         if response is None:  # Kafka then delays what it follows now, not only what it asked for.
             for followed in self.partitions.values():
                 self._step_broken(followed, reason, now_us)
-        else:
-            for topic, entries in response.topics:
-                topic_name = self._all.cache.topic_name(topic)
-                for entry in entries:
-                    name = TopicPartition(topic_name or "", entry.partition)
-                    answered = self.partitions.get(name)
-                    if answered is not None and name in asked:
-                        self._step_answer(answered, asked[name], entry, now_us)
+            self._go_on(now_us)
+            return
+        entries = {
+            TopicPartition(self._all.cache.topic_name(topic) or "", entry.partition): entry
+            for topic, partitions in response.topics
+            for entry in partitions
+        }
+        written_us = self._written_us(entries, now_us)
+        if written_us == now_us:
+            self._take(asked, entries, now_us)
+            return
+        names = list(entries)
+        self._writing = True
+        self._all.locks.begin_append(names)
+
+        def write(now_us: int) -> None:
+            self._writing = False
+            self._take(asked, entries, now_us)
+            self._all.locks.end_append(names, now_us)
+
+        self._all.outbox.timers.at(written_us, write)
+
+    def _written_us(self, entries: dict[TopicPartition, FetchedPartition], now_us: int) -> int:
+        """When the disk has written all records of an answer; the fetcher's one thread does nothing else meanwhile.
+
+        Simplified: they become visible together.
+        """
+        written_us = now_us
+        for name, entry in entries.items():
+            followed = self.partitions.get(name)
+            if followed is not None and entry.records:
+                speed = followed.partition.log.disk.speed
+                written_us = max(written_us, speed.append_ends_us(len(entry.records), now_us))
+        return written_us
+
+    def _take(
+        self,
+        asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]],
+        entries: dict[TopicPartition, FetchedPartition],
+        now_us: int,
+    ) -> None:
+        for name, entry in entries.items():
+            answered = self.partitions.get(name)
+            if answered is not None and name in asked:
+                self._step_answer(answered, asked[name], entry, now_us)
         moved, self._high_watermarks_moved = self._high_watermarks_moved, {}
         for partition in moved.values():
             self._all.replicas.high_watermark_moved(partition, now_us)

@@ -258,7 +258,7 @@ class ReplicaManager:
         self,
         params: FetchParams,
         wanted: list[tuple[TopicPartition, FetchPartition]],
-        respond: Callable[[FetchResults], None],
+        respond: Callable[[FetchResults, int], None],
         now_us: int,
     ) -> None:
         """Read what there is and answer, or wait for min.bytes up to max.wait. source: ReplicaManager.fetchMessages"""
@@ -275,7 +275,7 @@ class ReplicaManager:
             or any(result.error is not ErrorCode.NONE or result.diverging_epoch is not None for _, result in results)
         )
         if at_once:
-            respond(results)
+            respond(results, now_us)
             return
         bases = {
             topic_partition: self.partitions[topic_partition].log.segment_base_of(entry.fetch_offset)
@@ -364,7 +364,7 @@ class ReplicaManager:
         self._fetches.remove(delayed)
         if delayed.timer is not None:
             delayed.timer.cancel()
-        delayed.respond(self._read(delayed.params, delayed.wanted, now_us, first_time=False))
+        delayed.respond(self._read(delayed.params, delayed.wanted, now_us, first_time=False), now_us)
 
     # -------------------------------------------------------------------------------------------------------- tasks
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replica.checkpoints import CLEAN_SHUTDOWN
+from replica.disk_speed import DiskSpeed
 from replica.ids import Offset, TopicPartition
 from replica.records import BATCH_HEADER_BYTES, BatchHeader, read_header
 
@@ -44,6 +45,7 @@ class Disk:
     def __init__(self, root: Path, *, sync: bool = True) -> None:
         self.root = root
         self.sync = sync
+        self.speed = DiskSpeed()
         self._written: dict[str, int] = {}
         self._flushed: dict[str, int] = {}
 

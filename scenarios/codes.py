@@ -23,7 +23,7 @@ EXPLANATIONS: dict[str, str] = {
     "E113": "The name cannot be used. Topics follow Kafka's own rule: 1 to 249 of a-z A-Z 0-9 . _ - but not `.` or\n"
     "`..`, since a topic's name becomes a directory. Nodes, scenarios and labels: lower-case letters, digits, dashes.",
     "E120": "The language knows this, the program cannot do it yet. The only era so far is kafka-3.9; the disk verbs\n"
-    "slow_disk, fill_disk, fail_disk, and reassign, cancel_reassign, throttle,\n"
+    "fill_disk, fail_disk, and reassign, cancel_reassign, throttle,\n"
     "set_config come later.",
     "E121": "A time without unit. Times are text with a unit, so that nobody has to guess: 1500ms, 1.5s, 2m, 250us.",
     "E122": "Not a time. Write a number and one of us, ms, s, m, such as 10.5s. 1:30 is not a time here.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
+from scenarios.describe import service_time_text
+from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
 from scenarios.fault_words import Done, Nodes, by_number, listed_nodes
 from scenarios.lock_expect import time_text
 from scenarios.selectors import Selector
@@ -19,6 +20,7 @@ class DiskFaults:
         self._resolve = resolve
         self.performers: dict[type, Callable[..., Awaitable[Done]]] = {
             Bitflip: self._bitflip,
+            SlowDisk: self._slow_disk,
             BumpClock: self._bump_clock,
             StrobeClock: self._strobe_clock,
         }
@@ -31,6 +33,19 @@ class DiskFaults:
             self._sim.flip_bit(node, payload.partition, payload.offset)
         where = f"the batch at offset {payload.offset} of {payload.partition}"
         return Done(nodes, f"a bit flips in {where} on {listed_nodes(nodes)}")
+
+    async def _slow_disk(self, name: str, payload: SlowDisk) -> Done:
+        nodes = self._resolve(payload.brokers)
+        for node in nodes:
+            self._sim.disk(node).speed.in_force[name] = payload.time
+
+        async def undo() -> str:
+            for node in nodes:
+                self._sim.disk(node).speed.in_force.pop(name, None)
+            return f"{_disks(nodes)} {by_number(nodes, 'is', 'are')} as fast as before"
+
+        what = service_time_text(payload.time)
+        return Done(nodes, f"{_disks(nodes)} {by_number(nodes, 'slows', 'slow')} down: {what}", undo)
 
     # -------------------------------------------------------------------------------------------------------- clock
 
@@ -100,3 +115,7 @@ def _jump(nodes: Nodes) -> str:
 
 def _distance(by_us: int) -> str:
     return f"{time_text(abs(by_us))} {'ahead' if by_us > 0 else 'back'}"
+
+
+def _disks(nodes: Nodes) -> str:
+    return f"the {by_number(nodes, 'disk', 'disks')} of {listed_nodes(nodes)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica.disk_speed import ServiceTime
 from replica.ids import TopicPartition
 from scenarios.selectors import Selector
 
@@ -15,6 +16,14 @@ class Bitflip:
     broker: Selector
     partition: TopicPartition
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlowDisk:
+    """Each append, each read takes so long, and the disk moves so many bytes a second; one after the other."""
+
+    brokers: Selector
+    time: ServiceTime
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
+from replica.disk_speed import ServiceTime
+from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
 from scenarios.expect import Expect
 from scenarios.lock_expect import (
     Tree,
@@ -116,7 +117,13 @@ def _share(ppm: int) -> str:
 
 def _cluster(cluster: Cluster) -> Tree:
     brokers = {
-        broker.name: given({"rack": broker.rack, "config": dict(broker.config) or None})
+        broker.name: given(
+            {
+                "rack": broker.rack,
+                "disk": None if broker.disk is None else service_time_tree(broker.disk),
+                "config": dict(broker.config) or None,
+            }
+        )
         for broker in cluster.brokers.values()
     }
     return {"controllers": list(cluster.controllers), "brokers": brokers, "config": dict(cluster.config)}
@@ -228,6 +235,16 @@ def _replica(payload: Tear | Bitflip) -> Tree:
     return {"broker": selector_tree(payload.broker), "partition": str(payload.partition)}
 
 
+def service_time_tree(time: ServiceTime) -> Tree:
+    return given(
+        {
+            "append": time_text(time.append_us) if time.append_us else None,
+            "read": time_text(time.read_us) if time.read_us else None,
+            "throughput": None if time.bytes_per_second is None else f"{time.bytes_per_second}B/s",
+        }
+    )
+
+
 def _clock(payload: BumpClock | StrobeClock) -> Tree:
     sign = "-" if payload.by_us < 0 else ""
     return {"brokers": selector_tree(payload.brokers), "by": sign + time_text(abs(payload.by_us))}
@@ -292,6 +309,7 @@ _WRITE: dict[type[Any], Callable[[Any], Any]] = {
     Flush: _flush,
     Tear: _tear,
     Bitflip: lambda payload: {**_replica(payload), "offset": payload.offset},
+    SlowDisk: lambda payload: {"brokers": selector_tree(payload.brokers), **service_time_tree(payload.time)},
     BumpClock: _clock,
     StrobeClock: lambda payload: {**_clock(payload), "period": time_text(payload.period_us)},
     Elect: _elect,

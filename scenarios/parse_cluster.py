@@ -7,8 +7,10 @@ from collections.abc import Mapping as MappingType
 
 from cluster.config import BrokerConfig
 from replica.config import Config, ConfigError, TopicConfig
+from replica.disk_speed import ServiceTime
 from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, unsupported
 from replica.wording import listed
+from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
 from scenarios.reading import Fields, Reader
 from scenarios.scope import Scope
 from scenarios.selectors import NOBODY, Selector
@@ -113,20 +115,20 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
             continue
         scope.brokers.append(name)
         fields = reader.fields(value, value_path, f"broker `{name}`", ("rack", "disk", "cpu", "config"))
-        for later in ("disk", "cpu"):
-            if later in fields:
-                reader.error(
-                    "E120",
-                    f"`{later}` of a broker is not yet supported",
-                    fields.key_place(later),
-                    path=f"{value_path}.{later}",
-                )
+        if "cpu" in fields:
+            title = "`cpu` of a broker is not yet supported"
+            reader.error("E120", title, fields.key_place("cpu"), path=f"{value_path}.cpu")
+        disk = fields.read("disk", lambda n, p: _read_disk(reader, n, p), None)
         rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), None)
         config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
-        brokers[name] = BrokerSpec(name=name, rack=rack, config=config)
+        brokers[name] = BrokerSpec(name=name, rack=rack, disk=disk, config=config)
     if isinstance(node, Mapping) and not 1 <= len(node.entries) <= BROKERS_MAX:
         reader.error("E140", f"{len(node.entries)} brokers; allowed are 1 to {BROKERS_MAX}", node.place, path=path)
     return brokers
+
+
+def _read_disk(reader: Reader, node: Node, path: str) -> ServiceTime:
+    return read_service_time(reader.fields(node, path, "`disk`", SERVICE_TIME_KEYS))
 
 
 def _read_rack(scope: Scope, node: Node, path: str) -> str:

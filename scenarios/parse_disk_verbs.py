@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
+from replica.disk_speed import ServiceTime
+from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
 from scenarios.reading import Fields
 from scenarios.scope import BROKER, NO_PARTITION, Scope
 from scenarios.selectors import NOBODY, Selector
@@ -27,6 +28,23 @@ def read_bitflip(scope: Scope, node: Node, path: str, workloads: dict[str, Workl
         partition=fields.read("partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION),
         offset=fields.integer("offset", 0),
     )
+
+
+SERVICE_TIME_KEYS = ("append", "read", "throughput")
+
+
+def read_service_time(fields: Fields) -> ServiceTime:
+    """`append: 2s`, `read: 2s`, `throughput: 50kB/s`; at least one of them."""
+    if fields.node is not None and not any(key in fields for key in SERVICE_TIME_KEYS):
+        fields.reader.error(
+            "E105", f"{fields.what} slows nothing", fields.place, label="add `append: 2s`", path=fields.path
+        )
+    return ServiceTime(fields.time("append", 0, 1), fields.time("read", 0, 1), fields.bandwidth("throughput", None))
+
+
+def read_slow_disk(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> SlowDisk:
+    fields = scope.reader.fields(node, path, "`slow_disk`", ("brokers", *SERVICE_TIME_KEYS), ("brokers",))
+    return SlowDisk(_brokers(scope, fields, "brokers"), read_service_time(fields))
 
 
 # --------------------------------------------------------------------------------------------------------- clock

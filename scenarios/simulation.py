@@ -76,6 +76,7 @@ class Simulation:
             self._add_machine(name, "controller", log_root / name)
         for name in scenario.cluster.brokers:
             self._add_machine(name, "broker", log_root / name)
+            self._set_up_disk(name)
         for workload in scenario.workloads.values():
             self._add_machine(workload.name, workload.kind, None)
         self._shape_links()
@@ -84,6 +85,12 @@ class Simulation:
         # The page cache is modelled, so nothing is gained by waiting for a real disk.
         disk = None if log_dir is None else Disk(log_dir, sync=False)
         self.machines[name] = Machine(self.fabric.add_host(name), role, log_dir, disk)
+
+    def _set_up_disk(self, name: str) -> None:
+        """As fast as the file's `disk` says; a fault adds to that."""
+        time = self.scenario.cluster.brokers[name].disk
+        if time is not None:
+            self.disk(name).speed.in_force["disk"] = time
 
     def _shape_links(self) -> None:
         network = self.scenario.network
@@ -281,6 +288,7 @@ class Simulation:
             self._state_loss(name, replica, -1, "is gone with the old disk")
         shutil.rmtree(machine.log_dir, ignore_errors=True)
         machine.disk = Disk(machine.log_dir, sync=False)
+        self._set_up_disk(name)
 
     def tear(self, name: str, topic_partition: TopicPartition, size_bytes: int) -> None:
         """Cut bytes off the end of a stopped broker's log. raises: SimulationError"""
@@ -309,6 +317,13 @@ class Simulation:
                 f"{name}; nobody notices until somebody checks its CRC",
             )
         )
+
+    def disk(self, name: str) -> Disk:
+        """raises: SimulationError for a node that keeps nothing"""
+        disk = self.machines[name].disk
+        if disk is None:
+            raise SimulationError(f"{name} has no disk")
+        return disk
 
     def _replicas_on(self, machine: Machine) -> list[TopicPartition]:
         if machine.log_dir is None or not machine.log_dir.is_dir():

@@ -13,6 +13,7 @@ from typing import Literal
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from cluster.producer_config import producer_config_from
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
+from replica.disk_speed import ServiceTime
 from replica.ids import Names, TopicPartition
 from replica.rules import PROFILES, Rules
 from scenarios.diagnostics import Diagnostic
@@ -40,8 +41,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
+    """disk: how long it takes, None for no time at all"""
+
     name: str
     rack: str | None = None
+    disk: ServiceTime | None = None
     config: Mapping[str, str] = field(default_factory=dict)
 
 

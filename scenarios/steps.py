@@ -7,7 +7,7 @@ from typing import Literal
 
 from replica.ids import TopicPartition
 from scenarios.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
-from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
 from scenarios.selectors import Selector
 
 Direction = Literal["both", "to", "from"]
@@ -264,6 +264,7 @@ Payload = (
     | Flush
     | Tear
     | Bitflip
+    | SlowDisk
     | BumpClock
     | StrobeClock
     | Elect
@@ -293,6 +294,7 @@ VERBS: dict[str, type[Payload]] = {
     "flush": Flush,
     "tear": Tear,
     "bitflip": Bitflip,
+    "slow_disk": SlowDisk,
     "bump_clock": BumpClock,
     "strobe_clock": StrobeClock,
     "elect": Elect,
@@ -304,7 +306,6 @@ VERBS: dict[str, type[Payload]] = {
 VERB_OF: dict[type[Payload], str] = {payload: verb for verb, payload in VERBS.items()}
 
 NOT_YET_SUPPORTED = (
-    "slow_disk",
     "fill_disk",
     "fail_disk",
     "reassign",
@@ -325,6 +326,7 @@ UNDOABLE = (
     LimitBandwidth,
     Loss,
     Hold,
+    SlowDisk,
     BumpClock,
     StrobeClock,
 )

@@ -141,7 +141,7 @@ class BrokerWorld:
         self._root = root
         self._config = BrokerConfig.from_mapping({**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}})
         self.controller_dir = root / "c1"
-        self._disk = Disk(root / "b1", sync=False)
+        self.disk = Disk(root / "b1", sync=False)
         self.clock = WallClock()
         self._callers: dict[int, Caller] = {}
         self._hosts: dict[int, str] = {}
@@ -186,7 +186,7 @@ class BrokerWorld:
             names=NAMES,
             controller=("c1", 9093),
             log_dir=self._root / "b1",
-            disk=self._disk,
+            disk=self.disk,
             clock=self.clock,
             recorder=self.trace,
         )

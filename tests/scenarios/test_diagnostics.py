@@ -64,7 +64,8 @@ SINGLE_ERRORS = [
     ("title: Small", "title: &a Small", "E108", "&a Small", None),
     ("title: Small", "title: !!python/name:os.system Small", "E109", "!!python/name:os.system Small", None),
     ("{rack: B}}", "{racks: B}}", "E104", "racks", "rack"),
-    ("b3: {rack: B}", "b3: {disk: {}}", "E120", "disk", None),
+    ("b3: {rack: B}", "b3: {disk: {}}", "E105", "{}", None),
+    ("b3: {rack: B}", "b3: {cpu: {}}", "E120", "cpu", None),
     ("b3: {rack: B}", "all: {rack: B}", "E113", "all", None),
     ("b3: {rack: B}", "b/3: {rack: B}", "E113", "b/3", None),
     ("  brokers:", "  controllers: [c1, c2]\n  brokers:", "E120", "c2", None),
@@ -162,6 +163,8 @@ STEP_ERRORS = [
     ("{at: 1s, seek: {consumer: c1r, partition: t-0, to: -5}}", "E112", "-5"),
     ("{at: 1s, bitflip: {broker: b1, partition: t-0}}", "E105", "{broker: b1, partition: t-0}"),
     ("{at: 1s, bitflip: {broker: p1, partition: t-0, offset: 5}}", "E131", "p1"),
+    ("{at: 1s, slow_disk: {brokers: b1}}", "E105", "{brokers: b1}"),
+    ("{at: 1s, slow_disk: {brokers: b1, append: 0s}}", "E112", "0s"),
     ("{at: 1s, bump_clock: {brokers: b1, by: 60}}", "E121", "60"),
     ("{at: 1s, bump_clock: {brokers: b1, by: -0s}}", "E112", "-0s"),
     ("{at: 1s, strobe_clock: {brokers: b1, by: 1s, period: 1us}}", "E112", "1us"),
@@ -172,7 +175,7 @@ STEP_ERRORS = [
     ("{at: 1s, start: b1}", "E130", "start"),
     ("{at: 1s, wipe: b1}", "E130", "wipe"),
     ("{at: 1s, kill: b1, every: 1ms, times: 10001}", "E112", "10001"),
-    *((f"{{at: 1s, {verb}: b1}}", "E120", verb) for verb in ("slow_disk", "reassign", "set_config")),
+    *((f"{{at: 1s, {verb}: b1}}", "E120", verb) for verb in ("fill_disk", "reassign", "set_config")),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from language import errors_of, file_of, load
 
+from replica.disk_speed import ServiceTime
 from replica.ids import TopicPartition
 from scenarios.conditions import (
     LogTest,
@@ -17,7 +18,7 @@ from scenarios.conditions import (
     TimeTest,
 )
 from scenarios.describe import payload_sentence
-from scenarios.disk_steps import Bitflip, BumpClock, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
 from scenarios.loading import load_text
 from scenarios.lock import dump
 from scenarios.selectors import NOBODY, Selector, Term
@@ -96,6 +97,11 @@ PAYLOADS = [
     ("flush: rack(B)", Flush(Selector((Term("rack", ("B",)),)))),
     ("flush: {brokers: b1, partition: t-0}", Flush(nodes("b1"), T0)),
     ("bitflip: {broker: b2, partition: t-0, offset: 5}", Bitflip(nodes("b2"), T0, 5)),
+    ("slow_disk: {brokers: b1, append: 2s}", SlowDisk(nodes("b1"), ServiceTime(2_000_000))),
+    (
+        "slow_disk: {brokers: b1, append: 10ms, read: 1s, throughput: 1MB/s}",
+        SlowDisk(nodes("b1"), ServiceTime(10_000, 1_000_000, 1_000_000)),
+    ),
     ("bump_clock: {brokers: b1, by: 1.5s}", BumpClock(nodes("b1"), 1_500_000)),
     ("bump_clock: {brokers: [b1, b2], by: -1m}", BumpClock(nodes("b1", "b2"), -60_000_000)),
     ("strobe_clock: {brokers: b1, by: -4s, period: 100ms}", StrobeClock(nodes("b1"), -4_000_000, 100_000)),

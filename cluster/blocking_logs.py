@@ -1,0 +1,134 @@
+"""Between a broker's handlers and its logs: appends and reads that take the disk some time block their handler for it.
+
+With a disk that takes no time everything passes at once. An append is decided on when it has been written: whether this
+broker leads cannot change before, for the change waits (PartitionLocks).
+source: ReplicaManager.appendRecords and fetchMessages, which run in a handler's thread
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cluster.delayed import FetchParams, FetchResults, ProduceResults
+from cluster.outbox import Outbox
+from cluster.partition_locks import PartitionLocks
+from cluster.replica_manager import ReplicaManager, size_bytes
+from cluster.request_handlers import RequestHandlers
+from cluster.wire.api_01_fetch import FetchPartition
+from replica.errors import KafkaError
+from replica.ids import TopicPartition
+
+Entries = Sequence[tuple[TopicPartition, memoryview | None]]
+
+
+class BlockingLogs:
+    """Called by the work of a handler, for which it blocks that handler.
+
+    Simplified: the appends of one request become visible together, when the last of them is written; a read takes its
+    time in the handler, where Kafka reads headers there and the records in the network thread, by sendfile.
+    """
+
+    def __init__(
+        self, replicas: ReplicaManager, handlers: RequestHandlers, locks: PartitionLocks, outbox: Outbox
+    ) -> None:
+        self._replicas = replicas
+        self._handlers = handlers
+        self._locks = locks
+        self._timers = outbox.timers
+
+    def append_records(
+        self,
+        required_acks: int,
+        timeout_us: int,
+        entries: Entries,
+        peer: str,
+        api_version: int,
+        respond: Callable[[ProduceResults, int | None], None],
+        now_us: int,
+    ) -> None:
+        names = [name for name, _ in entries]
+
+        def append(now_us: int) -> None:
+            self._replicas.append_records(required_acks, timeout_us, entries, peer, api_version, respond, now_us)
+
+        def write(now_us: int) -> None:
+            append(now_us)
+            self._locks.end_append(names, now_us)
+
+        def begin(now_us: int) -> None:
+            written_us = self._written_us(required_acks, entries, now_us)
+            if written_us == now_us:
+                append(now_us)
+                return
+            self._locks.begin_append(names)
+            self._timers.at(written_us, self._handlers.block(write))
+
+        if self._locks.is_change_waiting(names):
+            self._locks.after_changes(self._handlers.block(begin))
+        else:
+            begin(now_us)
+
+    def _written_us(self, required_acks: int, entries: Entries, now_us: int) -> int:
+        """When the disk has written what will be appended; what is refused before is not written."""
+        written_us = now_us
+        for name, records in entries:
+            partition = self._replicas.partitions.get(name)
+            if partition is None or partition.leader is None or records is None:
+                continue
+            try:
+                partition.leader.may_produce(required_acks)
+            except KafkaError:
+                continue
+            speed = partition.log.disk.speed
+            written_us = max(written_us, speed.append_ends_us(len(records), now_us))
+        return written_us
+
+    def fetch_records(
+        self,
+        params: FetchParams,
+        wanted: list[tuple[TopicPartition, FetchPartition]],
+        respond: Callable[[FetchResults], None],
+        now_us: int,
+    ) -> None:
+        read_us = self._read_us(params, wanted, now_us)
+
+        def fetch(now_us: int) -> None:
+            def answer(results: FetchResults, answered_us: int) -> None:
+                self._answer(results, respond, answered_us, is_read=answered_us == now_us)
+
+            self._replicas.fetch_records(params, wanted, answer, now_us)
+
+        if read_us == now_us:
+            fetch(now_us)
+        else:
+            self._timers.at(read_us, self._handlers.block(fetch))
+
+    def _read_us(self, params: FetchParams, wanted: list[tuple[TopicPartition, FetchPartition]], now_us: int) -> int:
+        """When the disk has read what there is; the fetch counts as made then (Partition.fetchRecords reads first)."""
+        read_us = now_us
+        for name, entry in wanted:
+            partition = self._replicas.partitions.get(name)
+            if partition is None or not partition.log.disk.speed.in_force:
+                continue
+            upper_offset = partition.log.log_end_offset if params.from_follower else partition.high_watermark
+            found = min(partition.log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
+            if found:
+                read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us))
+        return read_us
+
+    def _answer(
+        self, results: FetchResults, respond: Callable[[FetchResults], None], now_us: int, *, is_read: bool
+    ) -> None:
+        """A fetch that waited for records has them read when they come, by whoever brings them. Simplified: that one is
+        not held up."""
+        read_us = now_us
+        if not is_read:
+            for name, result in results:
+                partition = self._replicas.partitions.get(name)
+                if partition is not None and size_bytes(result):
+                    speed = partition.log.disk.speed
+                    read_us = max(read_us, speed.read_ends_us(size_bytes(result), now_us))
+        if read_us == now_us:
+            respond(results)
+        else:
+            self._timers.at(read_us, lambda _: respond(results))
