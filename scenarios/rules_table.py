@@ -14,6 +14,7 @@ from replica.rules import PROFILES, Rules
 from scenarios.spec import Scenario, ScenarioFile
 
 SHOWN_AT_MOST = 3
+AS_WRITTEN = "as written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def plain(rules: Rules, switch: str) -> str:
 
 
 def _name(scenario: Scenario) -> str:
-    return scenario.variant or "as written"
+    return scenario.variant or AS_WRITTEN
 
 
 def as_markdown(rows: Iterable[RuleRow]) -> str:

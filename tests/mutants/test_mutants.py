@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from mutants import MUTANTS, Mutant
 from mutate import OWN_SCENARIOS, Finding, changed_source, source_of
 
+from scenarios.catalogue import bundled
 from scenarios.loading import load_file
+from scenarios.rules_table import AS_WRITTEN, RuleRow, rule_rows
 from scenarios.runner import run_scenario
 
+ROWS = [row for row in rule_rows(load_file(path) for path in bundled().values()) if row.contrasts]
 LIST = Path(__file__).parent / "CAUGHT.md"
 PLAYER = Path(__file__).parent / "mutate.py"
 
@@ -48,6 +51,19 @@ def test_the_edits_fit_the_source_and_change_it() -> None:
         for edit in mutant.edits:
             source = source_of(edit.module)
             assert changed_source(source, [edit]) != source, mutant.name
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.switch)
+def test_a_rule_of_another_era_is_noticed(row: RuleRow) -> None:
+    """The scenario that shows a switch, with the value of its contrast instead of its own, does not hold."""
+    for contrast in row.contrasts[:1]:
+        file = load_file(bundled()[contrast.scenario])
+        old, new = (
+            file.scenario if name == AS_WRITTEN else file.variants[name] for name in (contrast.old, contrast.new)
+        )
+        flipped = replace(new, rules=new.rules.changed({row.switch: old.rules.value(row.switch)}))
+        result = run_scenario(flipped, runs_dir=None)
+        assert not result.held, f"{contrast.text}: nothing shows that the rule is another"
 
 
 def test_names_are_unique() -> None:
