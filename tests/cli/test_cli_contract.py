@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from command import MINI, Highwater
 
+from scenarios.spec import PROFILE
+
 RUN_KEYS = {
     "scenario", "variant", "seed", "profile", "held", "verdict", "records", "logs", "expectations", "trace_sha256",
     "run_dir", "events", "virtual_s", "wall_s", "bytes",
@@ -117,6 +119,15 @@ def test_an_era_plays_everything_by_its_rules(highwater: Highwater, mini: str) -
     wrong = highwater("test", mini, "--profile", "kafka-20")
     assert wrong.code == 2
     assert "there is no era `kafka-20`; there are kafka-0.8" in wrong.err
+
+
+def test_search_plays_seeds(highwater: Highwater) -> None:
+    done = highwater("search", "--seeds", "1..2", "--safe", "--jobs", "1")
+    assert (done.code, done.out) == (0, f"\n{PROFILE}: 2 safe schedules played, 0 of them broke something\n")
+    document = highwater("search", "--seeds", "3", "--jobs", "1", "--format", "json").document
+    assert (document["played"], document["found"], document["files"]) == (1, [], [])
+    for wrong in ("4..1", "x", "1..99999999"):
+        assert highwater("search", "--seeds", wrong).code == 2
 
 
 def test_rules_names_every_switch(highwater: Highwater) -> None:

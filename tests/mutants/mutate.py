@@ -96,7 +96,6 @@ def play(edits: Sequence[Edit], runs: Sequence[str]) -> list[Finding]:
         followed by ` with path=value` as for `highwater run --set`; or `test tests/replica/test_log.py::test_name`
     """
     sys.meta_path.insert(0, _Finder(edits))
-    sys.path.insert(0, str(HERE.parent / "simulation"))
     return [_play(run) for run in runs]
 
 
@@ -133,10 +132,9 @@ def _play_test(run: str) -> Finding:
 
 
 def _scenario(words: str, settings: list[str]) -> tuple[Any, bool]:
-    from schedules import random_schedule
-
     from scenarios.catalogue import bundled
     from scenarios.loading import load_file
+    from scenarios.schedules import random_schedule
 
     if "schedule " in words:
         kind, _, seed = words.rpartition("schedule ")

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedules import random_schedule
 
 from replica.trace import BatchAppended, BatchSent, RecordSent
 from scenarios.catalogue import find_scenario
 from scenarios.loading import load_file, load_text
 from scenarios.runner import run_scenario
+from scenarios.schedules import random_schedule
 from scenarios.spec import Scenario
 
 JITTER = {"latency": {"uniform": ["500us", "9ms"]}}

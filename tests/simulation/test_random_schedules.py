@@ -11,7 +11,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schedules import Schedule, judge, random_schedule
+
+from scenarios.schedules import Schedule, judge, random_schedule
 
 SOAK_SEEDS = int(os.environ.get("HIGHWATER_SOAK", "300"))
 _RANDOMS = st.randoms(use_true_random=False, note_method_calls=False)

@@ -1,7 +1,7 @@
 """Random fault schedules: a cluster, clients that keep it busy, faults that overlap, then a heal and a long quiet.
 
-`random_schedule` draws from a `random.Random`: Hypothesis hands in one of its own, the soak hands in seeds. What comes
-out is a scenario as a tree, so that a failure is a YAML file that anybody can replay.
+`random_schedule` draws from a `random.Random`, so that a seed is a schedule. What comes out is a scenario as a tree: a
+failure is a YAML file that anybody can replay.
 """
 
 from __future__ import annotations
@@ -41,22 +41,23 @@ class Schedule:
         return load_text(self.text, "schedule.yaml").scenario
 
 
-def random_schedule(rng: random.Random, *, safe: bool | None = None) -> Schedule:
-    """A schedule; with `safe` true one in which acks=all, min ISR 2 and idempotence promise a clean verdict.
+def random_schedule(rng: random.Random, *, safe: bool | None = None, profile: str = "kafka-3.9") -> Schedule:
+    """A schedule for an era; with `safe` true one in which acks=all, min ISR 2 and idempotence promise a clean verdict.
 
     Safe means as Kafka means it: every producer waits for all and is idempotent, two replicas hold what is acked, no
     disk loses anything, no unclean leader. Everything else may happen.
     """
     if safe is None:
         safe = rng.random() < 0.4
-    return Schedule(_Draft(rng, safe).tree(), safe)
+    return Schedule(_Draft(rng, safe, profile).tree(), safe)
 
 
 class _Draft:
     """One schedule in the making."""
 
-    def __init__(self, rng: random.Random, safe: bool) -> None:
+    def __init__(self, rng: random.Random, safe: bool, profile: str) -> None:
         self.rng = rng
+        self.profile = profile
         self.safe = safe
         self.brokers = [f"b{number + 1}" for number in range(rng.choice((3, 3, 4, 5)))]
         self.partitions = rng.choice((1, 1, 2, 3))
@@ -73,7 +74,7 @@ class _Draft:
             "title": "A random schedule of faults",
             "seed": self.rng.randint(1, 1_000_000),
             "duration": f"{DURATION_MS}ms",
-            "profile": "kafka-3.9",
+            "profile": self.profile,
             "cluster": {"brokers": {name: {} for name in self.brokers}, "config": self._cluster_config()},
             "topics": {"t": self._topic()},
             "network": self._network(),
@@ -251,9 +252,9 @@ class _Draft:
 def judge(schedule: Schedule) -> tuple[RunResult, list[str]]:
     """Run it, and say what is wrong with the outcome: nothing, if all is well."""
     result = run_scenario(schedule.scenario(), runs_dir=None)
-    kinds = result.verdict.kinds
-    if result.broke_an_invariant:
-        return result, [anomaly.sentence for anomaly in result.verdict.of("invariant")]
-    if schedule.safe and kinds:
-        return result, [anomaly.sentence for anomaly in result.verdict.anomalies]
+    verdict = result.verdict
+    if verdict.of("invariant"):
+        return result, [anomaly.sentence for anomaly in verdict.of("invariant")]
+    if schedule.safe and verdict.kinds:
+        return result, [anomaly.sentence for anomaly in verdict.anomalies]
     return result, []

@@ -1,0 +1,104 @@
+"""`highwater search`: random fault schedules in an era, until something breaks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import click
+
+from replica.rules import PROFILES
+from scenarios.cli_common import fail, format_option, print_json
+from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+from scenarios.search import Found, SeedJob, play_seed, schedule_of, shrink
+from scenarios.spec import PROFILE
+
+SEEDS_MAX = 1_000_000
+
+
+class SeedRange(click.ParamType):  # type: ignore[type-arg]
+    """`7` or `1..500`."""
+
+    name = "A..B"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        found = re.fullmatch(r"(\d{1,12})(?:\.\.(\d{1,12}))?", str(value), re.ASCII)
+        if found is None:
+            self.fail(f"`{value}` is neither a seed nor a range such as 1..500", param, ctx)
+        first = int(found[1])
+        last = int(found[2] or first)
+        if not 0 <= last - first < SEEDS_MAX:
+            self.fail(f"`{value}`: from the smaller to the larger, at most {SEEDS_MAX:,} seeds", param, ctx)
+        return range(first, last + 1)
+
+
+@click.command()
+@click.option("--profile", type=click.Choice(list(PROFILES)), default=PROFILE, show_default=True, help="The era.")
+@click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to try.")
+@click.option("--safe", is_flag=True, help="Only settings that promise a clean verdict: acks=all, min ISR 2.")
+@click.option("--first", is_flag=True, help="Stop at the first seed that breaks something.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("search"), help="Where found schedules are kept.")
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
+@format_option
+def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs: int | None, format_: str) -> int:
+    """Play random fault schedules and keep those that break an invariant or, with safe settings, lose anything.
+
+    The first one found is shrunk to the steps it needs. Exit code 4 if anything broke that the era promises.
+    """
+    work = [SeedJob(seed, profile, safe) for seed in seeds]
+    found: list[Found] = []
+    played = 0
+    with ProgressLine(f"search {profile}") as line:
+        for outcome in _outcomes(work, jobs or os.cpu_count() or 1):
+            played += 1
+            line.show(played / len(work), f"{played} of {len(work)} seeds, {len(found)} found")
+            if not outcome.clean:
+                found.append(outcome)
+                if first:
+                    break
+    files = _keep(found, profile, safe, out)
+    if format_ == "json":
+        print_json({"profile": profile, "played": played, "found": [one.as_json() for one in found], "files": files})
+    else:
+        for one, file in zip(found, files, strict=True):
+            click.echo(f"  seed {one.seed}: {one.crash or one.wrong[0]}")
+            click.echo(f"    highwater run {file}")
+        kind = "safe schedules" if safe else "schedules"
+        click.echo(f"\n{profile}: {played} {kind} played, {len(found)} of them broke something")
+    return ExitCode.OUR_BUG if any(one.our_bug for one in found) else ExitCode.HELD
+
+
+def _outcomes(work: list[SeedJob], processes: int) -> Iterator[Found]:
+    if processes == 1 or len(work) == 1:
+        yield from map(play_seed, work)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        # In small portions, so that stopping early does not wait for seeds nobody asked for.
+        for begin in range(0, len(work), processes * 4):
+            yield from pool.map(play_seed, work[begin : begin + processes * 4])
+
+
+def _keep(found: list[Found], profile: str, safe: bool, out: Path) -> list[str]:
+    """The file of each: the first shrunk, the others as drawn."""
+    files = []
+    try:
+        for number, one in enumerate(found):
+            text = one.text
+            if number == 0 and not one.crash:
+                for smaller in shrink(schedule_of(SeedJob(one.seed, profile, safe))):
+                    text = smaller.text
+            out.mkdir(parents=True, exist_ok=True)
+            path = out / f"{profile}-{one.seed}.yaml"
+            path.write_text(text, encoding="utf-8")
+            files.append(str(path))
+    except OSError as error:
+        fail(
+            f"the schedules cannot be kept in {out}: {error.strerror or error}",
+            ExitCode.MISSING,
+            "make room or choose another place with --out DIR",
+        )
+    return files
