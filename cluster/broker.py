@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +10,9 @@ from cluster.accepted_connections import AcceptedConnections
 from cluster.apis import Apis
 from cluster.blocking_logs import BlockingLogs
 from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
-from cluster.channel import Channel, Channels
+from cluster.channel import Channels
 from cluster.config import BrokerConfig
+from cluster.controller_channel import ActiveController, ControllerChannel
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.metadata_follower import MetadataCache, MetadataFollower
 from cluster.node import Action, ConnectionId
@@ -39,7 +40,10 @@ MAX_SHUTDOWN_US = 300_000_000
 
 
 class BrokerCore:
-    """One incarnation of a broker; starting it recovers its logs from disk. `is_open` while its files are."""
+    """One incarnation of a broker; starting it recovers its logs from disk. `is_open` while its files are.
+
+    controllers: address of every controller of the quorum
+    """
 
     def __init__(
         self,
@@ -48,7 +52,7 @@ class BrokerCore:
         config: BrokerConfig,
         rules: Rules,
         names: Names,
-        controller: tuple[str, int],
+        controllers: Mapping[BrokerId, tuple[str, int]],
         log_dir: Path,
         disk: Disk,
         clock: WallClock,
@@ -63,7 +67,7 @@ class BrokerCore:
         self._log_dir = log_dir
         self._disk = disk
         self._clock = clock
-        self._controller = controller
+        self._controller = ActiveController(controllers)
         self._outbox = Outbox()
         self._channels = Channels()
         self._handlers = RequestHandlers(config.num_io_threads)
@@ -178,7 +182,8 @@ class BrokerCore:
         self._metadata = MetadataFollower(
             identity=identity,
             outbox=outbox,
-            channel=self._controller_channel(),
+            channels=self._channels,
+            controller=self._controller,
             cache=self.cache,
             on_change=self._metadata_changed,
         )
@@ -202,15 +207,15 @@ class BrokerCore:
             connections=self._connections,
             cache=self.cache,
             recorder=self._recorder,
-            registry=self._controller,
+            registry=next(iter(self._controller.voters.values())),
             on_running=self._open_for_requests,
             on_stop=self._stop,
         )
         self.lifecycle = self.zookeeper.lifecycle
         return self.zookeeper.propose_isr
 
-    def _controller_channel(self, retry_us: int = 0) -> Channel:
-        return Channel(self._outbox, self._channels, *self._controller, retry_us=retry_us)
+    def _controller_channel(self, retry_us: int) -> ControllerChannel:
+        return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
 
     def _metadata_changed(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
         """Until the controller has said that we are caught up, nothing is led or followed: metadata publishers are

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from cluster.channel import Channel
+from cluster.channel import Requests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.timers import Timer
@@ -61,7 +61,7 @@ class BrokerLifecycle:
         identity: BrokerIdentity,
         config: BrokerConfig,
         outbox: Outbox,
-        channel: Channel,
+        channel: Requests,
         previous_broker_epoch: BrokerEpoch,
         metadata_offset: Callable[[], Offset],
         on_caught_up: Callable[[int], None],

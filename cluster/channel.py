@@ -43,6 +43,17 @@ class Caller(Protocol):
     def disconnected(self, reason: str, now_us: int) -> None: ...
 
 
+class Requests(Protocol):
+    """Where a broker's requests to the controller go, one at a time."""
+
+    @property
+    def busy(self) -> bool: ...
+
+    def request(
+        self, api: int, encode: Callable[[int], bytes], on_answer: OnAnswer, timeout_us: int, now_us: int
+    ) -> None: ...
+
+
 class Channels:
     """The channels of one node, found by their current connection."""
 

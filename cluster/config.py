@@ -39,6 +39,10 @@ class BrokerConfig(Config):
     controlled_shutdown_retry_backoff_ms: int = key("controlled.shutdown.retry.backoff.ms", 5000, low=0)
 
     # controller
+    controller_quorum_election_timeout_ms: int = key("controller.quorum.election.timeout.ms", 1000, low=1)
+    controller_quorum_fetch_timeout_ms: int = key("controller.quorum.fetch.timeout.ms", 2000, low=1)
+    controller_quorum_election_backoff_max_ms: int = key("controller.quorum.election.backoff.max.ms", 1000, low=0)
+    controller_quorum_request_timeout_ms: int = key("controller.quorum.request.timeout.ms", 2000, low=1)
     auto_leader_rebalance_enable: bool = key("auto.leader.rebalance.enable", True)
     leader_imbalance_check_interval_seconds: int = key("leader.imbalance.check.interval.seconds", 300, low=1)
     default_replication_factor: int = key("default.replication.factor", 1, low=1)

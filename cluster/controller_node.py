@@ -1,130 +1,133 @@
-"""The controller as a node: its metadata log on disk, and the requests of brokers turned into events of its state.
+"""A controller as a node: one voter of the quorum, and, while it is active, the one that decides.
 
-One controller is enough here; what it decides is an ordered log which brokers fetch like any other, so that a quorum
-can take its place. source: QuorumController.java, ControllerApis.scala
+The active controller turns the requests of brokers into events of its state, writes what that decides to the metadata
+log, and answers when a majority of controllers has it; brokers fetch the log like any other. A controller that is
+deposed forgets its state: the next one rebuilds it from the log. source: QuorumController.java, ControllerApis.scala
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from uuid import UUID, uuid5
 
 from cluster.accepted_connections import AcceptedConnections
-from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
+from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
+from cluster.controller_requests import error_response, event_of, is_request_of_brokers, response_of
+from cluster.decisions import Decision, DecisionQueue, OnReply
+from cluster.metadata_fetches import MetadataFetches
+from cluster.metadata_log import MetadataLog
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.timers import Timer
-from cluster.wire import cold
-from cluster.wire.api_01_fetch import FetchPartitionResponse, decode_fetch_request, fetch_response_segments
+from cluster.quorum_peers import QuorumPeers
+from cluster.quorum_wire import VOTER_REQUESTS, decode_request, encode_answer
 from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.versions import ALTER_PARTITION, BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH
-from controller.events import Action as Decision
-from controller.events import (
-    AlterPartitionReply,
-    AppendRecord,
-    CreateTopic,
-    ElectLeader,
-    Event,
-    Fact,
-    Heartbeat,
-    HeartbeatReply,
-    RegisterBroker,
-    RegistrationReply,
-    Reply,
-)
-from controller.metadata import decode_record, encode_record
+from cluster.wire.versions import FETCH
+from controller.events import Action as Decided
+from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply
+from controller.quorum import Quorum, QuorumTimeouts
+from controller.quorum_messages import Answer, Committed, FetchAnswer, LeadershipChanged, Request, SendTo, Tell
 from controller.state import ControllerState
-from replica.config import TopicConfig
+from replica import trace
 from replica.disk import Disk
-from replica.errors import ErrorCode, KafkaError, PeerViolation
-from replica.ids import METADATA_TOPIC, BrokerId, Names, Offset, TopicPartition
-from replica.log import Log
-from replica.log_manager import LogManager
-from replica.records import build_batch
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import BrokerId, Names, TopicPartition
 from replica.rules import Rules
 from replica.trace import Recorder
 
-METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
-METADATA_TOPIC_ID = uuid5(UUID(int=0), METADATA_TOPIC)
-CONTROLLER_EPOCH = 0
-
-
-@dataclass(slots=True, eq=False)
-class _WaitingFetch:
-    """A broker that has the whole metadata log and waits for the next record."""
-
-    connection: ConnectionId
-    header: RequestHeader
-    fetch_offset: Offset
-    max_bytes: int
-    timer: Timer
+MAX_SHUTDOWN_US = 5_000_000
+"""How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
 
 
 class ControllerCore:
-    """One incarnation of the controller; it takes over the metadata log that its predecessor left on disk."""
+    """One incarnation of a controller; it takes over the metadata log and the vote that its predecessor left on disk.
+
+    voters: address of every controller of the quorum, this one included     draw(n): a random integer in [0, n)
+    state: what the active controller knows and decides, None while this one is not active
+    """
 
     def __init__(
         self,
         *,
         controller_id: BrokerId,
+        voters: Mapping[BrokerId, tuple[str, int]],
         names: Names,
         config: BrokerConfig,
         rules: Rules,
         log_dir: Path,
         disk: Disk,
         recorder: Recorder,
+        draw: Callable[[int], int],
     ) -> None:
         self.controller_id = controller_id
+        self.state: ControllerState | None = None
+        self.is_open = False
+        self.log: MetadataLog
+        self.quorum: Quorum
+        self._name = names(controller_id)
         self._names = names
         self._config = config
+        self._rules = rules
         self._log_dir = log_dir
         self._disk = disk
         self._recorder = recorder
+        self._draw = draw
         self._outbox = Outbox()
-        self.is_open = False
-        self._waiting: list[_WaitingFetch] = []
+        self._channels = Channels()
         self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
-        self._logs: LogManager
-        self._log: Log
-        self.state = ControllerState(
-            names=names,
-            controller_id=controller_id,
-            rules=rules,
-            default_config=topic_defaults(config),
-            session_timeout_us=config.broker_session_timeout_ms * 1000,
-            rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
-            if config.auto_leader_rebalance_enable
-            else None,
-            num_partitions=config.num_partitions,
-            default_replication_factor=config.default_replication_factor,
+        self._decisions = DecisionQueue(recorder)
+        self._leaving = False
+        self._fetches: MetadataFetches
+        self._peers = QuorumPeers(
+            client_id=self._name,
+            outbox=self._outbox,
+            channels=self._channels,
+            addresses={voter: address for voter, address in voters.items() if voter != controller_id},
+            request_timeout_ms=config.controller_quorum_request_timeout_ms,
+            on_answered=self._peer_answered,
         )
+        self._voters = tuple(voters)
 
     def start(self, now_us: int) -> list[Action]:
-        self._logs = LogManager.open(self._log_dir, self._disk, self.controller_id, TopicConfig(), now_us)
-        found = self._logs.logs.get(METADATA_PARTITION)
-        if found is None:
-            self._log = self._logs.create(METADATA_PARTITION, TopicConfig(), METADATA_TOPIC_ID)
-        else:
-            self._log = found
-        records = [decode_record(record.value) for _, record in self._log.records() if record.value is not None]
-        self.state.load(records, now_us)
+        self.log = MetadataLog(self._log_dir, self._disk, self.controller_id, now_us)
+        self.quorum = Quorum(
+            local_id=self.controller_id,
+            voters=self._voters,
+            names=self._names,
+            log=self.log,
+            timeouts=QuorumTimeouts(
+                election_ms=self._config.controller_quorum_election_timeout_ms,
+                fetch_ms=self._config.controller_quorum_fetch_timeout_ms,
+                election_backoff_max_ms=self._config.controller_quorum_election_backoff_max_ms,
+            ),
+            draw=self._draw,
+        )
+        self._fetches = MetadataFetches(self._outbox, self.quorum, self.log)
         self.is_open = True
-        return self._outbox.take()
+        self.quorum.start(now_us)
+        return self._actions(now_us)
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
-        self.is_open = False
-        self._logs.close_clean(-1, {METADATA_PARTITION: self._log.log_end_offset})
-        self._outbox.exit()
-        return self._outbox.take()
+        """SIGTERM: a leader with peers first gives up and waits for a successor."""
+        if self.quorum.is_leader and len(self._voters) > 1:
+            self._leaving = True
+            self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
+            self.quorum.resign_for_good(now_us, "it shuts down")
+        else:
+            self._stop(now_us)
+        return self._actions(now_us)
+
+    def _stop(self, now_us: int) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.log.close_clean()
+            self._outbox.exit()
 
     def crash(self) -> None:
         """The process is gone: its file descriptors close, nothing is written."""
         if self.is_open:
             self.is_open = False
-            self._logs.abandon()
+            self.log.abandon()
 
     # ------------------------------------------------------------------------------------- the operator's console
 
@@ -138,7 +141,7 @@ class ControllerCore:
         partitions: int | None,
         replication_factor: int | None,
         config: dict[str, str],
-        answer: Callable[[Reply], None],
+        answer: OnReply,
         now_us: int,
     ) -> list[Action]:
         event = CreateTopic(
@@ -149,15 +152,15 @@ class ControllerCore:
             replication_factor=None if assignment is not None else replication_factor,
             config=config,
         )
-        self._decide(self.state.step(event), answer, now_us)
-        return self._outbox.take()
+        self._decide(event, answer, now_us)
+        return self._actions(now_us)
 
     def elect_leader(
         self,
         topic_partition: TopicPartition,
         desired: BrokerId | None,
         unclean: bool,
-        answer: Callable[[Reply], None],
+        answer: OnReply,
         now_us: int,
     ) -> list[Action]:
         event = ElectLeader(
@@ -167,165 +170,183 @@ class ControllerCore:
             kind="unclean" if unclean else "preferred",
             desired=desired,
         )
-        self._decide(self.state.step(event), answer, now_us)
-        return self._outbox.take()
+        self._decide(event, answer, now_us)
+        return self._actions(now_us)
 
     # ----------------------------------------------------------------------------------------------------- NodeCore
 
     @property
     def next_deadline_us(self) -> int | None:
-        due = [
-            at_us for at_us in (self._outbox.timers.next_deadline_us, self.state.next_deadline_us) if at_us is not None
-        ]
-        return min(due) if due else None
+        if not self.is_open:
+            return None
+        state_due_us = None if self.state is None else self.state.next_deadline_us
+        dues = (self._outbox.timers.next_deadline_us, state_due_us, self.quorum.next_deadline_us)
+        return min((due_us for due_us in dues if due_us is not None), default=None)
 
     def tick(self, now_us: int) -> list[Action]:
         self._outbox.timers.run_due(now_us)
-        deadline_us = self.state.next_deadline_us
-        if deadline_us is not None and deadline_us <= now_us:
-            self._decide(self.state.tick(now_us), _ignore, now_us)
-        return self._connections.answered(self._outbox.take(), now_us)
+        if self.is_open:
+            state = self.state
+            if state is not None and state.next_deadline_us is not None and state.next_deadline_us <= now_us:
+                self._carry_out(state.tick(now_us), _ignore, now_us)
+            self.quorum.tick(now_us)
+        return self._actions(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
         self._connections.accepted(connection, peer, now_us)
         return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        return []
+        channel = self._channels.of(connection)
+        if channel is not None:
+            channel.connected(now_us)
+        return self._actions(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        self._connections.active(connection, now_us)
-        try:
-            header = read_request_header(frame)
-            if header.api_key == FETCH:
-                self._fetch(connection, header, frame, now_us)
-            else:
-                event = self._event(header, frame, now_us)
-                self._decide(self.state.step(event), lambda reply: self._reply(connection, header, reply), now_us)
-        except PeerViolation:
-            self._connections.close(connection)
-        return self._connections.answered(self._outbox.take(), now_us)
+        channel = self._channels.of(connection)
+        if channel is not None:
+            channel.received(frame, now_us)
+        else:
+            self._connections.active(connection, now_us)
+            try:
+                self._request(connection, read_request_header(frame), frame, now_us)
+            except PeerViolation:
+                self._connections.close(connection)
+        return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
+        channel = self._channels.of(connection)
+        if channel is not None:
+            channel.disconnected(reason, now_us)
         self._connections.gone(connection)
-        for fetch in [fetch for fetch in self._waiting if fetch.connection == connection]:
-            fetch.timer.cancel()
-            self._waiting.remove(fetch)
-        return []
+        if self.is_open:
+            self._fetches.gone(connection)
+        return self._actions(now_us)
 
-    # ---------------------------------------------------------------------------------------------------- decisions
+    def _request(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
+        if header.api_key == FETCH:
+            self._fetches.fetch(connection, header, frame, now_us)
+        elif header.api_key in VOTER_REQUESTS:
+            answer = self.quorum.asked(decode_request(header, frame), now_us)
+            self._outbox.respond(connection, (encode_answer(header, answer),), header.api_key)
+        elif not is_request_of_brokers(header):
+            raise PeerViolation(f"api {header.api_key} is not served by the controller")
+        elif self.state is None:
+            self._outbox.respond(connection, (error_response(header, ErrorCode.NOT_CONTROLLER),), header.api_key)
+        else:
+            event = event_of(header, frame, self.state.image, now_us)
+            self._decide(event, lambda reply: self._reply(connection, header, reply), now_us)
 
-    def _decide(self, decisions: Sequence[Decision], answer: Callable[[Reply], None], now_us: int) -> None:
-        """Perform what the state decided, in order; brokers hear of new records before the reply leaves."""
-        facts: dict[int, int] = {}
-        led_here = () if self._recorder.cause is None else (self._recorder.cause,)
-        appended = False
-        for decision in decisions:
-            match decision:
-                case AppendRecord():
-                    self._append(decision, now_us)
-                    appended = True
-                case Fact():
-                    causes = led_here if decision.cause is None else (facts[decision.cause],)
-                    facts[decision.number] = self._recorder.emit(decision.event, *causes)
-                case _:
-                    if appended:
-                        self._wake(now_us)
-                        appended = False
-                    answer(decision)
-        if appended:
-            self._wake(now_us)
-
-    def _append(self, decision: AppendRecord, now_us: int) -> None:
-        assert decision.offset == self._log.log_end_offset, "the state and its log count the same records"
-        batch = build_batch([(None, encode_record(decision.record))], timestamp_ms=now_us // 1000)
-        self._log.append_as_leader(batch, CONTROLLER_EPOCH, now_us)
-        # KRaft fsyncs its log before a record counts as committed.
-        self._log.flush()
-
-    # ------------------------------------------------------------------------------------------- the metadata log
-
-    def _fetch(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
-        request = decode_fetch_request(header, frame)
-        if [len(partitions) for _, partitions in request.topics] != [1]:
-            raise PeerViolation("the controller has one partition, the metadata log")
-        ((_, (wanted,)),) = request.topics
-        if wanted.fetch_offset != self._log.log_end_offset or request.max_wait_ms <= 0:
-            self._send_records(connection, header, wanted.fetch_offset, wanted.max_bytes)
-            return
-        timer = self._outbox.timers.at(now_us + request.max_wait_ms * 1000, lambda now_us: self._answer_waiting(fetch))
-        fetch = _WaitingFetch(connection, header, wanted.fetch_offset, wanted.max_bytes, timer)
-        self._waiting.append(fetch)
-
-    def _wake(self, now_us: int) -> None:
-        for fetch in list(self._waiting):
-            self._answer_waiting(fetch)
-
-    def _answer_waiting(self, fetch: _WaitingFetch) -> None:
-        fetch.timer.cancel()
-        self._waiting.remove(fetch)
-        self._send_records(fetch.connection, fetch.header, fetch.fetch_offset, fetch.max_bytes)
-
-    def _send_records(self, connection: ConnectionId, header: RequestHeader, offset: Offset, max_bytes: int) -> None:
-        end_offset = self._log.log_end_offset
-        try:
-            found = self._log.read(offset, max_bytes, end_offset, True)
-            answer = FetchPartitionResponse(0, ErrorCode.NONE, end_offset, end_offset, 0, slice=found)
-        except KafkaError as error:  # The controller lost its disk: there is no metadata quorum any more to speak of.
-            answer = FetchPartitionResponse(0, error.code)
-        segments = fetch_response_segments(
-            header.api_version, header.correlation_id, [(METADATA_TOPIC, [answer])], ErrorCode.NONE
-        )
-        self._outbox.respond(connection, segments, FETCH)
-
-    # -------------------------------------------------------------------------------------------- requests, replies
-
-    def _event(self, header: RequestHeader, frame: bytearray, now_us: int) -> Event:
-        request = cold.decode_request(header, frame)
-        if header.api_key == BROKER_HEARTBEAT:
-            return Heartbeat(
-                now_us=now_us,
-                broker_id=int(request.broker_id),
-                broker_epoch=int(request.broker_epoch),
-                metadata_offset=int(request.current_metadata_offset),
-                want_fence=bool(request.want_fence),
-                want_shut_down=bool(request.want_shut_down),
-            )
-        if header.api_key == BROKER_REGISTRATION:
-            listener = request.listeners[0]
-            return RegisterBroker(
-                now_us=now_us,
-                broker_id=int(request.broker_id),
-                incarnation_id=str(request.incarnation_id),
-                host=str(listener.host),
-                port=int(listener.port),
-                rack=request.rack,
-                previous_broker_epoch=int(request.previous_broker_epoch),
-            )
-        if header.api_key == ALTER_PARTITION:
-            return alter_partition_event(request, self.state.image.topic_names, now_us)
-        raise PeerViolation(f"api {header.api_key} is not served by the controller")
-
-    def _reply(self, connection: ConnectionId, header: RequestHeader, reply: Reply) -> None:
-        match reply:
-            case HeartbeatReply():
-                values: dict[str, object] = {
-                    "error_code": reply.error,
-                    "is_caught_up": reply.is_caught_up,
-                    "is_fenced": reply.is_fenced,
-                    "should_shut_down": reply.should_shut_down,
-                }
-            case RegistrationReply():
-                values = {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
-            case AlterPartitionReply():
-                ids = {name: topic.topic_id for name, topic in self.state.image.topics.items()}
-                values = {"error_code": reply.error, "topics": alter_partition_results(reply, ids)}
-            case _:
-                raise AssertionError(f"{type(reply).__name__} answers no request of a broker")
-        entity = cold.response(header.api_key, header.api_version, **values)
-        frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
+    def _reply(self, connection: ConnectionId, header: RequestHeader, reply: Reply | None) -> None:
+        if reply is None or self.state is None:
+            frame = error_response(header, ErrorCode.NOT_CONTROLLER)
+        else:
+            frame = response_of(header, reply, self.state.image)
         self._outbox.respond(connection, (frame,), header.api_key)
 
+    # ------------------------------------------------------------------------------------------------------- decisions
 
-def _ignore(reply: Reply) -> None:
+    def _decide(self, event: Event, answer: OnReply, now_us: int) -> None:
+        assert self.state is not None, "only the active controller decides"
+        self._carry_out(self.state.step(event), answer, now_us)
+
+    def _carry_out(self, decided: Sequence[Decided], answer: OnReply, now_us: int) -> None:
+        led_here = () if self._recorder.cause is None else (self._recorder.cause,)
+        records = [action.record for action in decided if isinstance(action, AppendRecord)]
+        if records:
+            # KRaft fsyncs its log before a record counts as held.
+            self.log.append(records, self.quorum.epoch, now_us)
+        decision = Decision(self._next_offset(), led_here, answer)
+        for action in decided:
+            if isinstance(action, Fact):
+                decision.facts.append(action)
+            elif not isinstance(action, AppendRecord):
+                decision.replies.append(action)
+        self._decisions.add(decision)
+        if records:
+            self.quorum.appended()
+            self._perform(now_us)
+            self._fetches.wake(now_us)
+        else:
+            self._complete(now_us)
+
+    def _next_offset(self) -> int:
+        assert self.state is not None, "only the active controller decides"
+        assert self.state.next_offset == self.log.end.offset, "the state and its log count the same records"
+        return self.state.next_offset
+
+    def _complete(self, now_us: int) -> None:
+        """What is committed has happened: it is told, then brokers hear of it, then who had asked is answered."""
+        committed = self._decisions.take_committed(self.quorum.high_watermark)
+        self._fetches.wake(now_us)
+        for decision in committed:
+            for reply in decision.replies:
+                decision.answer(reply)
+
+    # ---------------------------------------------------------------------------------------------------------- quorum
+
+    def _peer_answered(
+        self, peer_id: BrokerId, request: Request, answer: Answer | FetchAnswer | None, now_us: int
+    ) -> None:
+        if self.is_open:
+            self.quorum.answered(peer_id, request, answer, now_us)
+
+    def _actions(self, now_us: int) -> list[Action]:
+        if self.is_open:
+            self._perform(now_us)
+        return self._connections.answered(self._outbox.take(), now_us)
+
+    def _perform(self, now_us: int) -> None:
+        """Do what the quorum wants done, and take up or lay down the active controller's office."""
+        while self.is_open and (actions := self.quorum.take()):
+            for action in actions:
+                match action:
+                    case SendTo():
+                        self._peers.send(action.peer_id, action.request, now_us)
+                    case Tell():
+                        self._recorder.emit(action.event)
+                    case Committed():
+                        self._maybe_activate(now_us)
+                        self._complete(now_us)
+                    case LeadershipChanged():
+                        self._leadership_changed(now_us)
+
+    def _leadership_changed(self, now_us: int) -> None:
+        if self.state is not None and not self.quorum.is_leader:
+            self.state = None
+            self._decisions.revert()
+        self._fetches.wake(now_us)
+        if self._leaving and not self.quorum.is_resigned:
+            self._stop(now_us)
+
+    def _maybe_activate(self, now_us: int) -> None:
+        """The log is committed up to a record of our own epoch, so it holds everything that was ever decided."""
+        if self.state is not None or not self.quorum.has_committed_its_epoch:
+            return
+        self.state = self._new_state()
+        self.state.load(self.log.records(), now_us)
+        reason = f"{self._name} is the active controller: the log is committed up to its first record of epoch"
+        self._recorder.emit(
+            trace.ControllerActivated(
+                node=self._name, controller_epoch=self.quorum.epoch, reason=f"{reason} {self.quorum.epoch}"
+            )
+        )
+
+    def _new_state(self) -> ControllerState:
+        config = self._config
+        return ControllerState(
+            names=self._names,
+            controller_id=self.controller_id,
+            rules=self._rules,
+            default_config=topic_defaults(config),
+            session_timeout_us=config.broker_session_timeout_ms * 1000,
+            rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
+            if config.auto_leader_rebalance_enable
+            else None,
+            num_partitions=config.num_partitions,
+            default_replication_factor=config.default_replication_factor,
+        )
+
+
+def _ignore(reply: Reply | None) -> None:
     """A decision of the controller's own timers has nobody to answer."""

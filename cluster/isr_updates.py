@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.broker_lifecycle import BrokerIdentity
-from cluster.channel import Channel
+from cluster.channel import Requests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.partition import Partition
@@ -38,7 +38,7 @@ class IsrUpdates:
         identity: BrokerIdentity,
         config: BrokerConfig,
         outbox: Outbox,
-        channel: Channel,
+        channel: Requests,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._identity = identity

@@ -1,4 +1,4 @@
-"""A broker's copy of the metadata log: fetched from the controller, applied record by record.
+"""A broker's copy of the metadata log: fetched from the active controller, applied record by record.
 
 The log is an ordinary one that travels in ordinary Fetch responses (KIP-500: brokers are observers of it).
 """
@@ -9,14 +9,29 @@ from collections.abc import Callable
 from uuid import UUID
 
 from cluster.broker_lifecycle import BrokerIdentity
-from cluster.channel import Channel
+from cluster.channel import Channel, Channels
+from cluster.controller_channel import ActiveController
 from cluster.outbox import Outbox
-from cluster.wire.api_01_fetch import FetchPartition, FetchRequest, decode_fetch_response, encode_fetch_request
+from cluster.wire.api_01_fetch import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    decode_fetch_response,
+    encode_fetch_request,
+)
 from cluster.wire.versions import FETCH
 from controller.image import MetadataImage
 from controller.metadata import ConfigChanged, PartitionChanged, PartitionCreated, TopicDeleted, decode_record
 from replica.errors import ErrorCode
-from replica.ids import METADATA_TOPIC, NO_BROKER_EPOCH, UNDEFINED_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from replica.ids import (
+    METADATA_TOPIC,
+    NO_BROKER,
+    NO_BROKER_EPOCH,
+    UNDEFINED_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    TopicPartition,
+)
 from replica.records import batches, read_records
 
 FETCH_VERSION = 12
@@ -61,17 +76,29 @@ class MetadataFollower:
         *,
         identity: BrokerIdentity,
         outbox: Outbox,
-        channel: Channel,
+        channels: Channels,
+        controller: ActiveController,
         cache: MetadataCache,
         on_change: Callable[[list[TopicPartition], list[str], int], None],
     ) -> None:
         self._identity = identity
         self._outbox = outbox
-        self._channel = channel
+        self._controller = controller
+        self._voters = {voter: Channel(outbox, channels, *address) for voter, address in controller.voters.items()}
+        self._target = next(iter(self._voters))
+        self._asking_around = False
         self._cache = cache
         self._on_change = on_change
 
     def fetch(self, now_us: int) -> None:
+        """Ask whoever leads; while that is not known or does not answer, the other voters in turn."""
+        # Simplified: Kafka takes one of them at random.
+        leader_id = self._controller.leader_id
+        voters = list(self._voters)
+        if leader_id is None or self._asking_around:
+            self._target = voters[(voters.index(self._target) + 1) % len(voters)]
+        else:
+            self._target = leader_id
         wanted = FetchPartition(0, UNDEFINED_EPOCH, self._cache.image.offset + 1, UNDEFINED_EPOCH, -1, MAX_BYTES)
         request = FetchRequest(
             replica_id=self._identity.broker_id,
@@ -80,7 +107,7 @@ class MetadataFollower:
             max_bytes=MAX_BYTES,
             topics=[(METADATA_TOPIC, [wanted])],
         )
-        self._channel.request(
+        self._voters[self._target].request(
             FETCH,
             lambda correlation_id: encode_fetch_request(FETCH_VERSION, correlation_id, self._identity.name, request),
             self._answered,
@@ -90,6 +117,7 @@ class MetadataFollower:
 
     def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
         if frame is None:
+            self._asking_around = True
             self._outbox.timers.at(now_us + RETRY_US, self.fetch)
             return
         changed: dict[TopicPartition, None] = {}
@@ -98,6 +126,7 @@ class MetadataFollower:
         for _, partitions in decode_fetch_response(FETCH_VERSION, frame).topics:
             for partition in partitions:
                 refused |= partition.error is not ErrorCode.NONE
+                self._learn_leader(partition)
                 if partition.records:
                     self._apply(partition.records, changed, configured)
         if changed or configured:
@@ -106,6 +135,14 @@ class MetadataFollower:
             self._outbox.timers.at(now_us + RETRY_US, self.fetch)
         else:
             self.fetch(now_us)
+
+    def _learn_leader(self, partition: FetchedPartition) -> None:
+        leader = partition.current_leader
+        if leader is not None:
+            leader_id = None if leader.leader_id == NO_BROKER else leader.leader_id
+            self._controller.learn(leader_id, leader.leader_epoch)
+        # Whoever refuses and takes itself or the one we know for the leader has nothing new to say.
+        self._asking_around = partition.error is not ErrorCode.NONE and self._controller.leader_id == self._target
 
     def _apply(self, data: memoryview, changed: dict[TopicPartition, None], configured: dict[str, None]) -> None:
         image = self._cache.image

@@ -13,6 +13,7 @@ from controller.metadata import (
     BrokerChanged,
     BrokerRegistered,
     ConfigChanged,
+    LeaderChange,
     MetadataRecord,
     PartitionChanged,
     PartitionCreated,
@@ -105,6 +106,8 @@ class MetadataImage:
         assert offset == self.offset + 1, f"metadata record {offset} after {self.offset}"
         self.offset = offset
         match record:
+            case LeaderChange():
+                pass
             case BrokerRegistered():
                 self._register(record, offset)
             case BrokerChanged():

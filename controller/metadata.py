@@ -18,6 +18,16 @@ from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChange:
+    """LeaderChangeMessage: the first record of each epoch of the quorum; it says nothing of the cluster."""
+
+    # Simplified: an ordinary record; in Kafka a control batch that only the quorum reads.
+
+    leader_id: BrokerId
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     """RegisterBrokerRecord: one incarnation of a broker process, or an amendment of it (which keeps the epoch)."""
 
@@ -98,12 +108,20 @@ class PartitionChanged:
 
 
 MetadataRecord = (
-    BrokerRegistered | BrokerChanged | TopicCreated | TopicDeleted | ConfigChanged | PartitionCreated | PartitionChanged
+    LeaderChange
+    | BrokerRegistered
+    | BrokerChanged
+    | TopicCreated
+    | TopicDeleted
+    | ConfigChanged
+    | PartitionCreated
+    | PartitionChanged
 )
 
 _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     record_class.__name__: record_class
     for record_class in (
+        LeaderChange,
         BrokerRegistered,
         BrokerChanged,
         TopicCreated,

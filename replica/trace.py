@@ -40,6 +40,7 @@ _Topic = Annotated[str, "topic"]
 _Partition = Annotated[int, "partition number"]
 _Epoch = Annotated[int, "leader epoch of the partition"]
 _PartitionEpoch = Annotated[int, "version of the partition's record at the controller"]
+_ControllerEpoch = Annotated[int, "one term of a controller"]
 _Isr = Annotated[tuple[str, ...], "in-sync replicas after the fact"]
 _PreviousIsr = Annotated[tuple[str, ...], "in-sync replicas before the fact"]
 _Broker = Annotated[str | None, "the broker the fact is about, where it is not the node that states it"]
@@ -109,6 +110,42 @@ class NodeStopped(_Control):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionBegan(_Control):
+    """A controller asks the others for their votes."""
+
+    node: _Node
+    controller_epoch: _ControllerEpoch
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumLeaderElected(_Control):
+    """`node` leads the metadata log; it decides nothing before it has committed a record of its own epoch."""
+
+    node: _Node
+    controller_epoch: _ControllerEpoch
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerActivated(_Control):
+    """`node` is the active controller: all that was decided before is committed, and it knows it."""
+
+    node: _Node
+    controller_epoch: _ControllerEpoch
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerResigned(_Control):
+    """`node` leads no more. What it had decided and not committed never happened."""
+
+    node: _Node
+    controller_epoch: _ControllerEpoch
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered(_Control):
     node: _Node
     broker: _Broker
@@ -145,7 +182,7 @@ class ControllerElected(_Control):
 
     node: _Node
     broker: _Broker
-    controller_epoch: Annotated[int, "one term of a controller"]
+    controller_epoch: _ControllerEpoch
     reason: _Reason
 
 

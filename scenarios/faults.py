@@ -264,7 +264,7 @@ class Faults:
         ids = self._sim.scenario.cluster.ids
         answers = []
         for topic_partition in self._partitions_to_elect(payload, desired):
-            replies: list[Reply] = []
+            replies: list[Reply | None] = []
             broker_id = None if desired is None else ids[desired[0]]
             self._sim.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
             answers.append(f"{topic_partition}: {_outcome(replies)}")
@@ -288,8 +288,8 @@ class Faults:
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
 
 
-def _outcome(replies: Sequence[Reply]) -> str:
-    """A controller that has to ask a registry first answers later."""
+def _outcome(replies: Sequence[Reply | None]) -> str:
+    """A controller that has to ask a registry or other controllers first answers later."""
     if not replies:
         return "asked for"
     (reply,) = replies

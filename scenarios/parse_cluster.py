@@ -29,6 +29,7 @@ from scenarios.yaml_source import Mapping, Node, Scalar
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
 
+CONTROLLERS = (1, 3, 5)
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -146,11 +147,15 @@ def _read_controllers(scope: Scope, node: Node, path: str) -> list[str]:
         name = scope.reader.text(item, item_path, "a controller")
         if isinstance(item, Scalar) and new_node(scope, name, item, item_path, "controller"):
             names.append(name)
-            if len(names) == 2:
-                scope.reader.error("E120", "more than one controller is not yet supported", item.place, path=item_path)
-    if not names:
-        scope.reader.error("E111", "`controllers` must name one controller", node.place, path=path)
-    return names[:1]
+    if len(names) not in CONTROLLERS:
+        scope.reader.error(
+            "E112",
+            f"{len(names)} controllers; a quorum has 1, 3 or 5",
+            node.place,
+            path=path,
+            label="an even number of voters survives no more deaths than one less",
+        )
+    return names
 
 
 def _check_whole(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scenarios.invariants import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot
-from scenarios.simulation import Simulation, SimulationError
+from scenarios.simulation import Simulation
 
 
 class CoreProbe:
@@ -50,10 +50,5 @@ class CoreProbe:
         if self._simulation.scenario.rules.membership == "zk-session":
             return 0, {}  # There is no metadata log: brokers know what controllers have told them.
         applied = {node: broker.cache.image.offset + 1 for node, broker in self._simulation.brokers().items()}
-        try:
-            controller = self._simulation.controller()
-        except SimulationError:
-            controller = None
-        if controller is None or not controller.is_open:  # down, or just started and its log not yet read
-            return max(applied.values(), default=0), applied
-        return controller.state.next_offset, applied
+        ends = [core.log.end.offset for core in self._simulation.controllers().values()]
+        return max(ends or applied.values(), default=0), applied

@@ -67,7 +67,9 @@ class ClusterSight(Protocol):
     def clients(self) -> tuple[str, ...]: ...
 
     @property
-    def controller(self) -> str: ...
+    def controller(self) -> str:
+        """the active one, or the last that was"""
+        ...
 
     @property
     def racks(self) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.selectors import resolve
-from scenarios.spec import Scenario, Workload
+from scenarios.spec import Scenario, TopicSpec, Workload
 from scenarios.steps import Delay
 from scenarios.view import ClusterView
 
@@ -70,8 +70,11 @@ class Simulation:
         self.fabric.api_name = api_name
         self.machines: dict[str, Machine] = {}
         self._nursery: trio.Nursery
+        self._topic_replies: dict[str, list[Reply | None]] = {}
+        """By topic: the answer to its creation; empty while it is awaited, None if it has to be asked for again."""
         self._names = scenario.cluster.names
         self._ids = scenario.cluster.ids
+        self._controllers = {self._ids[name]: (name, CONTROLLER_PORT) for name in scenario.cluster.controllers}
         for name in scenario.cluster.controllers:
             self._add_machine(name, "controller", log_root / name)
         for name in scenario.cluster.brokers:
@@ -189,7 +192,7 @@ class Simulation:
                 config=cluster.broker_config(name),
                 rules=scenario.rules,
                 names=self._names,
-                controller=(cluster.controllers[0], CONTROLLER_PORT),
+                controllers=self._controllers,
                 log_dir=machine.log_dir,
                 disk=machine.disk,
                 clock=machine.clock,
@@ -207,8 +210,11 @@ class Simulation:
             )
         if machine.role == "controller":
             assert machine.log_dir is not None and machine.disk is not None
+            stream = random.Random(f"{scenario.seed}/quorum/{name}/{machine.incarnations}")
             return ControllerCore(
                 controller_id=self._ids[name],
+                voters=self._controllers,
+                draw=stream.randrange,
                 names=self._names,
                 config=cluster.controller_config(),
                 rules=scenario.rules,
@@ -365,20 +371,29 @@ class Simulation:
         return self.scenario.rules.membership == "zk-session"
 
     def create_topics(self) -> bool:
-        """Once every broker is unfenced: create the scenario's topics. Returns whether that has happened."""
+        """Once every broker is unfenced: create the scenario's topics. Returns whether that is done and committed."""
         if any(self.view.nodes[name].fenced for name in self.scenario.cluster.brokers):
             return False
-        for topic in self.scenario.topics.values():
-            assignment = topic.assignment
+        return all([self._create_topic(topic) for topic in self.scenario.topics.values()])
+
+    def _create_topic(self, topic: TopicSpec) -> bool:
+        """Ask the active controller, once; again only if it was deposed before it had answered."""
+        replies = self._topic_replies.get(topic.name, [None])
+        if not replies:
+            return False
+        (reply,) = replies
+        if reply is None:
+            node = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
+            core = self._operated(node)
+            if not isinstance(core, ControllerCore | RegistryCore):
+                return False
+            replies = self._topic_replies[topic.name] = []
             ids = (
-                None if assignment is None else tuple(tuple(self._ids[b] for b in replicas) for replicas in assignment)
+                None
+                if topic.assignment is None
+                else tuple(tuple(self._ids[broker] for broker in replicas) for replicas in topic.assignment)
             )
-            replies: list[Reply] = []
-            name = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
-            core = self.machines[name].core
-            if not self.running(name) or not isinstance(core, ControllerCore | RegistryCore):
-                raise SimulationError(f"the controller {name} is down")
-            self.machines[name].host.shell.call(
+            self.machines[node].host.shell.call(
                 partial(
                     core.create_topic,
                     topic.name,
@@ -389,29 +404,34 @@ class Simulation:
                     replies.append,
                 )
             )
-            (reply,) = replies
-            if isinstance(reply, CreateTopicReply) and reply.error is not ErrorCode.NONE:
-                raise SimulationError(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
+            return bool(replies) and self._create_topic(topic)
+        if isinstance(reply, CreateTopicReply) and reply.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise SimulationError(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
         return True
 
     def elect_leader(
-        self, name: TopicPartition, desired: int | None, unclean: bool, answer: Callable[[Reply], None]
+        self, name: TopicPartition, desired: int | None, unclean: bool, answer: Callable[[Reply | None], None]
     ) -> None:
-        """Ask the controller for an election. raises: SimulationError while it is down"""
+        """Ask the active controller for an election. raises: SimulationError while there is none"""
         node = self.view.controller
-        core = self.machines[node].core
-        if not self.running(node) or not isinstance(core, ControllerCore | BrokerCore):
-            raise SimulationError(f"the controller {node} is down")
+        core = self._operated(node)
+        if not isinstance(core, ControllerCore | BrokerCore):
+            raise SimulationError("no controller is active")
         self.machines[node].host.shell.call(partial(core.elect_leader, name, desired, unclean, answer))
 
-    def controller(self) -> ControllerCore:
-        """raises: SimulationError while the controller is down"""
-        name = self.view.controller
-        machine = self.machines[name]
-        if not machine.host.running:
-            raise SimulationError(f"the controller {name} is down")
-        assert isinstance(machine.core, ControllerCore)
-        return machine.core
+    def _operated(self, node: str) -> Core | None:
+        """The core on a machine that an operator's tool turns to; None while it would get no answer there."""
+        machine = self.machines[node]
+        core = machine.core if machine.host.running else None
+        return None if isinstance(core, ControllerCore) and core.state is None else core
+
+    def controllers(self) -> dict[str, ControllerCore]:
+        """The controllers that run and have opened their logs, by name."""
+        return {
+            name: machine.core
+            for name, machine in self.machines.items()
+            if isinstance(machine.core, ControllerCore) and machine.host.running and machine.core.is_open
+        }
 
     def brokers(self) -> dict[str, BrokerCore]:
         """The brokers that run and have opened their logs, by name."""

@@ -54,6 +54,8 @@ class Story:
             trace.FaultEnded: self._fault_ended,
             trace.NodeStopped: self._node_stopped,
             trace.NodeStarted: self._node_started,
+            trace.QuorumLeaderElected: self._controller_elected,
+            trace.ControllerResigned: self._controller_resigned,
             trace.BrokerFenced: self._broker_fenced,
             trace.LeaderElected: self._elected,
             trace.PartitionWentOffline: self._went_offline,
@@ -115,6 +117,13 @@ class Story:
         self._sample(row, event)
         if row.at_us > 0 and event.role in ("broker", "controller"):
             self._say(row, "up", event.reason)
+
+    def _controller_elected(self, row: TraceRow, event: trace.QuorumLeaderElected) -> None:
+        if len(self.view.controllers) > 1:
+            self._say(row, "elected", event.reason)
+
+    def _controller_resigned(self, row: TraceRow, event: trace.ControllerResigned) -> None:
+        self._say(row, "note", event.reason)
 
     def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self.view.partitions:

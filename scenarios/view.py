@@ -89,6 +89,7 @@ class ClusterView:
         self._handlers: dict[type, Callable[[Any], None]] = {
             trace.NodeStarted: self._node_started,
             trace.NodeStopped: self._node_stopped,
+            trace.ControllerActivated: self._controller_activated,
             trace.BrokerRegistered: self._broker_registered,
             trace.BrokerFenced: self._broker_fenced,
             trace.BrokerUnfenced: self._broker_unfenced,
@@ -126,7 +127,7 @@ class ClusterView:
 
     @property
     def controller(self) -> str:
-        """Who was the last to become the controller; before that the first that the scenario names."""
+        """Who was the last to become the active controller; before that the first that the scenario names."""
         return self._controller or self.controllers[0]
 
     def leader(self, partition: TopicPartition) -> str | None:
@@ -186,6 +187,9 @@ class ClusterView:
             replica = partition.replicas.get(event.node)
             if replica is not None:
                 replica.role, replica.open = None, False
+
+    def _controller_activated(self, event: trace.ControllerActivated) -> None:
+        self._controller = event.node
 
     def _broker_registered(self, event: trace.BrokerRegistered) -> None:
         node = self._node(event.broker or event.node)

@@ -27,6 +27,9 @@ CREATE_TOPICS: Final = 19
 INIT_PRODUCER_ID: Final = 22
 OFFSET_FOR_LEADER_EPOCH: Final = 23
 ELECT_LEADERS: Final = 43
+VOTE: Final = 52
+BEGIN_QUORUM_EPOCH: Final = 53
+END_QUORUM_EPOCH: Final = 54
 ALTER_PARTITION: Final = 56
 DESCRIBE_CLUSTER: Final = 60
 BROKER_REGISTRATION: Final = 62
@@ -52,6 +55,9 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         INIT_PRODUCER_ID: ("InitProducerId", 0, 4, 2),
         OFFSET_FOR_LEADER_EPOCH: ("OffsetForLeaderEpoch", 2, 4, 4),
         ELECT_LEADERS: ("ElectLeaders", 0, 2, 2),
+        VOTE: ("Vote", 0, 0, 0),
+        BEGIN_QUORUM_EPOCH: ("BeginQuorumEpoch", 0, 0, 1),
+        END_QUORUM_EPOCH: ("EndQuorumEpoch", 0, 0, 1),
         ALTER_PARTITION: ("AlterPartition", 2, 3, 0),
         DESCRIBE_CLUSTER: ("DescribeCluster", 0, 1, 0),
         BROKER_REGISTRATION: ("BrokerRegistration", 0, 4, 0),
@@ -69,7 +75,15 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
 
 CONTROL_PLANE: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN)
 """Requests of the ZooKeeper era, which Kafka 4 has dropped, and kio with it."""
-INTER_BROKER: Final = (ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT, *CONTROL_PLANE)
+INTER_BROKER: Final = (
+    VOTE,
+    BEGIN_QUORUM_EPOCH,
+    END_QUORUM_EPOCH,
+    ALTER_PARTITION,
+    BROKER_REGISTRATION,
+    BROKER_HEARTBEAT,
+    *CONTROL_PLANE,
+)
 
 # KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy and
 # lz4 batches uncompressed. So Produce is advertised from 0, as Kafka 4 does, although 0-2 are refused.

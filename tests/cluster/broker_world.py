@@ -35,6 +35,7 @@ from replica.trace import TraceLog, TraceRow
 MS, SECOND = 1000, 1_000_000
 B1, B2, B3 = 1, 2, 3
 NAMES = Names({B1: "b1", B2: "b2", B3: "b3", 1001: "c1"})
+CONTROLLERS = {1001: ("c1", 9093)}
 T0 = TopicPartition("t", 0)
 CONFIG = {"auto.leader.rebalance.enable": "false"}
 
@@ -158,6 +159,8 @@ class BrokerWorld:
     def start_controller(self) -> None:
         self.controller = ControllerCore(
             controller_id=1001,
+            voters=CONTROLLERS,
+            draw=lambda bound: 0,
             names=NAMES,
             config=self._config,
             rules=self._rules,
@@ -184,7 +187,7 @@ class BrokerWorld:
             config=self._config,
             rules=self._rules,
             names=NAMES,
-            controller=("c1", 9093),
+            controllers=CONTROLLERS,
             log_dir=self._root / "b1",
             disk=self.disk,
             clock=self.clock,
@@ -271,7 +274,7 @@ class BrokerWorld:
 
     def decide(self, event: Event) -> None:
         """Anything else that the controller may be told."""
-        self.controller._decide(self.controller.state.step(event), lambda reply: None, self.now_us)
+        self.controller._decide(event, lambda reply: None, self.now_us)
         self._from_controller(self.controller._outbox.take())
         self._settle()
 

@@ -1,0 +1,81 @@
+"""Requests of brokers to the controller, as events of its state, and its replies, as responses."""
+
+from __future__ import annotations
+
+from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
+from cluster.wire import cold
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import ALTER_PARTITION, BROKER_HEARTBEAT, BROKER_REGISTRATION
+from controller.events import (
+    AlterPartitionReply,
+    Event,
+    Heartbeat,
+    HeartbeatReply,
+    RegisterBroker,
+    RegistrationReply,
+    Reply,
+)
+from controller.image import MetadataImage
+from replica.errors import ErrorCode
+
+_SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION)
+
+
+def is_request_of_brokers(header: RequestHeader) -> bool:
+    return header.api_key in _SERVED
+
+
+def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_us: int) -> Event:
+    """raises: PeerViolation"""
+    request = cold.decode_request(header, frame)
+    if header.api_key == BROKER_HEARTBEAT:
+        return Heartbeat(
+            now_us=now_us,
+            broker_id=int(request.broker_id),
+            broker_epoch=int(request.broker_epoch),
+            metadata_offset=int(request.current_metadata_offset),
+            want_fence=bool(request.want_fence),
+            want_shut_down=bool(request.want_shut_down),
+        )
+    if header.api_key == BROKER_REGISTRATION:
+        listener = request.listeners[0]
+        return RegisterBroker(
+            now_us=now_us,
+            broker_id=int(request.broker_id),
+            incarnation_id=str(request.incarnation_id),
+            host=str(listener.host),
+            port=int(listener.port),
+            rack=request.rack,
+            previous_broker_epoch=int(request.previous_broker_epoch),
+        )
+    return alter_partition_event(request, image.topic_names, now_us)
+
+
+def response_of(header: RequestHeader, reply: Reply, image: MetadataImage) -> bytes:
+    """A whole frame, size prefix included."""
+    match reply:
+        case HeartbeatReply():
+            values: dict[str, object] = {
+                "error_code": reply.error,
+                "is_caught_up": reply.is_caught_up,
+                "is_fenced": reply.is_fenced,
+                "should_shut_down": reply.should_shut_down,
+            }
+        case RegistrationReply():
+            values = {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
+        case AlterPartitionReply():
+            topic_ids = {name: topic.topic_id for name, topic in image.topics.items()}
+            values = {"error_code": reply.error, "topics": alter_partition_results(reply, topic_ids)}
+        case _:
+            raise AssertionError(f"{type(reply).__name__} answers no request of a broker")
+    return _encoded(header, values)
+
+
+def error_response(header: RequestHeader, error: ErrorCode) -> bytes:
+    """Refuses the whole request; a whole frame, size prefix included."""
+    return _encoded(header, {"error_code": error})
+
+
+def _encoded(header: RequestHeader, values: dict[str, object]) -> bytes:
+    entity = cold.response(header.api_key, header.api_version, **values)
+    return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)

@@ -1,0 +1,140 @@
+"""Fetches of the metadata log, answered by the controller that leads it or refused with who does.
+
+A voter is given all there is, and its fetch counts for the quorum. A broker is an observer: it is given what is
+committed. Who has everything waits for more. source: KafkaRaftClient.handleFetchRequest
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cluster.metadata_log import MetadataLog
+from cluster.node import ConnectionId
+from cluster.outbox import Outbox
+from cluster.timers import Timer
+from cluster.wire.api_01_fetch import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    decode_fetch_request,
+    fetch_response_segments,
+)
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import FETCH
+from controller.quorum import Quorum
+from controller.quorum_messages import FetchLog
+from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.ids import METADATA_TOPIC, NO_BROKER, Offset
+
+
+@dataclass(slots=True, eq=False)
+class _Fetch:
+    """One request; `timer` while it waits."""
+
+    connection: ConnectionId
+    header: RequestHeader
+    request: FetchRequest
+    wanted: FetchPartition
+    timer: Timer | None = None
+
+
+class MetadataFetches:
+    """`wake` when the log has grown, its high watermark has moved, or the quorum's leader has changed."""
+
+    def __init__(self, outbox: Outbox, quorum: Quorum, log: MetadataLog) -> None:
+        self._outbox = outbox
+        self._quorum = quorum
+        self._log = log
+        self._waiting: list[_Fetch] = []
+
+    def fetch(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
+        """raises: PeerViolation"""
+        request = decode_fetch_request(header, frame)
+        if [len(partitions) for _, partitions in request.topics] != [1]:
+            raise PeerViolation("the controller has one partition, the metadata log")
+        ((_, (wanted,)),) = request.topics
+        fetch = _Fetch(connection, header, request, wanted)
+        answer = self._answer_of(fetch, now_us)
+        if answer is None and request.max_wait_ms > 0:
+            fetch.timer = self._outbox.timers.at(
+                now_us + request.max_wait_ms * 1000, lambda now_us: self._out_of_patience(fetch)
+            )
+            self._waiting.append(fetch)
+        else:
+            self._send(fetch, answer or self._nothing_new())
+
+    def wake(self, now_us: int) -> None:
+        for fetch in list(self._waiting):
+            answer = self._answer_of(fetch, now_us)
+            if answer is not None:
+                self._forget(fetch)
+                self._send(fetch, answer)
+
+    def gone(self, connection: ConnectionId) -> None:
+        """Nobody is left to be answered."""
+        for fetch in [fetch for fetch in self._waiting if fetch.connection == connection]:
+            self._forget(fetch)
+
+    def _out_of_patience(self, fetch: _Fetch) -> None:
+        self._waiting.remove(fetch)
+        self._send(fetch, self._nothing_new())
+
+    def _forget(self, fetch: _Fetch) -> None:
+        assert fetch.timer is not None, "a fetch that waits has a timer"
+        fetch.timer.cancel()
+        self._waiting.remove(fetch)
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def _answer_of(self, fetch: _Fetch, now_us: int) -> FetchPartitionResponse | None:
+        """None: nothing to tell yet."""
+        if fetch.request.replica_id in self._quorum.voters:
+            return self._answer_of_voter(fetch, now_us)
+        # Simplified: a broker keeps no metadata log that could diverge, so its fetch names no epoch, and it is given
+        # committed records only; Kafka's observers fetch like voters and apply what is below the high watermark.
+        # Differs from Kafka: they hear of a commit at once (KIP-1166, 4.1), not with the next record or after 0.5 s.
+        if not self._quorum.is_leader:
+            return self._refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        end = self._quorum.high_watermark
+        offset = fetch.wanted.fetch_offset
+        return None if end <= offset <= self._log.end.offset else self._records(fetch, end)
+
+    def _answer_of_voter(self, fetch: _Fetch, now_us: int) -> FetchPartitionResponse | None:
+        wanted = fetch.wanted
+        asked = FetchLog(
+            fetch.request.replica_id, wanted.current_leader_epoch, wanted.fetch_offset, wanted.last_fetched_epoch
+        )
+        answer = self._quorum.fetched(asked, now_us)
+        if answer.error is not ErrorCode.NONE:
+            return self._refusal(answer.error)
+        if answer.diverging is not None:
+            return self._nothing_new()._replace(diverging_epoch=(answer.diverging.epoch, answer.diverging.offset))
+        end = self._log.end.offset
+        return None if wanted.fetch_offset == end else self._records(fetch, end)
+
+    def _refusal(self, error: ErrorCode) -> FetchPartitionResponse:
+        return FetchPartitionResponse(0, error, current_leader=self._leader())
+
+    def _nothing_new(self) -> FetchPartitionResponse:
+        high_watermark = self._quorum.high_watermark
+        error = ErrorCode.NONE if self._quorum.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return FetchPartitionResponse(0, error, high_watermark, high_watermark, 0, current_leader=self._leader())
+
+    def _records(self, fetch: _Fetch, end: Offset) -> FetchPartitionResponse:
+        wanted = fetch.wanted
+        try:
+            found = self._log.log.read(wanted.fetch_offset, wanted.max_bytes, end, True)
+        except KafkaError as error:  # A controller alone that lost its disk: there is no metadata quorum any more.
+            return self._refusal(error.code)
+        return self._nothing_new()._replace(slice=found)
+
+    def _leader(self) -> tuple[int, int]:
+        leader_id = self._quorum.leader_id
+        return (NO_BROKER if leader_id is None else leader_id, self._quorum.epoch)
+
+    def _send(self, fetch: _Fetch, answer: FetchPartitionResponse) -> None:
+        header = fetch.header
+        segments = fetch_response_segments(
+            header.api_version, header.correlation_id, [(METADATA_TOPIC, [answer])], ErrorCode.NONE
+        )
+        self._outbox.respond(fetch.connection, segments, FETCH)

@@ -1,0 +1,93 @@
+"""The metadata log of one controller on its disk, with the quorum-state file beside it: what is written stays.
+
+Source: KafkaMetadataLog.scala, FileQuorumStateStore.java
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import UUID, uuid5
+
+from controller.metadata import LeaderChange, MetadataRecord, decode_record, encode_record
+from controller.quorum_messages import ControllerEpoch, Election, OffsetAndEpoch, leader_or_none
+from replica.checkpoints import write_atomically
+from replica.config import TopicConfig
+from replica.disk import Disk
+from replica.ids import METADATA_TOPIC, NO_BROKER, BrokerId, Offset, TopicPartition
+from replica.log import Log
+from replica.log_manager import LogManager
+from replica.records import build_batch
+
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+METADATA_TOPIC_ID = uuid5(UUID(int=0), METADATA_TOPIC)
+QUORUM_STATE = "quorum-state"
+
+
+class MetadataLog:
+    """Implements `controller.quorum_messages.ReplicatedLog`. Every append is fsynced: a voter's word must hold."""
+
+    def __init__(self, log_dir: Path, disk: Disk, controller_id: BrokerId, now_us: int) -> None:
+        """Opens the log that an earlier process left, or a new one."""
+        self._logs = LogManager.open(log_dir, disk, controller_id, TopicConfig(), now_us)
+        found = self._logs.logs.get(METADATA_PARTITION)
+        self.log: Log = found or self._logs.create(METADATA_PARTITION, TopicConfig(), METADATA_TOPIC_ID)
+        self._path = self.log.directory / QUORUM_STATE
+        self._sync = disk.sync
+
+    def close_clean(self) -> None:
+        self._logs.close_clean(-1, {METADATA_PARTITION: self.log.log_end_offset})
+
+    def abandon(self) -> None:
+        """The process is gone: nothing more is written."""
+        self._logs.abandon()
+
+    # ------------------------------------------------------------------------------------------------------- records
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        return OffsetAndEpoch(self.log.leader_epochs.latest_epoch or 0, self.log.log_end_offset)
+
+    def end_of_epoch(self, epoch: ControllerEpoch) -> OffsetAndEpoch:
+        found, offset = self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
+        return self.end if offset < 0 else OffsetAndEpoch(found, offset)
+
+    def records(self) -> Iterator[MetadataRecord]:
+        """All records in order, from the start of the log."""
+        return (decode_record(record.value) for _, record in self.log.records() if record.value is not None)
+
+    def append(self, records: Sequence[MetadataRecord], epoch: ControllerEpoch, now_us: int) -> None:
+        """One batch: all of an event's records are there or none (RaftClient.scheduleAtomicAppend)."""
+        batch = build_batch([(None, encode_record(record)) for record in records], timestamp_ms=now_us // 1000)
+        self.log.append_as_leader(batch, epoch, now_us)
+        self.log.flush()
+
+    def append_leader_change(self, epoch: ControllerEpoch, leader_id: BrokerId, now_us: int) -> None:
+        self.append([LeaderChange(leader_id=leader_id, controller_epoch=epoch)], epoch, now_us)
+
+    def append_fetched(self, records: bytes | memoryview, now_us: int) -> None:
+        self.log.append_as_follower(records, now_us)
+        self.log.flush()
+
+    def truncate_to(self, offset: Offset) -> None:
+        self._logs.truncate_to(METADATA_PARTITION, offset)
+
+    # -------------------------------------------------------------------------------------------------- quorum-state
+
+    def read_election(self) -> Election:
+        if not self._path.exists():
+            return Election()
+        fields = json.loads(self._path.read_text())
+        return Election(
+            int(fields["leaderEpoch"]), leader_or_none(fields["leaderId"]), leader_or_none(fields["votedId"])
+        )
+
+    def write_election(self, election: Election) -> None:
+        fields = {
+            "leaderId": NO_BROKER if election.leader_id is None else election.leader_id,
+            "leaderEpoch": election.epoch,
+            "votedId": NO_BROKER if election.voted_id is None else election.voted_id,
+            "data_version": 0,
+        }
+        write_atomically(self._path, json.dumps(fields).encode(), sync=self._sync)

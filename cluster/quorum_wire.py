@@ -1,0 +1,140 @@
+"""What controllers say to each other, as frames: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.wire import cold
+from cluster.wire.api_01_fetch import FetchPartition, FetchRequest, decode_fetch_response, encode_fetch_request
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
+from controller.quorum_messages import (
+    Answer,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    FetchAnswer,
+    FetchLog,
+    OffsetAndEpoch,
+    Request,
+    Vote,
+    leader_or_none,
+)
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import METADATA_TOPIC, NO_BROKER, UNKNOWN_OFFSET
+
+CLUSTER_ID = "highwater"
+VERSION = 0
+"""Of Vote, BeginQuorumEpoch and EndQuorumEpoch: static voters have no directory ids (KIP-853)."""
+FETCH_VERSION = 12
+MAX_WAIT_MS = 500
+"""source: KafkaRaftClient.MAX_FETCH_WAIT_MS"""
+MAX_BYTES = 8 << 20
+VOTER_REQUESTS = (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
+
+_API = {Vote: VOTE, BeginQuorumEpoch: BEGIN_QUORUM_EPOCH, EndQuorumEpoch: END_QUORUM_EPOCH, FetchLog: FETCH}
+
+
+def api_of(request: Request) -> int:
+    return _API[type(request)]
+
+
+def encode_request(request: Request, correlation_id: int, client_id: str) -> bytes:
+    """A whole frame, size prefix included."""
+    match request:
+        case Vote():
+            fields: dict[str, object] = {
+                "replica_epoch": request.epoch,
+                "replica_id": request.candidate_id,
+                "last_offset_epoch": request.last.epoch,
+                "last_offset": request.last.offset,
+            }
+        case BeginQuorumEpoch():
+            fields = {"leader_id": request.leader_id, "leader_epoch": request.epoch}
+        case EndQuorumEpoch():
+            fields = {
+                "leader_id": request.leader_id,
+                "leader_epoch": request.epoch,
+                "preferred_successors": request.preferred_successors,
+            }
+        case FetchLog():
+            return _encode_fetch(request, correlation_id, client_id)
+    api = api_of(request)
+    entity = cold.request(api, VERSION, cluster_id=CLUSTER_ID, topics=_topics(fields))
+    return cold.encode_request(api, VERSION, correlation_id, client_id, entity)
+
+
+def _topics(fields: dict[str, object]) -> list[dict[str, object]]:
+    return [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0, **fields}]}]
+
+
+def _encode_fetch(request: FetchLog, correlation_id: int, client_id: str) -> bytes:
+    wanted = FetchPartition(0, request.epoch, request.fetch_offset, request.last_fetched_epoch, 0, MAX_BYTES)
+    fetch = FetchRequest(
+        replica_id=request.replica_id,
+        max_wait_ms=MAX_WAIT_MS,
+        min_bytes=1,
+        max_bytes=MAX_BYTES,
+        topics=[(METADATA_TOPIC, [wanted])],
+    )
+    return encode_fetch_request(FETCH_VERSION, correlation_id, client_id, fetch)
+
+
+def decode_request(header: RequestHeader, frame: bytearray) -> Vote | BeginQuorumEpoch | EndQuorumEpoch:
+    """raises: PeerViolation"""
+    part = _only_partition(cold.decode_request(header, frame))
+    if header.api_key == VOTE:
+        last = OffsetAndEpoch(int(part.last_offset_epoch), int(part.last_offset))
+        return Vote(int(part.replica_id), int(part.replica_epoch), last)
+    if header.api_key == BEGIN_QUORUM_EPOCH:
+        return BeginQuorumEpoch(int(part.leader_id), int(part.leader_epoch))
+    successors = tuple(int(successor) for successor in part.preferred_successors)
+    return EndQuorumEpoch(int(part.leader_id), int(part.leader_epoch), successors)
+
+
+def encode_answer(header: RequestHeader, answer: Answer) -> bytes:
+    """A whole frame, size prefix included."""
+    fields: dict[str, object] = {
+        "error_code": answer.error,
+        "leader_id": NO_BROKER if answer.leader_id is None else answer.leader_id,
+        "leader_epoch": answer.epoch,
+    }
+    if header.api_key == VOTE:
+        fields["vote_granted"] = answer.vote_granted
+    entity = cold.response(header.api_key, header.api_version, topics=_topics(fields))
+    return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
+
+
+def decode_answer(request: Request, frame: bytearray) -> Answer | FetchAnswer:
+    """raises: PeerViolation"""
+    if isinstance(request, FetchLog):
+        return _decode_fetch_answer(frame)
+    part = _only_partition(cold.decode_response(api_of(request), VERSION, frame))
+    granted = isinstance(request, Vote) and bool(part.vote_granted)
+    return Answer(ErrorCode(part.error_code), leader_or_none(int(part.leader_id)), int(part.leader_epoch), granted)
+
+
+def _decode_fetch_answer(frame: bytearray) -> FetchAnswer:
+    topics = decode_fetch_response(FETCH_VERSION, frame).topics
+    if [len(partitions) for _, partitions in topics] != [1]:
+        raise PeerViolation("a controller has one partition, the metadata log")
+    ((_, (part,)),) = topics
+    if part.current_leader is None:
+        raise PeerViolation("a controller says who leads")
+    diverging = None
+    if part.diverging_epoch is not None:
+        diverging = OffsetAndEpoch(part.diverging_epoch.epoch, part.diverging_epoch.end_offset)
+    high_watermark = part.high_watermark if part.error is ErrorCode.NONE else UNKNOWN_OFFSET
+    return FetchAnswer(
+        part.error,
+        leader_or_none(part.current_leader.leader_id),
+        part.current_leader.leader_epoch,
+        high_watermark,
+        diverging,
+        part.records,
+    )
+
+
+def _only_partition(message: Any) -> Any:
+    if [len(topic.partitions) for topic in message.topics] != [1]:
+        raise PeerViolation("a controller has one partition, the metadata log")
+    return message.topics[0].partitions[0]

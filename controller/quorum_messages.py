@@ -1,0 +1,157 @@
+"""What controllers of one quorum say to each other, what a voter remembers, and what it needs of its log.
+
+Source: KIP-595; VoteRequest.json, BeginQuorumEpochRequest.json, EndQuorumEpochRequest.json, QuorumStateData.json,
+ReplicatedLog.java. Ids are broker ids of controllers; epochs are those of the quorum, from 1 up (0: none yet).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
+from replica.trace import TraceEvent
+
+ControllerEpoch = int
+
+
+class OffsetAndEpoch(NamedTuple):
+    """Where an epoch ends; logs compare by epoch first, then by offset."""
+
+    epoch: ControllerEpoch
+    offset: Offset
+
+
+class Election(NamedTuple):
+    """What a voter must never forget: the quorum-state file. At most one of leader and vote is known per epoch."""
+
+    epoch: ControllerEpoch = 0
+    leader_id: BrokerId | None = None
+    voted_id: BrokerId | None = None
+
+
+# ----------------------------------------------------------------------------------------------------------- requests
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """`last`: epoch and end of the candidate's log; who has more does not vote for it."""
+
+    candidate_id: BrokerId
+    epoch: ControllerEpoch
+    last: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpoch:
+    leader_id: BrokerId
+    epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpoch:
+    """preferred_successors: the other voters, whoever has most of the log first."""
+
+    leader_id: BrokerId
+    epoch: ControllerEpoch
+    preferred_successors: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLog:
+    """A voter holds every record below `fetch_offset`, the last of them from `last_fetched_epoch` (0: none)."""
+
+    replica_id: BrokerId
+    epoch: ControllerEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: ControllerEpoch
+
+
+Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """To any request but a fetch: who leads as far as the voter knows (None: nobody), in which epoch."""
+
+    error: ErrorCode
+    leader_id: BrokerId | None
+    epoch: ControllerEpoch
+    vote_granted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """To a fetch. `diverging`: where the logs part, then there are no records.
+
+    records: whole batches as on disk, from the fetch offset on; filled in by whoever can read the log
+    """
+
+    error: ErrorCode
+    leader_id: BrokerId | None
+    epoch: ControllerEpoch
+    high_watermark: Offset = UNKNOWN_OFFSET
+    diverging: OffsetAndEpoch | None = None
+    records: bytes | memoryview = b""
+
+
+# ------------------------------------------------------------------------------------------------------------ actions
+
+
+@dataclass(frozen=True, slots=True)
+class SendTo:
+    """`Quorum.answered` follows, with an answer or without."""
+
+    peer_id: BrokerId
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A fact for the trace."""
+
+    event: TraceEvent
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipChanged:
+    """Who leads, or whether that is known, has changed: look at the quorum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The high watermark of the metadata log has moved to this offset."""
+
+    high_watermark: Offset
+
+
+Action = SendTo | Tell | LeadershipChanged | Committed
+
+
+class ReplicatedLog(Protocol):
+    """A voter's metadata log and its quorum-state file; whatever a method writes is on disk when it returns."""
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """End of the log and epoch of its last record; (0, 0) of an empty one."""
+        ...
+
+    def end_of_epoch(self, epoch: ControllerEpoch) -> OffsetAndEpoch:
+        """The largest epoch up to `epoch` that the log knows, and where it ends; the log's own end if it knows none."""
+        ...
+
+    def append_leader_change(self, epoch: ControllerEpoch, leader_id: BrokerId, now_us: int) -> None: ...
+
+    def append_fetched(self, records: bytes | memoryview, now_us: int) -> None: ...
+
+    def truncate_to(self, offset: Offset) -> None: ...
+
+    def read_election(self) -> Election: ...
+
+    def write_election(self, election: Election) -> None: ...
+
+
+def leader_or_none(leader_id: int) -> BrokerId | None:
+    """-1 on the wire and in the file means that nobody is known to lead."""
+    return None if leader_id == NO_BROKER else leader_id
