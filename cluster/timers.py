@@ -4,52 +4,75 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
+CANCELLED_MAX = 64
+"""A heap forgets cancelled deadlines at once when there are more of them than this, and more than live ones."""
+
+
 class Timer:
-    """One deadline; `cancel` is idempotent."""
+    """One deadline; `cancel` is idempotent, and lets go of what the callback holds."""
 
-    __slots__ = ("cancelled", "due_us")
+    __slots__ = ("_callback", "_timers")
 
-    def __init__(self, due_us: int) -> None:
-        self.due_us = due_us
-        self.cancelled = False
+    def __init__(self, timers: Timers[Any], callback: Callable[[int], Any]) -> None:
+        self._timers = timers
+        self._callback: Callable[[int], Any] | None = callback
+
+    @property
+    def is_live(self) -> bool:
+        return self._callback is not None
 
     def cancel(self) -> None:
-        self.cancelled = True
+        if self._callback is not None:
+            self._callback = None
+            self._timers.cancelled += 1
+
+    def take(self) -> Callable[[int], Any]:
+        """The callback, for the one time that it is called."""
+        callback, self._callback = self._callback, None
+        assert callback is not None, "a cancelled deadline is not run"
+        return callback
 
 
 class Timers(Generic[T]):
-    """A heap of callbacks that may each return actions of type T. Kafka uses a timing wheel; the order is the same."""
+    """A heap of callbacks that may each return actions of type T. Kafka uses a timing wheel; the order is the same.
 
-    __slots__ = ("_heap", "_scheduled")
+    Nearly every deadline is cancelled long before it comes, so `cancelled` ones are counted and thrown out in time.
+    """
+
+    __slots__ = ("_heap", "_scheduled", "cancelled")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer, Callable[[int], list[T] | None]]] = []
+        self._heap: list[tuple[int, int, Timer]] = []
         self._scheduled = 0
+        self.cancelled = 0
 
     def at(self, due_us: int, callback: Callable[[int], list[T] | None]) -> Timer:
         """Call `callback(now_us)` once when the time has come."""
-        timer = Timer(due_us)
-        heapq.heappush(self._heap, (due_us, self._scheduled, timer, callback))
+        if self.cancelled > CANCELLED_MAX and self.cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].is_live]
+            heapq.heapify(self._heap)
+            self.cancelled = 0
+        timer = Timer(self, callback)
+        heapq.heappush(self._heap, (due_us, self._scheduled, timer))
         self._scheduled += 1
         return timer
 
     @property
     def next_deadline_us(self) -> int | None:
         heap = self._heap
-        while heap and heap[0][2].cancelled:
+        while heap and not heap[0][2].is_live:
             heapq.heappop(heap)
+            self.cancelled -= 1
         return heap[0][0] if heap else None
 
     def run_due(self, now_us: int) -> list[T]:
         """Run all that is due at `now_us`, including what these callbacks schedule for now or earlier."""
         actions: list[T] = []
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
-            _, _, timer, callback = heapq.heappop(self._heap)
-            timer.cancelled = True
-            actions += callback(now_us) or []
+            actions += heapq.heappop(self._heap)[2].take()(now_us) or []
         return actions
