@@ -8,7 +8,8 @@ The committed log is only ever shortened ("re-based") in two ways, both of which
 * an unclean election: from then on the chosen broker's log is the truth, and what a leader of an older epoch still
   commits does not count;
 * a broker whose disk lost bytes (DataLost: power_off, tear, wipe) leads before it has caught up with the committed log;
-  without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`.
+  without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`; the
+  excuse also ends when the broker registers anew and is in no ISR: from then on it must catch up before it may join.
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ class Truth:
             trace.HighWatermarkAdvanced: self._high_watermark_advanced,
             trace.DataLost: self._data_lost,
             trace.BatchCorrupted: self._corrupted,
+            trace.BrokerRegistered: self._registered,
         }
 
     def of(self, topic: str, number: int) -> CommittedLog:
@@ -214,3 +216,9 @@ class Truth:
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         corrupted = self.of(event.topic, event.partition).corrupted
         corrupted[event.node] = min(event.offset, corrupted.get(event.node, event.offset))
+
+    def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
+        for (topic, number), committed in self.committed.items():
+            partition = self.partition(topic, number)
+            if partition is not None and event.broker not in partition.isr:
+                committed.excused.pop(event.broker, None)
