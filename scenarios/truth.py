@@ -220,5 +220,5 @@ class Truth:
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         for (topic, number), committed in self.committed.items():
             partition = self.partition(topic, number)
-            if partition is not None and event.broker not in partition.isr:
-                committed.excused.pop(event.broker, None)
+            if event.broker in committed.excused and partition is not None and event.broker not in partition.isr:
+                del committed.excused[event.broker]
