@@ -57,14 +57,20 @@ def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
 
 def _list_line(file: ScenarioFile, style: Style) -> str:
     scenario = file.scenario
-    outcomes = [catalogue.outcome(variant) for variant in file.all]
+    outcomes = _worst([catalogue.outcome(variant) for variant in file.all])
     marks = "  ".join(
         style.paint(f"{style.sign('good')} ok", "green")
         if word == "ok"
         else style.paint(f"{style.sign('bad')} {word}", "red")
-        for word in dict.fromkeys(outcomes)
+        for word in outcomes
     )
     return f"    {scenario.id:<31} {scenario.title:<48} {marks}"
+
+
+def _worst(outcomes: Sequence[str]) -> list[str]:
+    """Each outcome once, without those that another includes: `lost` beside `lost, dirty-read`."""
+    words = {outcome: {*outcome.split(", ")} for outcome in outcomes}
+    return [one for one in words if not any(words[one] < other for other in words.values())]
 
 
 def _list_document(found: Sequence[catalogue.Section]) -> dict[str, Any]:
