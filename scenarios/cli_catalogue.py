@@ -58,13 +58,14 @@ def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
 def _list_line(file: ScenarioFile, style: Style) -> str:
     scenario = file.scenario
     outcomes = _worst([catalogue.outcome(variant) for variant in file.all])
+    good = style.sign("good")
     marks = "  ".join(
-        style.paint(f"{style.sign('good')} ok", "green")
+        style.paint("ok" if good == "ok" else f"{good} ok", "green")
         if word == "ok"
         else style.paint(f"{style.sign('bad')} {word}", "red")
         for word in outcomes
     )
-    return f"    {scenario.id:<31} {scenario.title:<48} {marks}"
+    return f"    {scenario.id:<30} {scenario.title:<47} {marks}"
 
 
 def _worst(outcomes: Sequence[str]) -> list[str]:
