@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from functools import partial
 
@@ -11,6 +12,8 @@ from cluster.links import Link, Network
 from cluster.virtual_time import Parking, VirtualTime
 from cluster.world import ConnectionGone
 from replica.trace import ConnectionLost, MessageHeld, MessageReleased, TraceLog
+
+SOCKET_BUFFER_BYTES = 1 << 20
 
 
 class Fabric:
@@ -42,9 +45,13 @@ class Fabric:
         return dial.wire
 
     def join(self, source: Host, target: Host) -> tuple[FabricWire, FabricWire]:
-        """A new connection: both its ends."""
-        near = FabricWire(self, source, target.name, accepted=False)
-        far = FabricWire(self, target, source.name, accepted=True)
+        """A new connection: both ends of one AF_UNIX socket pair."""
+        ends = socket.socketpair()
+        for end in ends:
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+        near = FabricWire(self, source, target.name, ends[0], accepted=False)
+        far = FabricWire(self, target, source.name, ends[1], accepted=True)
         near.other, far.other = far, near
         self._wires[near] = self._wires[far] = None
         return near, far
@@ -57,11 +64,11 @@ class Fabric:
         if not any(end.open or end.stopped for end in (wire, wire.other)):
             for end in (wire, wire.other):
                 self._wires.pop(end, None)
-                end.close_sockets()
+                end.sock.close()
 
     def close(self) -> None:
         for wire in list(self._wires):
-            wire.close_sockets()
+            wire.sock.close()
         self._wires.clear()
 
     # --------------------------------------------------------------------------------------------------- faults

@@ -1,9 +1,8 @@
-"""One end of a simulated connection: whole frames of real bytes, in flight for as long as the link says.
+"""One end of a simulated connection: real bytes through a real socket pair, in flight for as long as the link says.
 
-A frame is put together when it is sent: its file slices go from the segment into the connection's AF_UNIX socket pair
-by os.sendfile and are drained at once into the receiving side's buffer, so socket sizes never matter; its other bytes
-would come out of the socket as they went in, and are copied. From then on it is a message in flight. TCP's promises
-hold: one connection keeps its order, a cut delays and does not lose, a closed connection loses what was held.
+A frame is written to the socket when it is sent (file slices by os.sendfile, straight from the segment) and drained
+at once into the receiving side's buffer, so socket sizes never matter; from then on it is a message in flight. TCP's
+promises hold: one connection keeps its order, a cut delays and does not lose, a closed connection loses what was held.
 """
 
 from __future__ import annotations
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
     from cluster.fabric import Fabric
     from cluster.host import Host
 
-SOCKET_BUFFER_BYTES = 1 << 20
+
+AT_ONCE_BYTES = 2048
+"""Less than the kernel's smallest socket buffer."""
 
 
 @dataclass(slots=True)
@@ -49,23 +50,15 @@ class Message:
     held_by: Hold | None = None
 
 
-def _socket_pair() -> tuple[socket.socket, socket.socket]:
-    ends = socket.socketpair()
-    for end in ends:
-        end.setblocking(False)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-    return ends
-
-
 class FabricWire:
     """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
 
-    def __init__(self, fabric: Fabric, host: Host, peer: str, *, accepted: bool) -> None:
+    def __init__(self, fabric: Fabric, host: Host, peer: str, sock: socket.socket, *, accepted: bool) -> None:
         self.fabric = fabric
         self.host = host
         self.peer = peer
+        self.sock = sock
         self.other: FabricWire
-        self._sockets: tuple[socket.socket, socket.socket] | None = None  # from here, to there; for file slices
         self.inbox: deque[bytearray] = deque()
         self.stopped: deque[Message] = deque()  # what was sent from this end and may not arrive yet
         self.last_arrival_us = 0
@@ -104,7 +97,7 @@ class FabricWire:
     def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
         if not self.open:
             return
-        frame = self._put_together(segments)
+        frame = self._through_the_socket(segments)
         message = Message(frame, api, part, len(frame))
         self._depart(message, cause)
 
@@ -114,51 +107,54 @@ class FabricWire:
 
     # ------------------------------------------------------------------------------------------------ real bytes
 
-    def _put_together(self, segments: Sequence[Segment]) -> bytearray:
-        """The frame without its size prefix, as the other end receives it."""
+    def _through_the_socket(self, segments: Sequence[Segment]) -> bytearray:
+        """The frame without its size prefix, as the other end received it.     raises: TornSend"""
+        first = segments[0]
+        if len(segments) == 1 and isinstance(first, bytes | bytearray) and len(first) <= AT_ONCE_BYTES:
+            return self._at_once(first)
+        total = sum(segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments)
+        frame = bytearray(total)
+        view = memoryview(frame)
+        filled = 0
         counts = self.host.bytes
-        frame = bytearray()
+        out, into = self.sock, self.other.sock
         for segment in segments:
-            if isinstance(segment, FileSlice):
-                if segment.length:
-                    frame += self._through_the_socket(segment)
-                    counts.sendfile += segment.length
-            elif isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
-                frame += segment
-                counts.fetch_payload_through_python += len(segment)
-            else:
-                frame += segment
-                counts.protocol += len(segment)
-        del frame[:4]  # cheap: a bytearray shrinks at its front without copying
-        return frame
-
-    def _through_the_socket(self, part: FileSlice) -> bytearray:
-        """raises: TornSend"""
-        if self._sockets is None:
-            self._sockets = _socket_pair()
-        out, into = self._sockets
-        received = bytearray(part.length)
-        sent = filled = 0
-        with memoryview(received) as view:
-            while sent < part.length:
+            is_slice = isinstance(segment, FileSlice)
+            length = segment.length if isinstance(segment, FileSlice) else len(segment)
+            sent = 0
+            while sent < length:
                 try:
-                    count = part.sendfile(out.fileno(), sent)
+                    if isinstance(segment, FileSlice):
+                        count = segment.sendfile(out.fileno(), sent)
+                        counts.sendfile_calls += 1
+                    else:
+                        count = out.send(memoryview(segment)[sent:] if sent else segment)
                 except BlockingIOError:  # The pump: drain the other end into its user-space buffer and go on.
                     filled += into.recv_into(view[filled:])
                     continue
                 if count == 0:
                     raise TornSend("a segment file ended before the bytes its frame had promised")
-                self.host.bytes.sendfile_calls += 1
                 sent += count
-            while filled < part.length:
-                filled += into.recv_into(view[filled:])
-        return received
+            if is_slice:
+                counts.sendfile += length
+            elif isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
+                counts.fetch_payload_through_python += length
+            else:
+                counts.protocol += length
+        while filled < total:
+            filled += into.recv_into(view[filled:])
+        view.release()
+        del frame[:4]  # the size prefix; cheap, a bytearray shrinks at its front without copying
+        return frame
 
-    def close_sockets(self) -> None:
-        """Once neither end is in use."""
-        for end in self._sockets or ():
-            end.close()
-        self._sockets = None
+    def _at_once(self, data: bytes | bytearray) -> bytearray:
+        """A frame so small that an empty socket takes it whole: by far the most are."""
+        self.sock.send(data)
+        self.host.bytes.protocol += len(data)
+        frame = bytearray(self.other.sock.recv(AT_ONCE_BYTES))
+        assert len(frame) == len(data), "a small frame goes through an empty socket in one piece"
+        del frame[:4]
+        return frame
 
     # ------------------------------------------------------------------------------------------------ in flight
 
