@@ -14,7 +14,7 @@ from controller.partitions import Partitions
 from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
 from replica import trace
 from replica.errors import ErrorCode
-from replica.ids import BrokerId
+from replica.ids import NO_BROKER_EPOCH, BrokerId
 
 
 class Brokers:
@@ -48,7 +48,16 @@ class Brokers:
             # Differs from Kafka: 3.9 leaves a broker whose session ends in this very instant in its ISRs (4.0 handles
             # it like a fencing, as here).
             self._fence(existing, self._silence(event.broker_id, event.now_us))
+        if existing is None or not _was_clean(event, existing):
+            self._partitions.strike_out(event.broker_id, self._registered_unclean(event, existing))
         self._register(event, None, existing)
+
+    def _registered_unclean(self, event: RegisterBroker, replaced: BrokerRegistration | None) -> str:
+        """Ends the reasons of what becomes of its partitions."""
+        who = self._names(event.broker_id)
+        if replaced is None or event.previous_broker_epoch == NO_BROKER_EPOCH:
+            return f" after {who} registered without a clean-shutdown file"
+        return f" after {who} registered with the clean-shutdown file of another life"
 
     def _register(
         self, event: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None = None
@@ -86,8 +95,7 @@ class Brokers:
             return f"{who} registered again with the same incarnation id and keeps its epoch"
         if replaced is None:
             return f"{who} registered for the first time; it stays fenced until it has caught up with the metadata log"
-        clean = event.previous_broker_epoch == replaced.broker_epoch
-        how = "was shut down in order" if clean else "was not shut down in order"
+        how = "was shut down in order" if _was_clean(event, replaced) else "was not shut down in order"
         return f"{who} registered a new incarnation; the one before it (epoch {replaced.broker_epoch}) {how}"
 
     # -------------------------------------------------------------------------------------------------- heartbeats
@@ -179,6 +187,11 @@ class Brokers:
 
     def _silence(self, broker_id: BrokerId, now_us: int) -> str:
         return f"no heartbeat for {_seconds(now_us - self.sessions[broker_id].last_contact_us)}"
+
+
+def _was_clean(event: RegisterBroker, replaced: BrokerRegistration) -> bool:
+    """KIP-966: the broker's clean-shutdown file names the life that the controller knows."""
+    return event.previous_broker_epoch == replaced.broker_epoch
 
 
 def _seconds(duration_us: int) -> str:

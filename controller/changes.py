@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller.election import Candidates, Choice, Election, elect
+from controller.eligible_leaders import eligible_leaders, last_known_leader
 from controller.image import PartitionRegistration
 from controller.metadata import PartitionChanged
 from replica import trace
@@ -17,8 +18,11 @@ from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
 
 
 class Change(NamedTuple):
+    """struck_out: a broker that lost its place among the eligible leaders because it may have lost records"""
+
     record: PartitionChanged
     choice: Choice
+    struck_out: BrokerId | None = None
 
 
 def build_change(
@@ -31,8 +35,13 @@ def build_change(
     target_isr: tuple[BrokerId, ...] | None = None,
     target_replicas: tuple[BrokerId, ...] | None = None,
     target_recovering: bool | None = None,
+    elr_min_isr: int | None = None,
+    struck_out: BrokerId | None = None,
 ) -> Change | None:
     """What has to be written so that the partition has the targets (None: as it is) and the best leader; None: nothing.
+
+    elr_min_isr: effective min.insync.replicas, below which who leaves the ISR stays eligible; None: there is no ELR
+    struck_out: a broker that may have lost records, and is eligible no more
 
     The leader field is set iff the leader changes, so only then does the leader epoch rise: a mere ISR change keeps it
     (KAFKA-15021, metadata version 3.6).
@@ -40,21 +49,27 @@ def build_change(
     isr = partition.in_sync_replicas if target_isr is None else target_isr
     replicas = partition.replicas if target_replicas is None else target_replicas
     recovering = partition.recovering if target_recovering is None else target_recovering
+    elr = () if elr_min_isr is None else eligible_leaders(partition, isr, elr_min_isr, struck_out)
     choice = elect(
         election,
         Candidates(
             partition=partition,
             replicas=replicas,
             in_sync_replicas=isr,
+            elr=elr,
             is_acceptable=is_acceptable,
             names=names,
         ),
     )
     if not choice.clean:
         # KIP-704: the ISR holds the new leader alone until it reports that it has recovered.
-        isr, recovering = (choice.leader,), True
-    # Without ELR the ISR is never empty: its last member stays in it, and the partition has no leader.
-    isr = isr or partition.in_sync_replicas
+        isr, elr, recovering = (choice.leader,), (), True
+    elif choice.leader in elr:
+        isr, elr = (choice.leader,), tuple(broker_id for broker_id in elr if broker_id != choice.leader)
+    elif elr_min_isr is None:
+        # Without ELR the ISR is never empty: its last member stays in it, and the partition has no leader.
+        isr = isr or partition.in_sync_replicas
+    last_known = last_known_leader(partition, isr, leader_is_known=choice.leader != NO_BROKER)
     record = PartitionChanged(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
@@ -62,8 +77,10 @@ def build_change(
         leader=choice.leader if choice.leader != partition.leader else None,
         replicas=replicas if replicas != partition.replicas else None,
         recovering=recovering if recovering != partition.recovering else None,
+        elr=elr if elr != partition.elr else None,
+        last_known_elr=last_known if last_known != partition.last_known_elr else None,
     )
-    return None if record.is_no_op else Change(record, choice)
+    return None if record.is_no_op else Change(record, choice, struck_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +97,21 @@ class Teller:
         after: PartitionRegistration,
         choice: Choice,
         occasion: str,
+        struck_out: BrokerId | None = None,
     ) -> Iterator[trace.TraceEvent]:
-        """The election first, then the ISR. `occasion` ends their reasons: " after ...", "; an operator asked ..."."""
+        """The election, then ISR and ELR. `occasion` ends their reasons: " after ...", "; an operator asked ..."."""
         if after.leader_epoch != before.leader_epoch:
             yield self._election(topic_partition, before, after, choice, choice.why + occasion)
         if after.in_sync_replicas != before.in_sync_replicas:
-            if choice.clean:
-                reason = self.membership(before, after) + occasion
-            else:
-                lost = self.names.set_of(before.in_sync_replicas)
-                reason = (
-                    f"{self.names(after.leader)} was elected uncleanly and starts alone: what only {lost} held is lost"
-                )
+            reason = self.membership(before, after) + occasion if choice.clean else self._uncleanly(before, after)
             yield self.isr_committed(topic_partition, before, after, reason)
+        eligibility = self.eligibility(before, after, struck_out)
+        if eligibility:
+            yield self.elr_committed(topic_partition, before, after, eligibility + occasion)
+
+    def _uncleanly(self, before: PartitionRegistration, after: PartitionRegistration) -> str:
+        lost = self.names.set_of(before.in_sync_replicas) if before.in_sync_replicas else "others"
+        return f"{self.names(after.leader)} was elected uncleanly and starts alone: what only {lost} held is lost"
 
     def _election(
         self,
@@ -144,6 +163,44 @@ class Teller:
             previous_isr=self.named(before.in_sync_replicas),
             reason=reason,
         )
+
+    def elr_committed(
+        self, topic_partition: TopicPartition, before: PartitionRegistration, after: PartitionRegistration, reason: str
+    ) -> trace.ElrCommitted:
+        return trace.ElrCommitted(
+            node=self.node,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            elr=self.named(after.elr),
+            previous_elr=self.named(before.elr),
+            last_known_leader=self.names(after.last_known_elr[0]) if after.last_known_elr else None,
+            reason=reason,
+        )
+
+    def eligibility(
+        self, before: PartitionRegistration, after: PartitionRegistration, struck_out: BrokerId | None = None
+    ) -> str:
+        """Why each came to the ELR or went from it, and whom the controller remembers; "" where that is as it was."""
+        reasons = []
+        came = tuple(broker_id for broker_id in after.elr if broker_id not in before.elr)
+        if came:
+            below = "the ISR is below min.insync.replicas, so the high watermark cannot rise from here"
+            reasons.append(f"{' and '.join(self.named(came))} may still lead: {below}")
+        for broker_id in before.elr:
+            if broker_id not in after.elr:
+                reasons.append(f"{self.names(broker_id)} {self._why_gone(broker_id, after, struck_out)}")
+        if after.last_known_elr and after.last_known_elr != before.last_known_elr:
+            reasons.append(f"{self.names(after.last_known_elr[0])} is remembered as the last leader")
+        return "; ".join(reasons)
+
+    def _why_gone(self, broker_id: BrokerId, after: PartitionRegistration, struck_out: BrokerId | None) -> str:
+        if broker_id == struck_out:
+            return "may have lost records and may not lead"
+        if broker_id in after.in_sync_replicas:
+            return "is in the ISR again"
+        return f"has to catch up first: the ISR is {self.names.set_of(after.in_sync_replicas)}"
 
     def membership(self, before: PartitionRegistration, after: PartitionRegistration) -> str:
         """`b3 left the ISR`, `b2 and b3 joined the ISR`."""

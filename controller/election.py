@@ -1,7 +1,8 @@
 """Who leads: the preferred, the online and the unclean choice, one pure function each, and why.
 
-A replica is *acceptable* if it is active (the caller says so), and *valid* if it is in the target ISR as well: then
-it holds every committed record. Source: PartitionChangeBuilder.electLeader, .electPreferredLeader, .electAnyLeader.
+A replica is *acceptable* if it is active (the caller says so), and *valid* if it is in the target ISR as well, or in
+the target ELR while the ISR is empty: then it holds every committed record.
+Source: PartitionChangeBuilder.electLeader, .electPreferredLeader, .electAnyLeader.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Election(Enum):
 
 
 class Choice(NamedTuple):
-    """Outcome of an election. `clean`: the leader comes from the ISR. `why` is a clause that the occasion completes."""
+    """Outcome of an election. `clean`: the leader comes from the ISR or the ELR. `why` is a clause that the occasion
+    completes."""
 
     leader: BrokerId
     clean: bool
@@ -34,21 +36,36 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """What an election looks at: the partition before it, and the replicas and the ISR it is about to have."""
+    """What an election looks at: the partition before it, and the replicas, ISR and ELR it is about to have."""
 
     partition: PartitionRegistration
     replicas: tuple[BrokerId, ...]
     in_sync_replicas: tuple[BrokerId, ...]
     is_acceptable: Callable[[BrokerId], bool]
     names: Names
+    elr: tuple[BrokerId, ...] = ()
 
     def is_valid(self, broker_id: BrokerId) -> bool:
-        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)
+        return broker_id in (self.in_sync_replicas or self.elr) and self.is_acceptable(broker_id)
+
+    @property
+    def last_known_leader(self) -> BrokerId | None:
+        """The last leader, if nobody else is worth waiting for and it is live. Source: canElectLastKnownLeader"""
+        # 4.0 elected it also while it was fenced (KAFKA-19522, fixed in 4.1).
+        known = self.partition.last_known_elr
+        if self.in_sync_replicas or self.elr or not known or not self.is_acceptable(known[0]):
+            return None
+        return known[0]
 
     @property
     def isr(self) -> str:
-        """The ISR before the election: a member that has just left it is part of the story."""
-        return "the ISR " + self.names.set_of(self.partition.in_sync_replicas)
+        """The ISR before the election: a member that has just left it is part of the story. An empty ISR has the ELR
+        speak for it."""
+        isr, elr = self.partition.in_sync_replicas, self.elr
+        if not elr or self.in_sync_replicas:
+            return "the ISR " + self.names.set_of(isr)
+        eligible = "the ELR " + self.names.set_of(elr)
+        return f"the ISR {self.names.set_of(isr)} or {eligible}" if isr else eligible
 
 
 def elect(election: Election, candidates: Candidates) -> Choice:
@@ -67,18 +84,18 @@ def elect_preferred(candidates: Candidates) -> Choice:
     if candidates.is_valid(preferred):
         why = f"{names(preferred)} is the preferred leader (first of {names.set_of(candidates.replicas)})"
         return Choice(preferred, True, f"{why}, live and in {candidates.isr}")
-    return _elect_valid(candidates) or Choice(NO_BROKER, True, _nobody(candidates))
+    return _elect_known(candidates) or Choice(NO_BROKER, True, _nobody(candidates))
 
 
 def elect_online(candidates: Candidates) -> Choice:
     """The current leader if valid, else the first valid replica."""
     nobody = f"{_nobody(candidates)} (unclean.leader.election.enable is false)"
-    return _elect_valid(candidates) or Choice(NO_BROKER, True, nobody)
+    return _elect_known(candidates) or Choice(NO_BROKER, True, nobody)
 
 
 def elect_unclean(candidates: Candidates) -> Choice:
     """As online; failing that the first active replica, although it may lack committed records."""
-    choice = _elect_valid(candidates)
+    choice = _elect_known(candidates)
     if choice is not None:
         return choice
     for broker_id in candidates.replicas:
@@ -86,6 +103,16 @@ def elect_unclean(candidates: Candidates) -> Choice:
             why = f"{candidates.names(broker_id)} is the first live replica, and no member of {candidates.isr} is live"
             return Choice(broker_id, False, f"unclean election: {why}")
     return Choice(NO_BROKER, True, f"{_nobody(candidates)}, nor any other replica")
+
+
+def _elect_known(candidates: Candidates) -> Choice | None:
+    """A valid replica; where nobody can become valid any more, the last known leader, uncleanly (KIP-966)."""
+    choice = _elect_valid(candidates)
+    last_known = candidates.last_known_leader
+    if choice is not None or last_known is None:
+        return choice
+    who = candidates.names(last_known)
+    return Choice(last_known, False, f"unclean election: {who} led last, and neither ISR nor ELR has a member left")
 
 
 def _elect_valid(candidates: Candidates) -> Choice | None:

@@ -13,6 +13,7 @@ from controller.metadata import (
     BrokerChanged,
     BrokerRegistered,
     ConfigChanged,
+    ElrCleared,
     LeaderChange,
     MetadataRecord,
     PartitionChanged,
@@ -46,7 +47,11 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRegistration:
-    """One partition: replicas in preference order, and the ISR in the order the controller wrote it."""
+    """One partition: replicas in preference order, and the ISR in the order the controller wrote it.
+
+    elr: eligible leader replicas (KIP-966), ascending; empty unless the ISR is below min.insync.replicas
+    last_known_elr: the last leader, while the partition has neither leader nor ISR
+    """
 
     replicas: tuple[BrokerId, ...]
     in_sync_replicas: tuple[BrokerId, ...]
@@ -54,6 +59,8 @@ class PartitionRegistration:
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     recovering: bool = False
+    elr: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
 
     @property
     def has_leader(self) -> bool:
@@ -72,6 +79,8 @@ class PartitionRegistration:
             leader_epoch=self.leader_epoch if change.leader is None else self.leader_epoch + 1,
             partition_epoch=self.partition_epoch + 1,
             recovering=self.recovering if change.recovering is None else change.recovering,
+            elr=self.elr if change.elr is None else change.elr,
+            last_known_elr=self.last_known_elr if change.last_known_elr is None else change.last_known_elr,
         )
 
 
@@ -133,10 +142,18 @@ class MetadataImage:
                     leader_epoch=record.leader_epoch,
                     partition_epoch=record.partition_epoch,
                     recovering=record.recovering,
+                    elr=record.elr or (),
+                    last_known_elr=record.last_known_elr or (),
                 )
             case PartitionChanged():
-                partitions = self.topics[record.topic].partitions
-                partitions[record.partition] = partitions[record.partition].merge(record)
+                self._change_partition(record)
+            case ElrCleared():
+                for number, partition in self.topics[record.topic].partitions.items():
+                    if partition.elr or partition.last_known_elr:
+                        # A change like any other: it raises the partition epoch (TopicDelta.maybeClearElr).
+                        self._change_partition(
+                            PartitionChanged(topic=record.topic, partition=number, elr=(), last_known_elr=())
+                        )
 
     def _register(self, record: BrokerRegistered, offset: Offset) -> None:
         self.brokers[record.broker_id] = BrokerRegistration(
@@ -163,6 +180,10 @@ class MetadataImage:
                 else record.in_controlled_shutdown
             ),
         )
+
+    def _change_partition(self, record: PartitionChanged) -> None:
+        partitions = self.topics[record.topic].partitions
+        partitions[record.partition] = partitions[record.partition].merge(record)
 
     def _change_config(self, record: ConfigChanged) -> None:
         topic = self.topics[record.topic]

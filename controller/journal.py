@@ -59,7 +59,7 @@ class Journal:
     ) -> None:
         """Append the change, then tell of the election and the ISR in it; `occasion` ends their reasons."""
         before, after = self.append_change(topic_partition, change)
-        for fact in self.teller.facts(topic_partition, before, after, change.choice, occasion):
+        for fact in self.teller.facts(topic_partition, before, after, change.choice, occasion, change.struck_out):
             self.tell(fact, cause)
 
     def append_change(

@@ -79,7 +79,7 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCreated:
-    """PartitionRecord: the whole registration of a new partition."""
+    """PartitionRecord: the whole registration of a new partition; `elr` and `last_known_elr` are None for empty."""
 
     topic: str
     partition: int
@@ -89,6 +89,8 @@ class PartitionCreated:
     leader_epoch: LeaderEpoch = 0
     partition_epoch: PartitionEpoch = 0
     recovering: bool = False
+    elr: tuple[BrokerId, ...] | None = None
+    last_known_elr: tuple[BrokerId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +103,19 @@ class PartitionChanged:
     leader: BrokerId | None = None
     replicas: tuple[BrokerId, ...] | None = None
     recovering: bool | None = None
+    elr: tuple[BrokerId, ...] | None = None
+    last_known_elr: tuple[BrokerId, ...] | None = None
 
     @property
     def is_no_op(self) -> bool:
-        return (self.in_sync_replicas, self.leader, self.replicas, self.recovering) == (None, None, None, None)
+        return self == PartitionChanged(topic=self.topic, partition=self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrCleared:
+    """ClearElrRecord of one topic: what min.insync.replicas used to mean says nothing any more (KAFKA-16540)."""
+
+    topic: str
 
 
 MetadataRecord = (
@@ -116,6 +127,7 @@ MetadataRecord = (
     | ConfigChanged
     | PartitionCreated
     | PartitionChanged
+    | ElrCleared
 )
 
 _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
@@ -129,6 +141,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
         ConfigChanged,
         PartitionCreated,
         PartitionChanged,
+        ElrCleared,
     )
 }
 
@@ -136,6 +149,8 @@ _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
     "topic_id": UUID,
     "replicas": tuple,
     "in_sync_replicas": tuple,
+    "elr": tuple,
+    "last_known_elr": tuple,
 }
 
 

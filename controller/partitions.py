@@ -12,6 +12,7 @@ from controller.election import Election
 from controller.events import AlterPartition, AlterPartitionReply, ElectLeader, ElectReply, IsrProposal, IsrResult
 from controller.image import PartitionRegistration
 from controller.journal import Journal
+from controller.metadata import ElrCleared
 from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition
@@ -36,7 +37,7 @@ class Partitions:
         return any(partition.leader == broker_id for _, partition in self._image.partitions())
 
     def remove_broker(self, broker_id: BrokerId, occasion: str, cause: int | None) -> None:
-        """Take a broker that is about to be inactive out of every ISR, except as its last member, and re-elect."""
+        """Take a broker that is about to be inactive out of every ISR (without ELR the last stays), and re-elect."""
         for topic_partition, partition in list(self._image.partitions()):
             if broker_id in partition.in_sync_replicas:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
@@ -52,6 +53,40 @@ class Partitions:
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion, cause)
 
+    def strike_out(self, broker_id: BrokerId, occasion: str) -> None:
+        """A broker comes back and may have lost records: it is neither in sync nor eligible. Without ELR nobody asks.
+
+        Source: ReplicationControlManager.handleBrokerShutdown
+        """
+        if not self._rules.elr:
+            return
+        for topic_partition, partition in list(self._image.partitions()):
+            if broker_id in partition.in_sync_replicas or broker_id in partition.elr:
+                target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
+                change = self._build(
+                    topic_partition, partition, target_isr=target, without=broker_id, struck_out=broker_id
+                )
+                if change is not None:
+                    self._journal.change_partition(topic_partition, change, occasion)
+
+    def min_isr_changed(self, topic: str) -> None:
+        """Whoever was eligible by the old min.insync.replicas may not be by the new one.
+
+        Source: ConfigurationControlManager.createClearElrRecordsAsNeeded
+        """
+        if not self._rules.elr:
+            return
+        before = dict(self._image.topics[topic].partitions)
+        self._journal.append(ElrCleared(topic=topic))
+        for number, partition in sorted(before.items()):
+            after = self._image.topics[topic].partitions[number]
+            if after != partition:
+                reason = (
+                    "min.insync.replicas was changed, and who was eligible by the old one may not be by the new one"
+                )
+                fact = self._journal.teller.elr_committed(TopicPartition(topic, number), partition, after, reason)
+                self._journal.tell(fact)
+
     def _build(
         self,
         topic_partition: TopicPartition,
@@ -62,10 +97,12 @@ class Partitions:
         target_replicas: tuple[BrokerId, ...] | None = None,
         target_recovering: bool | None = None,
         without: BrokerId | None = None,
+        struck_out: BrokerId | None = None,
     ) -> Change | None:
         """election: None takes what the topic's unclean.leader.election.enable says"""
+        topic = self._image.topics[topic_partition.topic]
         if election is None:
-            unclean = self._image.topics[topic_partition.topic].log_config.unclean_leader_election_enable
+            unclean = topic.log_config.unclean_leader_election_enable
             election = Election.UNCLEAN if unclean else Election.ONLINE
         return build_change(
             topic_partition,
@@ -76,6 +113,8 @@ class Partitions:
             target_isr=target_isr,
             target_replicas=target_replicas,
             target_recovering=target_recovering,
+            elr_min_isr=topic.effective_min_isr if self._rules.elr else None,
+            struck_out=struck_out,
         )
 
     # ----------------------------------------------------------------------------------------------- AlterPartition
@@ -130,8 +169,11 @@ class Partitions:
         reasons = [teller.membership(before, after)] if before.in_sync_replicas != after.in_sync_replicas else []
         if before.recovering and not after.recovering:
             reasons.append("the leader has recovered from its unclean election")
-        reason = f"{' and '.join(reasons)}: {self._names(sender)} proposed it as leader"
-        self._journal.tell(teller.isr_committed(topic_partition, before, after, reason))
+        proposed = f": {self._names(sender)} proposed it as leader"
+        self._journal.tell(teller.isr_committed(topic_partition, before, after, " and ".join(reasons) + proposed))
+        eligibility = teller.eligibility(before, after)
+        if eligibility:
+            self._journal.tell(teller.elr_committed(topic_partition, before, after, eligibility))
 
     def _tell_rejected(self, sender: BrokerId, proposal: IsrProposal, refusal: Refusal) -> None:
         known = self._image.partition(proposal.topic, proposal.partition)

@@ -243,6 +243,8 @@ class ControllerState:
             return
         for key in event.config:
             self._journal.append(ConfigChanged(topic=event.topic, key=key, value=topics.as_stored(key, complete[key])))
+        if "min.insync.replicas" in event.config:
+            self._partitions.min_isr_changed(event.topic)
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     def _topic_id(self, name: str) -> UUID | None:

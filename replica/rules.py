@@ -147,7 +147,7 @@ IMPLEMENTED: Mapping[str, frozenset[Switch]] = {
     "list-offsets-guard": frozenset({False, True}),
     "consumer-limit": frozenset({"high-watermark", "log-end"}),
     "consumer-truncation-check": frozenset({False, True}),
-    "elr": frozenset({False}),
+    "elr": frozenset({False, True}),
 }
 """The values that can be played; a scenario that asks for another is refused with its line."""
 
@@ -155,3 +155,10 @@ IMPLEMENTED: Mapping[str, frozenset[Switch]] = {
 def unsupported(rules: Rules) -> tuple[str, ...]:
     """The switches whose value cannot be played."""
     return tuple(switch for switch, value in rules.as_mapping().items() if value not in IMPLEMENTED[switch])
+
+
+def contradiction(rules: Rules) -> str | None:
+    """Why no Kafka could ever have had these rules together; None: one could."""
+    if rules.elr and rules.membership == "zk-session":
+        return "`elr: true` needs `membership: registration`: eligible leader replicas are kept in KRaft's metadata log"
+    return None

@@ -213,7 +213,7 @@ class PartitionCreated(_Control):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElected(_Control):
-    """The controller chose a leader (`broker`); `clean` is false when it was outside the ISR."""
+    """The controller chose a leader (`broker`); `clean` is false when it was outside the ISR and the ELR."""
 
     node: _Node
     broker: _Broker
@@ -223,7 +223,7 @@ class LeaderElected(_Control):
     leader_epoch: _Epoch
     partition_epoch: _PartitionEpoch
     isr: _Isr
-    clean: Annotated[bool, "elected from the ISR"]
+    clean: Annotated[bool, "elected from the ISR or the ELR"]
     reason: _Reason
 
 
@@ -271,6 +271,21 @@ class IsrCommitted(_Control):
     partition_epoch: _PartitionEpoch
     isr: _Isr
     previous_isr: _PreviousIsr
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrCommitted(_Control):
+    """The controller wrote other eligible leader replicas (KIP-966), or noted who led last."""
+
+    node: _Node
+    topic: _Topic
+    partition: _Partition
+    leader_epoch: _Epoch
+    partition_epoch: _PartitionEpoch
+    elr: Annotated[tuple[str, ...], "eligible leader replicas after the fact"]
+    previous_elr: Annotated[tuple[str, ...], "eligible leader replicas before the fact"]
+    last_known_leader: Annotated[str | None, "who led last, while the partition has neither leader nor ISR"]
     reason: _Reason
 
 

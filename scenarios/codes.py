@@ -22,9 +22,8 @@ EXPLANATIONS: dict[str, str] = {
     "E112": "The number is out of range. Counts, offsets and sizes are never negative, and all have an upper bound.",
     "E113": "The name cannot be used. Topics follow Kafka's own rule: 1 to 249 of a-z A-Z 0-9 . _ - but not `.` or\n"
     "`..`, since a topic's name becomes a directory. Nodes, scenarios and labels: lower-case letters, digits, dashes.",
-    "E120": "The language knows this, the program cannot do it yet. The only era so far is kafka-3.9; the disk verbs\n"
-    "fill_disk, fail_disk, and reassign, cancel_reassign, throttle,\n"
-    "set_config come later.",
+    "E120": "The language knows this, the program cannot do it yet: fill_disk, fail_disk, reassign, cancel_reassign,\n"
+    "throttle, set_config, and some rules of older eras.",
     "E121": "A time without unit. Times are text with a unit, so that nobody has to guess: 1500ms, 1.5s, 2m, 250us.",
     "E122": "Not a time. Write a number and one of us, ms, s, m, such as 10.5s. 1:30 is not a time here.",
     "E123": "Not a rate, size, bandwidth or percentage. Write 10/s, 100/m; 100B, 1kB, 1MB; 50kB/s; 10%.",
@@ -34,6 +33,8 @@ EXPLANATIONS: dict[str, str] = {
     'replicas(t-0), controller, brokers, clients, rack(A), others(b1), or "@name" after a step `as: name`.',
     "E126": "Not a key or value that Kafka accepts in this `config` block. Keys and units are Kafka's own:\n"
     "replica.lag.time.max.ms: 30000, without suffix. `never` stands for the largest number.",
+    "E127": "Two rules that exclude each other. A file without `profile` has the rules of the newest era; an older\n"
+    "`profile` turns back every rule that came after it.",
     "E130": "The step cannot do anything when its turn comes: it starts what is not down, or wipes or tears a broker\n"
     "that is running. Steps are ordered by their time, not by their place in the file.",
     "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario.",

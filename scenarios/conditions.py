@@ -44,7 +44,7 @@ class TimeTest:
 class PartitionTest:
     """The controller's view of a partition; `hw` and `leo` are those of the leader.
 
-    leader: NOBODY for `leader: none`       isr, replicas: compared as sets
+    leader: NOBODY for `leader: none`       isr, elr: compared as sets
     offline: true when the controller knows no leader for it
     """
 
@@ -52,6 +52,7 @@ class PartitionTest:
     leader: Selector | None = None
     epoch: NumberTest | None = None
     isr: Selector | None = None
+    elr: Selector | None = None
     hw: NumberTest | None = None
     leo: NumberTest | None = None
     offline: bool | None = None

@@ -176,8 +176,9 @@ def _partition_sentence(test: PartitionTest) -> str:
     if test.offline is not None:
         words.append("is offline" if test.offline else "is online")
     numbers = _numbers({"epoch": test.epoch, "HW": test.hw, "LEO": test.leo})
-    if test.isr is not None:
-        numbers.insert(0, f"ISR {_nodes(test.isr)}")
+    numbers[:0] = [
+        f"{name} {_nodes(members)}" for name, members in (("ISR", test.isr), ("ELR", test.elr)) if members is not None
+    ]
     if numbers:
         words.append(f"has {', '.join(numbers)}")
     return f"{test.partition} {' and '.join(words) or 'exists'}"

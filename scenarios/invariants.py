@@ -7,13 +7,13 @@ everything. Nothing is switched off where configuration may break a property: th
 
 | how | which |
 |---|---|
-| every controller decision | S1 S12 S13 S18 S19 |
+| every controller decision | S1 S12 S13 S18 S19 S20 |
+| every registration of a broker | S21 |
 | every append, truncation and recovery | S9 S10 (the end) S16 S17 S26 S27 (the end) |
 | every move of a high watermark | S2 S3 S4 S6 S8 S14 S24 S25 |
 | every start of a leadership | S5 S6 S12 S13 |
 | every record sent, acked or read | S11 S25 S28 S29 |
 | through the probe | S7 S15 S22 S23 |
-| not applicable | S20 S21 (ELR, era 4.0 and later) |
 | at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
 """
 
@@ -149,7 +149,7 @@ class InvariantChecker:
         self.rules = rules
         self.view = view
         self.mirror = mirror
-        self.truth = Truth(view, mirror)
+        self.truth = Truth(view, mirror, rules)
         self.violations: list[Violation] = []
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
@@ -228,10 +228,11 @@ class InvariantChecker:
 
 def all_invariants() -> list[type[Invariant]]:
     """Every property, in the order of their names."""
-    from scenarios import invariants_control, invariants_log, invariants_records, liveness
+    from scenarios import invariants_control, invariants_elr, invariants_log, invariants_records, liveness
 
     found = [
         *invariants_control.INVARIANTS,
+        *invariants_elr.INVARIANTS,
         *invariants_log.INVARIANTS,
         *invariants_records.INVARIANTS,
         *liveness.INVARIANTS,

@@ -11,11 +11,17 @@ from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant, Probe
 from scenarios.view import PartitionView
 
-_DECISIONS = (trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted)
+_DECISIONS = (
+    trace.PartitionCreated,
+    trace.LeaderElected,
+    trace.PartitionWentOffline,
+    trace.IsrCommitted,
+    trace.ElrCommitted,
+)
 
 
 class LeaderInIsr(Invariant):
-    """S1: the ISR is a part of the replicas, names nobody twice and is not empty; the leader, if any, is in it.
+    """S1: the ISR is a part of the replicas and names nobody twice; the leader, if any, is in it.
 
     S19's "ISR is never empty without ELR" is checked here. Judged once the instant of the decision is over, because one
     decision can be told in two facts. Source: KafkaReplication.LeaderInIsr.
@@ -35,7 +41,7 @@ class LeaderInIsr(Invariant):
     def _judge(self, state: PartitionView) -> Iterator[tuple[str, str]]:
         """(invariant, sentence) for what is wrong as things stand; the next fact of the same instant may mend it."""
         partition, isr = state.topic_partition, ", ".join(state.isr)
-        if not state.isr:
+        if not state.isr and not self.checker.rules.elr:
             yield "S19", f"the ISR of {partition} is empty"
         if len(set(state.isr)) < len(state.isr):
             yield "S1", f"the ISR of {partition} names a broker twice: {isr}"
@@ -53,7 +59,7 @@ class LeaderInIsr(Invariant):
 
 
 class FencedOutOfIsr(Invariant):
-    """S19: a fenced broker is in no ISR, except as the sole member, and leads nothing.
+    """S19: a fenced broker is in no ISR, except without ELR as the sole member, and leads nothing.
 
     Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
     over: the controller fences and removes in one step. Source: V ValidControllerState.
@@ -76,6 +82,8 @@ class FencedOutOfIsr(Invariant):
             for node in state.isr:
                 if self._fenced(node) and len(state.isr) > 1:
                     yield partition, f"{node} is fenced and still one of several in the ISR of {partition}"
+                elif self._fenced(node) and self.checker.rules.elr:
+                    yield partition, f"{node} is fenced and still alone in the ISR of {partition}"
             if state.leader is not None and self._fenced(state.leader):
                 yield partition, f"{state.leader} is fenced and still leads {partition}"
 
@@ -184,6 +192,7 @@ class AcceptedProposalsAreCurrent(Invariant):
             trace.PartitionCreated: self._decided,
             trace.LeaderElected: self._decided,
             trace.PartitionWentOffline: self._decided,
+            trace.ElrCommitted: self._decided,
         }
 
     def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
@@ -209,13 +218,14 @@ class AcceptedProposalsAreCurrent(Invariant):
         key = (event.topic, event.partition)
         state = self.view.partitions[TopicPartition(*key)]
         self.current[key] = (event.leader_epoch, event.partition_epoch, state.leader)
-        if not isinstance(event, trace.IsrCommitted):
+        if not isinstance(event, trace.IsrCommitted | trace.ElrCommitted):
             self.proposed.pop(key, None)  # proposals of an older epoch can no longer be accepted
 
 
 class MaximalIsrCoversIsr(Invariant):
     """S7: a leader of the controller's epoch counts on every member of the controller's ISR before it moves the high
-    watermark; with nothing proposed it counts on its committed ISR alone. Source: V ReplicationQuorumSupersetProperty.
+    watermark, and on every eligible leader while it may move it at all; with nothing proposed it counts on its
+    committed ISR alone. Source: V ReplicationQuorumSupersetProperty.
 
     Weakened: metadata that repeats what an AlterPartition answer has already told makes Kafka's leader forget its next
     proposal (Partition.makeLeader), and until the metadata tells the outcome it does not count on the member that the
@@ -230,10 +240,14 @@ class MaximalIsrCoversIsr(Invariant):
             state = self.view.partitions.get(partition)
             if state is None or leader.leader_epoch != state.leader_epoch:
                 continue
-            left_out = [node for node in state.isr if node not in leader.maximal_isr]
+            may_advance = len(leader.isr) >= state.min_isr
+            counted = (*state.isr, *state.elr) if may_advance else state.isr
+            left_out = [node for node in counted if node not in leader.maximal_isr]
             forgot_its_proposal = not leader.pending and leader.partition_epoch < state.partition_epoch
             if left_out and not forgot_its_proposal:
-                self.broken(f"{leader.node} leads {partition} without counting on ISR member {left_out[0]}", *partition)
+                self.broken(
+                    f"{leader.node} leads {partition} without counting on {left_out[0]} of ISR or ELR", *partition
+                )
             if not leader.pending and sorted(leader.maximal_isr) != sorted(leader.isr):
                 self.broken(
                     f"{leader.node} has nothing proposed for {partition}, yet counts on another ISR", *partition

@@ -13,7 +13,7 @@ from scenarios.truth import CommittedLog, same_batch
 
 class CommittedOnIsr(Invariant):
     """S2, S3, S6: below the high watermark of a leader, every ISR member holds the leader's records; S6 asks it of
-    whoever may become leader, also when it joins the ISR and when it comes back from a crash.
+    whoever may become leader (ISR and ELR), also when it joins them and when it comes back from a crash.
 
     S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
     own ISR, which the trace does not state: some ISR of its epoch must hold everything. Weakened: a replica whose disk
@@ -28,6 +28,7 @@ class CommittedOnIsr(Invariant):
         return {
             **self.isrs.handlers(),
             trace.IsrCommitted: self._committed,
+            trace.ElrCommitted: self._eligible,
             trace.HighWatermarkAdvanced: self._advanced,
             trace.LogRecovered: self._recovered,
         }
@@ -44,6 +45,9 @@ class CommittedOnIsr(Invariant):
             for node in state.isr:
                 if self._lacks(committed, node, hw):
                     self._tell("S3", event, node, f"below the high watermark {hw} of {event.node}")
+            for node in state.elr:
+                if self._lacks(committed, node, hw):
+                    self._tell("S6", event, node, f"below the high watermark {hw} of {event.node}, and is in the ELR")
         elif not any(
             all(not self._lacks(committed, node, hw) for node in isr)
             for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
@@ -59,13 +63,21 @@ class CommittedOnIsr(Invariant):
             if node not in event.previous_isr and self._lacks(committed, node, committed.end):
                 self._tell("S6", event, node, f"below {committed.end} when it joined the ISR")
 
+    def _eligible(self, row: TraceRow, event: trace.ElrCommitted) -> None:
+        committed = self.truth.of(event.topic, event.partition)
+        if committed.awaits_rebasing(event.leader_epoch):
+            return
+        for node in event.elr:
+            if node not in event.previous_elr and self._lacks(committed, node, committed.end):
+                self._tell("S6", event, node, f"below {committed.end} when it joined the ELR")
+
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         committed = self.truth.of(event.topic, event.partition)
         state = self.truth.partition(event.topic, event.partition)
         if state is None or committed.awaits_rebasing(state.leader_epoch):
             return
-        if event.node in state.isr and self._lacks(committed, event.node, committed.end):
-            self._tell("S6", event, event.node, f"below {committed.end} after its restart, and is in the ISR")
+        if event.node in (*state.isr, *state.elr) and self._lacks(committed, event.node, committed.end):
+            self._tell("S6", event, event.node, f"below {committed.end} after its restart, and is in the ISR or ELR")
 
     @staticmethod
     def _lacks(committed: CommittedLog, node: str, hw: int) -> bool:
@@ -74,7 +86,7 @@ class CommittedOnIsr(Invariant):
     def _tell(
         self,
         name: str,
-        event: trace.HighWatermarkAdvanced | trace.IsrCommitted | trace.LogRecovered,
+        event: trace.HighWatermarkAdvanced | trace.IsrCommitted | trace.ElrCommitted | trace.LogRecovered,
         node: str,
         what: str,
     ) -> None:
@@ -302,7 +314,8 @@ class LogIsOrdered(Invariant):
 
 
 class TruncationSparesCommitted(Invariant):
-    """S17: nobody truncates a record that is committed at its offset, an ISR member never below trueHW, a leader never.
+    """S17: nobody truncates a record that is committed at its offset, an ISR or ELR member never below trueHW, a leader
+    never.
 
     Weakened: what a re-basing took out of the committed log may go (truth.py); a log that is emptied to start anew
     beyond its end (kafka-rules 5.5) fetches again what it drops; an excused replica may be short of trueHW.
@@ -331,10 +344,9 @@ class TruncationSparesCommitted(Invariant):
         if replica is not None and replica.role == "leader":
             self.broken(f"{event.node} leads {where} and truncated it", event.topic, event.partition)
         short = event.log_end_offset < committed.end and event.node not in committed.excused
-        if short and event.node in state.isr:
-            sentence = (
-                f"{event.node}, in the ISR of {where}, truncated it to {event.log_end_offset}, below {committed.end}"
-            )
+        if short and event.node in (*state.isr, *state.elr):
+            below = f"truncated it to {event.log_end_offset}, below {committed.end}"
+            sentence = f"{event.node}, in the ISR or ELR of {where}, {below}"
             self.broken(sentence, event.topic, event.partition)
 
 

@@ -84,6 +84,7 @@ def _partition_test(test: PartitionTest) -> Tree:
             "leader": None if test.leader is None else selector_tree(test.leader),
             "epoch": number_tree(test.epoch),
             "isr": None if test.isr is None else names_of(test.isr),
+            "elr": None if test.elr is None else names_of(test.elr),
             "hw": number_tree(test.hw),
             "leo": number_tree(test.leo),
             "offline": test.offline,

@@ -8,7 +8,7 @@ from collections.abc import Mapping as MappingType
 from cluster.config import BrokerConfig
 from replica.config import Config, ConfigError, TopicConfig
 from replica.disk_speed import ServiceTime
-from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, unsupported
+from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, contradiction, unsupported
 from replica.wording import listed
 from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
 from scenarios.reading import Fields, Reader
@@ -47,6 +47,11 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
         place = fields.place if named is None else named[0].place
         title = f"profile `{profile}` is not yet supported"
         reader.error("E120", title, place, path="profile", label=f"it needs {needs}; use {PROFILE}")
+    excluded = contradiction(rules)
+    if excluded is not None:
+        found = fields.get("protocol")
+        place = fields.place if found is None else found[0].place
+        reader.error("E127", excluded, place, path="protocol", label="set `elr: false` too, or an older profile")
     return profile, rules
 
 

@@ -8,7 +8,7 @@ from scenarios.scope import BROKER, Scope
 from scenarios.selectors import SelectorError, parse_partition
 from scenarios.yaml_source import Mapping, Node, Scalar
 
-_PARTITION_FIELDS = ("leader", "epoch", "isr", "hw", "leo", "offline")
+_PARTITION_FIELDS = ("leader", "epoch", "isr", "elr", "hw", "leo", "offline")
 _REPLICA_FIELDS = ("hw", "leo", "epoch", "leading")
 _NODE_FIELDS = ("running", "fenced")
 
@@ -48,6 +48,7 @@ def _read_partition_test(scope: Scope, key: str, key_node: Scalar, node: Node, p
         leader=fields.read("leader", lambda n, p: scope.selector(n, p, "`leader`", BROKER), None),
         epoch=fields.number_test("epoch"),
         isr=fields.read("isr", lambda n, p: scope.selector(n, p, "`isr`", BROKER), None),
+        elr=fields.read("elr", lambda n, p: scope.selector(n, p, "`elr`", BROKER), None),
         hw=fields.number_test("hw"),
         leo=fields.number_test("leo"),
         offline=fields.boolean("offline", None),

@@ -192,7 +192,7 @@ def _names_value(scope: Scope, column: str, node: Node, path: str, what: str) ->
     if column == "records":
         return scope.records(node, path, what)
     items = scope.reader.items(node, path, what)
-    if column in ("isr", "previous_isr", "replicas"):
+    if column in ("isr", "previous_isr", "elr", "previous_elr", "replicas"):
         return tuple(scope.broker(item, item_path, "a broker") for item, item_path in items)
     return tuple(scope.reader.text(item, item_path, "a name") for item, item_path in items)
 

@@ -19,14 +19,18 @@ class Gap:
 
     invariants: the one that breaks first and those that break in its wake, by the names invariants.py reports
     rule: who brought it, and what it says
+    only_with: another switch and the value without which nothing breaks
     """
 
     switch: str
     values: tuple[Switch, ...]
     invariants: frozenset[str]
     rule: str
+    only_with: tuple[str, Switch] | None = None
 
     def concerns(self, rules: Rules) -> bool:
+        if self.only_with is not None and rules.value(self.only_with[0]) != self.only_with[1]:
+            return False
         return rules.value(self.switch) in self.values
 
     def told(self, rules: Rules) -> str:
@@ -34,8 +38,10 @@ class Gap:
         return f"`{self.switch}: {str(rules.value(self.switch)).lower()}` lacks {self.rule}"
 
 
-def _gap(switch: str, values: Iterable[Switch], invariants: str, rule: str) -> Gap:
-    return Gap(switch, tuple(values), frozenset(invariants.split(",")), rule)
+def _gap(
+    switch: str, values: Iterable[Switch], invariants: str, rule: str, only_with: tuple[str, Switch] | None = None
+) -> Gap:
+    return Gap(switch, tuple(values), frozenset(invariants.split(",")), rule, only_with)
 
 
 _LEADER_INCOMPLETE = "S2,S3,S5,S6,S17"
@@ -91,6 +97,13 @@ GAPS: tuple[Gap, ...] = (
         ("isr",),
         "S25 min-isr",
         "KAFKA-15583 (3.7): the high watermark stands while the ISR is smaller than min.insync.replicas",
+    ),
+    _gap(
+        "hw-advance",
+        ("isr",),
+        f"S7,{_LEADER_INCOMPLETE}",
+        "KAFKA-15583 (3.7): eligible leaders hold what is committed only because the high watermark stood still",
+        only_with=("elr", True),
     ),
     _gap(
         "consumer-limit",

@@ -22,8 +22,8 @@ from scenarios.selectors import Selector
 from scenarios.steps import Delay, Step
 
 SCHEMA = 1
-PROFILE = "kafka-3.9"
-"""What a file without `profile` gets: the newest era that can be played."""
+PROFILE = tuple(PROFILES)[-1]
+"""What a file without `profile` gets: the newest era there is."""
 FIRST_CONTROLLER_ID = 1001
 
 DEFAULT_RECORD_BYTES = 100

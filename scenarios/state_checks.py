@@ -52,9 +52,9 @@ def _of_partition(test: PartitionTest, view: ClusterView, captured: Captured) ->
     if test.epoch is not None:
         yield _number(f"epoch of {name}", test.epoch, known.leader_epoch if known else None)
     if test.isr is not None:
-        wanted, isr = _names(test.isr, view, captured), known.isr if known else ()
-        same = wanted[0] is not None and sorted(wanted[0]) == sorted(isr)
-        yield f"ISR of {name}", wanted[1], _braces(isr), same
+        yield _members(f"ISR of {name}", _names(test.isr, view, captured), known.isr if known else ())
+    if test.elr is not None:
+        yield _members(f"ELR of {name}", _names(test.elr, view, captured), known.elr if known else ())
     if test.offline is not None:
         offline = leader is None
         yield name, "offline" if test.offline else "online", "offline" if offline else "online", offline is test.offline
@@ -96,6 +96,10 @@ def _of_replica(node: str, test: ReplicaTest, replica: ReplicaView | None) -> It
         leading = replica is not None and replica.role == "leader"
         words = {True: "leading", False: "not leading"}
         yield f"{node} for {test.partition}", words[test.leading], words[leading], leading is test.leading
+
+
+def _members(what: str, wanted: tuple[tuple[str, ...] | None, str], members: tuple[str, ...]) -> _Finding:
+    return what, wanted[1], _braces(members), wanted[0] is not None and sorted(wanted[0]) == sorted(members)
 
 
 def _number(what: str, test: NumberTest, value: int | None) -> _Finding:

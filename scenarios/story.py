@@ -62,6 +62,7 @@ class Story:
             trace.ElectionRefused: self._election_refused,
             trace.IsrProposed: self._isr_proposed,
             trace.IsrCommitted: self._isr_committed,
+            trace.ElrCommitted: self._elr_committed,
             trace.IsrRejected: self._isr_rejected,
             trace.LogRecovered: self._recovered,
             trace.LogTruncated: self._truncated,
@@ -146,9 +147,13 @@ class Story:
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The controller's word; the reason is the leader's, if this is what the leader had proposed."""
         self._sample(row, event)
-        isr, reason = self._proposals.pop((event.topic, event.partition), (frozenset[str](), ""))
+        isr, reason = self._proposals.pop((event.topic, event.partition), (None, ""))
         why = reason if isr == frozenset(event.isr) else event.reason
         self._say(row, "isr", f"ISR {{{', '.join(event.isr)}}}: {why}")
+
+    def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
+        self._sample(row, event)
+        self._say(row, "isr", f"ELR {{{', '.join(event.elr)}}}: {event.reason}")
 
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
         self._say(row, "refused", f"{event.error}: {event.reason}")

@@ -10,6 +10,7 @@ The committed log is only ever shortened ("re-based") in two ways, both of which
 * a broker whose disk lost bytes (DataLost: power_off, tear, wipe) leads before it has caught up with the committed log;
   without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`; the
   excuse also ends when the broker registers anew and is in no ISR: from then on it must catch up before it may join.
+  With ELR that is so however it went down, unless in order: only damage after an orderly stop goes unseen.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from replica import trace
 from replica.ids import TopicPartition
+from replica.rules import Rules
 from replica.trace import TraceRow
 from scenarios.mirror import LogMirror, MirroredBatch
 from scenarios.view import ClusterView, PartitionView
@@ -117,9 +119,10 @@ def same_batch(one: MirroredBatch, other: MirroredBatch) -> bool:
 class Truth:
     """Keeps the CommittedLog of every partition; its handlers run before those of the invariants."""
 
-    def __init__(self, view: ClusterView, mirror: LogMirror) -> None:
+    def __init__(self, view: ClusterView, mirror: LogMirror, rules: Rules) -> None:
         self.view = view
         self.mirror = mirror
+        self._elr = rules.elr
         self.committed: dict[TopicPartition, CommittedLog] = {}
         self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.BatchAppended: self._batch_appended,
@@ -218,7 +221,12 @@ class Truth:
         corrupted[event.node] = min(event.offset, corrupted.get(event.node, event.offset))
 
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
+        if event.broker is None:
+            return
+        is_seen = self._elr and self.view.nodes[event.broker].came_in_disorder
         for (topic, number), committed in self.committed.items():
             partition = self.partition(topic, number)
-            if event.broker in committed.excused and partition is not None and event.broker not in partition.isr:
+            if event.broker not in committed.excused or partition is None:
+                continue
+            if is_seen or event.broker not in (*partition.isr, *partition.elr):
                 del committed.excused[event.broker]

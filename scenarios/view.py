@@ -36,7 +36,10 @@ class ReplicaView:
 
 @dataclass(slots=True)
 class PartitionView:
-    """One partition as the controller sees it, and its replicas as they see themselves. leader None: offline."""
+    """One partition as the controller sees it, and its replicas as they see themselves. leader None: offline.
+
+    elr: eligible leader replicas; always empty without the rule `elr`
+    """
 
     topic_partition: TopicPartition
     assigned: tuple[str, ...] = ()
@@ -44,6 +47,7 @@ class PartitionView:
     leader_epoch: int = -1
     partition_epoch: int = -1
     isr: tuple[str, ...] = ()
+    elr: tuple[str, ...] = ()
     min_isr: int = 1
     replicas: dict[str, ReplicaView] = field(default_factory=dict)
 
@@ -56,13 +60,19 @@ class PartitionView:
 
 @dataclass(slots=True)
 class NodeView:
-    """A broker, controller or client process. fenced: brokers only, as the controller sees it."""
+    """A broker, controller or client process. Of brokers only, as the controller sees them: fenced, broker_epoch.
+
+    in_disorder: it went down in disorder, or its disk was replaced, since it last registered
+    came_in_disorder: it had, when it last registered
+    """
 
     name: str
     running: bool = False
     paused: bool = False
     fenced: bool = True
     broker_epoch: int = -1
+    in_disorder: bool = False
+    came_in_disorder: bool = False
 
 
 class ClusterView:
@@ -100,6 +110,7 @@ class ClusterView:
             trace.LeaderElected: self._leader_elected,
             trace.PartitionWentOffline: self._went_offline,
             trace.IsrCommitted: self._isr_committed,
+            trace.ElrCommitted: self._elr_committed,
             trace.LeadershipBegan: self._leadership_began,
             trace.FollowingBegan: self._following_began,
             trace.LogTruncated: self._log_truncated,
@@ -183,6 +194,7 @@ class ClusterView:
     def _node_stopped(self, event: trace.NodeStopped) -> None:
         node = self._node(event.node)
         node.running, node.paused = False, False
+        node.in_disorder = node.in_disorder or event.how != "stop"
         for partition in self.partitions.values():
             replica = partition.replicas.get(event.node)
             if replica is not None:
@@ -194,6 +206,7 @@ class ClusterView:
     def _broker_registered(self, event: trace.BrokerRegistered) -> None:
         node = self._node(event.broker or event.node)
         node.broker_epoch, node.fenced = event.broker_epoch, True
+        node.came_in_disorder, node.in_disorder = node.in_disorder, False
 
     def _broker_fenced(self, event: trace.BrokerFenced) -> None:
         self._node(event.broker or event.node).fenced = True
@@ -208,6 +221,9 @@ class ClusterView:
         if event.verb in ("pause", "resume"):
             for target in event.targets:
                 self._node(target).paused = event.verb == "pause"
+        elif event.verb == "wipe":
+            for target in event.targets:
+                self._node(target).in_disorder = True
 
     def _fault_ended(self, event: trace.FaultEnded) -> None:
         if event.verb == "pause":
@@ -235,6 +251,11 @@ class ClusterView:
     def _isr_committed(self, event: trace.IsrCommitted) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.isr = event.isr
+        partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
+
+    def _elr_committed(self, event: trace.ElrCommitted) -> None:
+        partition = self._partition(event.topic, event.partition)
+        partition.elr = event.elr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
     def _leadership_began(self, event: trace.LeadershipBegan) -> None:

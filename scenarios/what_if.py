@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.config import BrokerConfig
-from replica.rules import PROFILES, Rules, Switch, unsupported
+from replica.rules import PROFILES, Rules, Switch, contradiction, unsupported
 from scenarios.diagnostics import ScenarioInvalid
 from scenarios.loading import load_text
 from scenarios.spec import Scenario, TopicSpec
@@ -149,8 +149,12 @@ def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
 def _rules(scenario: Scenario) -> Iterator[Change]:
     """Each rule that is not at its newest value, alone."""
     for switch, value in Rules().as_mapping().items():
-        if scenario.rules.value(switch) != value and not unsupported(scenario.rules.changed({switch: value})):
+        if scenario.rules.value(switch) != value and _can_be_played(scenario.rules.changed({switch: value})):
             yield Change(f"{switch}: {_plain(value)}", (f"protocol.{switch}={_plain(value)}",))
+
+
+def _can_be_played(rules: Rules) -> bool:
+    return not unsupported(rules) and contradiction(rules) is None
 
 
 def _eras(scenario: Scenario) -> Iterator[Change]:
@@ -162,7 +166,7 @@ def _eras(scenario: Scenario) -> Iterator[Change]:
             for switch, value in PROFILES[era].as_mapping().items()
             if scenario.rules.value(switch) != value
         }
-        if different and not unsupported(PROFILES[era]):
+        if different and _can_be_played(PROFILES[era]):
             flips = (f"protocol.{switch}={_plain(value)}" for switch, value in different.items())
             yield Change(f"profile {era}", (f"profile={era}", *flips))
 

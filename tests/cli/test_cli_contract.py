@@ -111,10 +111,10 @@ def test_test_checks_every_variant(highwater: Highwater, mini: str) -> None:
 
 
 def test_an_era_plays_everything_by_its_rules(highwater: Highwater, mini: str) -> None:
-    done = highwater("test", mini, "--profile", "kafka-3.9", "--jobs", "1", "--plain")
+    done = highwater("test", mini, "--profile", "kafka-4.1", "--jobs", "1", "--plain")
     assert done.code == 1
-    assert "kafka-3.9: 2 of 3 runs written for it held" in done.out
-    document = highwater("test", mini, "--profile", "kafka-3.9", "--jobs", "1", "--format", "json").document
+    assert "kafka-4.1: 2 of 3 runs written for it held" in done.out
+    document = highwater("test", mini, "--profile", "kafka-4.1", "--jobs", "1", "--format", "json").document
     assert document["endings"] == {"failed": 1, "held": 2}
     wrong = highwater("test", mini, "--profile", "kafka-20")
     assert wrong.code == 2

@@ -81,6 +81,10 @@ class ControllerWorld:
         registration = self._image.brokers.get(_IDS.get(broker, 0))
         return registration.broker_epoch if registration else -1
 
+    def profile(self, name: str) -> None:
+        """profile kafka-4.1: before anything else; without it kafka-3.9"""
+        self.controller, self.now_us = new_state(PROFILES[name]), 0
+
     # ----------------------------------------------------------------------------------------------------- brokers
 
     def brokers(self, *brokers: str) -> None:
@@ -228,6 +232,8 @@ def _partition_line(topic_partition: TopicPartition, partition: PartitionRegistr
         f"{topic_partition} leader={NAMES(partition.leader)} leader_epoch={partition.leader_epoch} "
         f"partition_epoch={partition.partition_epoch} isr={NAMES.set_of(partition.in_sync_replicas)} "
         f"replicas={NAMES.set_of(partition.replicas)}{' recovering' if partition.recovering else ''}"
+        + (f" elr={NAMES.set_of(partition.elr)}" if partition.elr else "")
+        + (f" last_known_elr={NAMES.set_of(partition.last_known_elr)}" if partition.last_known_elr else "")
     )
 
 
@@ -270,8 +276,13 @@ def _fact(event: trace.TraceEvent) -> str:
         case trace.PartitionWentOffline():
             return f"{event.topic}-{event.partition} {event.previous_leader}->nobody le={event.leader_epoch}"
         case trace.IsrCommitted():
-            was, isr = ",".join(event.previous_isr), ",".join(event.isr)
+            was, isr = ",".join(event.previous_isr) or "nobody", ",".join(event.isr) or "nobody"
             return f"{event.topic}-{event.partition} {was} -> {isr} le={event.leader_epoch} pe={event.partition_epoch}"
+        case trace.ElrCommitted():
+            was, elr = ",".join(event.previous_elr) or "nobody", ",".join(event.elr) or "nobody"
+            last = f" last={event.last_known_leader}" if event.last_known_leader else ""
+            where = f"{event.topic}-{event.partition}"
+            return f"{where} {was} -> {elr}{last} le={event.leader_epoch} pe={event.partition_epoch}"
         case trace.IsrRejected() | trace.ElectionRefused():
             return f"{event.topic}-{event.partition} {event.error}"
         case trace.PartitionCreated():

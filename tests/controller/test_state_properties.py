@@ -27,6 +27,7 @@ from controller.state import ControllerState
 from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, TopicPartition
+from replica.rules import PROFILES, Rules
 
 BROKERS = (1, 2, 3)
 _BROKER = st.sampled_from(BROKERS)
@@ -36,7 +37,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("wait"), st.integers(1, 12)),
         st.tuples(st.just("heartbeat"), _BROKER, st.booleans(), st.booleans(), st.integers(0, 20)),
-        st.tuples(st.just("register"), _BROKER, st.sampled_from(["first", "second", "third"])),
+        st.tuples(st.just("register"), _BROKER, st.sampled_from(["first", "second", "third"]), st.booleans()),
         st.tuples(
             st.just("alter"), _BROKER, _PARTITION, st.sets(_BROKER, min_size=1), st.booleans(), st.integers(-1, 1)
         ),
@@ -54,19 +55,25 @@ class Told:
     isr: tuple[str, ...]
     leader_epoch: int
     partition_epoch: int
+    elr: tuple[str, ...] = ()
+    last_known_leader: str | None = None
 
 
 @dataclass
 class Checker:
     """Follows the controller by its records (as a broker does) and by its facts (as a reader of the trace does)."""
 
-    state: ControllerState = field(default_factory=new_state)
+    rules: Rules
+    state: ControllerState = field(init=False)
     now_us: int = 0
     copy: MetadataImage = field(default_factory=MetadataImage)
     told: dict[TopicPartition, Told] = field(default_factory=dict)
     leaders: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     facts: int = 0
     records: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state = new_state(self.rules)
 
     def take(self, actions: list[Action]) -> None:
         first_fact = self.facts
@@ -100,21 +107,30 @@ class Checker:
             assert after.leader_epoch == before.leader_epoch + (after.leader != before.leader), "S13 and 6b.3"
 
     def _read(self, event: trace.TraceEvent) -> None:
+        if not isinstance(
+            event,
+            trace.PartitionCreated
+            | trace.LeaderElected
+            | trace.PartitionWentOffline
+            | trace.IsrCommitted
+            | trace.ElrCommitted,
+        ):
+            return
+        known = self.told.setdefault(TopicPartition(event.topic, event.partition), Told(None, (), 0, 0))
+        known.leader_epoch, known.partition_epoch = event.leader_epoch, event.partition_epoch
         match event:
             case trace.PartitionCreated() | trace.LeaderElected():
-                leader = event.broker
+                known.leader, known.isr, known.last_known_leader = event.broker, event.isr, None
             case trace.PartitionWentOffline():
-                leader = None
+                known.leader, known.isr = None, event.isr
             case trace.IsrCommitted():
-                leader = self.told[TopicPartition(event.topic, event.partition)].leader
-            case _:
-                return
-        topic_partition = TopicPartition(event.topic, event.partition)
-        self.told[topic_partition] = Told(leader, event.isr, event.leader_epoch, event.partition_epoch)
+                known.isr = event.isr
+            case trace.ElrCommitted():
+                assert event.previous_elr == known.elr
+                known.elr, known.last_known_leader = event.elr, event.last_known_leader
 
     def _check(self, topic_partition: TopicPartition, partition: PartitionRegistration) -> None:
         image, isr = self.state.image, partition.in_sync_replicas
-        assert isr
         assert len(dict.fromkeys(isr)) == len(isr), "S1"
         assert all(member in partition.replicas for member in isr), "S1"
         leader = self.leaders.setdefault((topic_partition, partition.leader_epoch), partition.leader)
@@ -122,12 +138,30 @@ class Checker:
         if partition.has_leader:
             assert partition.leader in isr, "S1"
             assert image.is_active(partition.leader), "S19"
+            assert not partition.last_known_elr
         else:
-            assert not any(image.is_active(member) for member in isr), "a valid leader is elected at once"
+            valid = (*isr, *partition.elr)
+            assert not any(image.is_active(member) for member in valid), "a valid leader is elected at once"
             if topic_partition.topic == "unclean":
                 assert not any(image.is_active(replica) for replica in partition.replicas)
-        assert len(isr) == 1 or all(image.is_active(member) for member in isr), "S19"
-        assert not partition.recovering or len(isr) == 1, "KIP-704"
+        assert not partition.recovering or len(isr) == 1 or not partition.has_leader, "KIP-704"
+        if self.rules.elr:
+            self._check_elr(topic_partition, partition)
+        else:
+            assert isr and not partition.elr and not partition.last_known_elr
+            assert len(isr) == 1 or all(image.is_active(member) for member in isr), "S19"
+
+    def _check_elr(self, topic_partition: TopicPartition, partition: PartitionRegistration) -> None:
+        image, isr, elr = self.state.image, partition.in_sync_replicas, partition.elr
+        assert all(image.is_active(member) for member in isr), "S19"
+        assert list(elr) == sorted(set(elr)) and set(elr) <= set(partition.replicas) - set(isr), "S20"
+        if len(isr) >= image.topics[topic_partition.topic].effective_min_isr:
+            assert not elr, "S20"
+        if not isr:
+            assert elr or partition.last_known_elr, "somebody is always worth waiting for"
+            assert len(partition.last_known_elr) == 1
+            if not elr:
+                assert not image.is_active(partition.last_known_elr[0]), "the last known leader is elected at once"
 
     def request(self, event: Event) -> Action:
         actions = self.state.step(event)
@@ -143,17 +177,19 @@ def _as_told(partition: PartitionRegistration) -> Told:
         isr=tuple(f"b{member}" for member in partition.in_sync_replicas),
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
+        elr=tuple(f"b{member}" for member in partition.elr),
+        last_known_leader=f"b{partition.last_known_elr[0]}" if partition.last_known_elr else None,
     )
 
 
-def new_checker() -> Checker:
-    checker = Checker()
+def new_checker(rules: Rules) -> Checker:
+    checker = Checker(rules)
     for broker_id in BROKERS:
         checker.request(register(broker_id))
     for broker_id in BROKERS:
         checker.take(heartbeat(checker.state, broker_id))
     both = ((1, 2, 3), (2, 3, 1))
-    checker.request(CreateTopic(now_us=0, name="clean", assignment=both))
+    checker.request(CreateTopic(now_us=0, name="clean", assignment=both, config={"min.insync.replicas": 2}))
     checker.request(
         CreateTopic(now_us=0, name="unclean", assignment=((3, 1),), config={"unclean.leader.election.enable": True})
     )
@@ -187,10 +223,22 @@ def alter(
         assert image.partition(*topic_partition) == before
 
 
+def register_again(checker: Checker, broker_id: int, incarnation: str, was_clean: bool) -> None:
+    image = checker.state.image
+    before = image.brokers[broker_id]
+    previous = before.broker_epoch if was_clean else -1
+    checker.request(register(broker_id, at=checker.now_us, incarnation=incarnation, previous_broker_epoch=previous))
+    after = image.brokers[broker_id]
+    if after.incarnation_id != before.incarnation_id and checker.rules.elr and not was_clean:
+        for _, partition in image.partitions():
+            assert broker_id not in (*partition.in_sync_replicas, *partition.elr), "S21"
+
+
+@pytest.mark.parametrize("profile", ["kafka-3.9", "kafka-4.1"])
 @settings(max_examples=150, deadline=None)
-@given(STEPS)
-def test_safety(steps: list[tuple[object, ...]]) -> None:
-    checker = new_checker()
+@given(steps=STEPS)
+def test_safety(profile: str, steps: list[tuple[object, ...]]) -> None:
+    checker = new_checker(PROFILES[profile])
     for step in steps:
         match step:
             case ("wait", int() as seconds):
@@ -207,8 +255,8 @@ def test_safety(steps: list[tuple[object, ...]]) -> None:
                     want_shut_down=shutdown,
                 )
                 checker.take(actions)
-            case ("register", int() as broker_id, str() as incarnation):
-                checker.request(register(broker_id, at=checker.now_us, incarnation=incarnation))
+            case ("register", int() as broker_id, str() as incarnation, bool() as was_clean):
+                register_again(checker, broker_id, incarnation, was_clean)
             case ("alter", int() as sender, TopicPartition() as tp, set() as isr, bool() as recovering, int() as skew):
                 alter(checker, sender, tp, isr, recovering, skew)
             case ("elect", TopicPartition() as tp, "preferred" | "unclean" as kind, desired):
@@ -219,7 +267,7 @@ def test_safety(steps: list[tuple[object, ...]]) -> None:
                 checker.request(event)
             case _:
                 raise AssertionError(step)
-    successor = new_state()
+    successor = new_state(PROFILES[profile])
     successor.load([decode_record(data) for data in checker.records], checker.now_us)
     assert successor.image.topics == checker.state.image.topics
     assert successor.image.brokers == checker.state.image.brokers

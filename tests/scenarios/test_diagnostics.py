@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from language import HEAD, PLAIN_EXPECT, caret_text, errors_of, file_of
 
+from replica.rules import IMPLEMENTED
 from scenarios.codes import EXPLANATIONS, explain
 from scenarios.diagnostics import (
     KEPT_AT_MOST,
@@ -55,9 +57,8 @@ SINGLE_ERRORS = [
     ("title: Small", "title: {a: b}", "E111", "{a: b}", None),
     ("title: Small", "title: Small\nseed: -1", "E112", "-1", None),
     ("title: Small", "title: Small\nseed: 1_0", "E111", "1_0", None),
-    ("title: Small", "title: Small\nprofile: kafka-2.0", "E120", "kafka-2.0", None),
     ("title: Small", "title: Small\nprofile: newest", "E110", "newest", None),
-    ("title: Small", "title: Small\nprotocol: {elr: true}", "E120", "true", None),
+    ("title: Small", "title: Small\nprotocol: {membership: zk-session}", "E127", "{membership: zk-session}", None),
     ("title: Small", "title: Small\nprotocol: {truncation: high-water}", "E110", "high-water", "high-watermark"),
     ("title: Small", "title: Small\nlesson: 5", "E112", "5", None),
     ("title: Small", "title: Small\ntitle: Big", "E107", "title", None),
@@ -112,6 +113,16 @@ SINGLE_ERRORS = [
     ("expect: {verdict: ok}", "expect: {unavailable: {t-0: {writes: [{from: 2s, to: 1s}]}}}", "E112", "to", None),
     ("expect: {verdict: ok}", "expect: {state: {b9: {running: true}}}", "E131", "b9", None),
 ]
+
+
+@pytest.mark.parametrize(
+    ("line", "caret"), [("protocol: {elr: true}", "true"), ("profile: kafka-4.1", "kafka-4.1"), ("", None)]
+)
+def test_a_rule_that_cannot_be_played_is_refused(line: str, caret: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast(dict[str, Any], IMPLEMENTED), "elr", frozenset({False}))
+    (error,) = errors_of(file_of().replace("title: Small", f"title: Small\n{line}"))
+    assert error.code == "E120"
+    assert caret is None or caret_text(error) == caret
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_record_sets_are_bounded() -> None:
 
 def test_defaults() -> None:
     scenario = load()
-    assert (scenario.seed, scenario.profile, scenario.duration_us) == (1, "kafka-3.9", 60_000_000)
+    assert (scenario.seed, scenario.profile, scenario.duration_us) == (1, "kafka-4.1", 60_000_000)
     assert scenario.cluster.controllers == ("c1",)
     assert scenario.cluster.ids == {"b1": 1, "b2": 2, "b3": 3, "c1": 1001}
     assert scenario.cluster.names(2) == "b2"

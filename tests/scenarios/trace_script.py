@@ -266,6 +266,19 @@ class TraceScript:
             )
         )  # fmt: skip
 
+    def commit_elr(self, *elr: str, alone: bool = False) -> int:
+        """Part of the decision told last, or a decision of its own."""
+        self.partition_epoch += alone
+        return self.emit(
+            trace.ElrCommitted(
+                node="c1", **HERE, leader_epoch=self.epoch, partition_epoch=self.partition_epoch, elr=elr,
+                previous_elr=self.view.partitions[T0].elr, last_known_leader=None, reason="the ELR changes",
+            )
+        )  # fmt: skip
+
+    def register(self, node: str, epoch: int = 9) -> int:
+        return self.emit(trace.BrokerRegistered(node="c1", broker=node, broker_epoch=epoch, reason="registers"))
+
     def elect(self, node: str, *isr: str, epoch: int | None = None, clean: bool = True) -> int:
         """The controller's choice, with the ISR it sets; `leads` and `follows` say when brokers learn of it."""
         self.partition_epoch += 1
@@ -278,8 +291,27 @@ class TraceScript:
             )
         )  # fmt: skip
 
+    def go_offline(self, *isr: str) -> int:
+        """The leader is gone, and nobody takes its place."""
+        self.epoch, self.partition_epoch = self.epoch + 1, self.partition_epoch + 1
+        previous = self.view.leader(T0)
+        return self.emit(
+            trace.PartitionWentOffline(
+                node="c1", previous_leader=previous, **HERE, leader_epoch=self.epoch,
+                partition_epoch=self.partition_epoch, isr=isr, reason="nobody can lead",
+            )
+        )  # fmt: skip
+
+    def wipe(self, node: str) -> int:
+        return self.emit(
+            trace.FaultBegan(fault="wipe-1", verb="wipe", targets=(node,), reason=f"{node} gets a new disk")
+        )
+
     def fence(self, node: str) -> int:
         return self.emit(trace.BrokerFenced(node="c1", broker=node, reason=f"{node} was fenced"))
+
+    def unfence(self, node: str) -> int:
+        return self.emit(trace.BrokerUnfenced(node="c1", broker=node, reason=f"{node} is caught up"))
 
     def stop(self, node: str, how: str = "kill") -> int:
         return self.emit(trace.NodeStopped(node=node, how=how, reason=f"{node} is killed"))
