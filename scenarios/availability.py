@@ -8,7 +8,10 @@ in which no running broker leads the partition.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from replica import trace
@@ -31,38 +34,39 @@ class Window(NamedTuple):
 
 def write_windows(ledger: RecordLedger, partition: TopicPartition, end_us: int) -> list[Window]:
     """Stretches of at least PATIENCE_US in which records waited for an ack and none came; acks=0 never waits."""
-    waits = []
-    acks = []
+    sent, answered, acks = array("q"), array("q"), array("q", [0])
     for entry in ledger:
         if entry.topic_partition != partition or entry.handed_over_us is not None:
             continue
-        if entry.acked_us is not None:
-            acks.append(entry.acked_us)
-        waits.append((entry.sent_us, entry.acked_us, entry.failed_us))
-    moments = [0, *sorted(acks)]
-    waits.sort(key=lambda wait: wait[0])
+        acked_us, failed_us = entry.acked_us, entry.failed_us
+        if acked_us is not None:
+            acks.append(acked_us)
+        sent.append(entry.sent_us)
+        answered.append(acked_us if acked_us is not None else end_us if failed_us is None else failed_us)
     windows = []
-    for place, last_ack in enumerate(moments):
-        next_ack = moments[place + 1] if place + 1 < len(moments) else None
-        window = _window_between(waits, last_ack, next_ack, end_us)
+    done = 0  # all before this place were answered by the latest ack looked at
+    for last_ack, next_ack in pairwise([*sorted(acks), None]):
+        assert last_ack is not None
+        if next_ack is not None and next_ack - last_ack < PATIENCE_US:
+            continue
+        while done < len(sent) and answered[done] <= last_ack:
+            done += 1
+        window = _window_between(sent, answered, done, last_ack, next_ack, end_us)
         if window is not None and window.length_us >= PATIENCE_US:
             windows.append(window)
     return windows
 
 
 def _window_between(
-    waits: list[tuple[int, int | None, int | None]], last_ack: int, next_ack: int | None, end_us: int
+    sent: array[int], answered: array[int], first: int, last_ack: int, next_ack: int | None, end_us: int
 ) -> Window | None:
-    if next_ack is not None and next_ack - last_ack < PATIENCE_US:
-        return None
+    """sent: ascending; answered: `end_us` if never. Records before place `first` waited no longer at `last_ack`."""
     close = end_us if next_ack is None else next_ack
     first_us, given_up_us = None, 0
-    for sent_us, acked_us, failed_us in waits:
-        answered_us = acked_us if acked_us is not None else failed_us
-        if sent_us >= close or (answered_us is not None and answered_us <= last_ack):
-            continue
-        first_us = sent_us if first_us is None else min(first_us, sent_us)
-        given_up_us = max(given_up_us, end_us if answered_us is None else answered_us)
+    for place in range(first, bisect_left(sent, close)):
+        if answered[place] > last_ack:
+            first_us = sent[place] if first_us is None else first_us
+            given_up_us = max(given_up_us, answered[place])
     if first_us is None:
         return None
     return Window(max(last_ack, first_us), min(given_up_us, end_us) if next_ack is None else next_ack)

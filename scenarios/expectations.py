@@ -11,7 +11,8 @@ from scenarios.availability import ServiceTimes, Window, write_windows
 from scenarios.conditions import LogTest, RecordsTest, TimeTest
 from scenarios.event_watch import EventWatch, described, time_window
 from scenarios.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
-from scenarios.ledger import ErrorTally, FinalReplica, LogEntry, RecordLedger
+from scenarios.final_logs import FinalReplica, LogEntries, LogEntry
+from scenarios.ledger import ErrorTally, RecordLedger
 from scenarios.mirror import LogMirror
 from scenarios.record_sets import format_record_names
 from scenarios.state_checks import state_failures, state_findings
@@ -122,9 +123,9 @@ def _records_result(test: RecordsTest, found: Sequence[str]) -> Expectation:
 
 def _final_names(ledger: RecordLedger, test: LogTest) -> list[str]:
     if test.node is None:
-        return [entry.record for entry in ledger.final_log(test.partition)]
+        return ledger.final_log(test.partition).records
     replica = ledger.final.get(test.partition, {}).get(test.node)
-    return [entry.record for entry in replica.entries] if replica else []
+    return replica.entries.records if replica else []
 
 
 def _log_result(test: LogTest, found: Sequence[str]) -> Expectation:
@@ -285,10 +286,10 @@ def logs_now(sight: RunSight) -> dict[TopicPartition, dict[str, FinalReplica]]:
     for partition, state in sight.view.partitions.items():
         leading = sight.view.leading_replica(partition)
         for node, replica in state.replicas.items():
-            entries = [
+            entries = LogEntries(
                 LogEntry(offset, record, batch.leader_epoch, batch.crc, -1)
                 for offset, record, batch in sight.mirror.records(partition, node)
-            ]
+            )
             logs.setdefault(partition, {})[node] = FinalReplica(
                 node,
                 entries,

@@ -396,7 +396,7 @@ class _Teller:
         return "kept"
 
     def _ending(self, fate: str) -> str:
-        offsets = self.ledger.present.get(self.record, (None, ()))[1]
+        offsets = self.ledger.present.offsets(self.record)
         where = " and ".join(str(offset) for offset in offsets)
         match fate:
             case "lost":

@@ -8,6 +8,7 @@ from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant
+from scenarios.record_table import NameIndex
 
 
 class AckedIsCommitted(Invariant):
@@ -21,8 +22,8 @@ class AckedIsCommitted(Invariant):
     NAME = "S10"
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.promised: dict[TopicPartition, dict[str, str]] = {}
-        self.found: dict[TopicPartition, dict[str, None]] = {}
+        self.promised: dict[TopicPartition, NameIndex] = {}
+        self.found: dict[TopicPartition, bytearray] = {}
         self.disk_lost: dict[TopicPartition, None] = {}
         self.logs_found = False
         return {
@@ -37,7 +38,11 @@ class AckedIsCommitted(Invariant):
         if event.acks != -1 or event.offset < 0:
             return
         partition = TopicPartition(event.topic, event.partition)
-        self.promised.setdefault(partition, {})[event.record] = event.peer
+        promised = self.promised.get(partition)
+        if promised is None:
+            promised = self.promised[partition] = NameIndex()
+        if promised.place(event.record) < 0:
+            promised.add(event.record)
         peak = self.truth.of(*partition).leader_peaks.get(event.peer, 0)
         if event.offset >= peak:
             sentence = (
@@ -50,7 +55,12 @@ class AckedIsCommitted(Invariant):
         self.disk_lost[TopicPartition(event.topic, event.partition)] = None
 
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
-        self.found.setdefault(TopicPartition(event.topic, event.partition), {})[event.record] = None
+        """The logs are found once the run is over: nothing is promised any more."""
+        partition = TopicPartition(event.topic, event.partition)
+        promised = self.promised.get(partition)
+        place = -1 if promised is None else promised.place(event.record)
+        if promised is not None and place >= 0:
+            self.found.setdefault(partition, bytearray(len(promised)))[place] = True
 
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         self.logs_found = True
@@ -61,9 +71,11 @@ class AckedIsCommitted(Invariant):
         for partition, records in self.promised.items():
             if partition in self.disk_lost or self.truth.of(*partition).rebased_epoch >= 0:
                 continue
-            gone = [name for name in records if name not in self.found.get(partition, {})]
-            if gone:
-                self.broken(f"{gone[0]} was acked with acks=all and is in no log of {partition}", *partition)
+            found = self.found.get(partition, bytearray(len(records)))
+            gone = found.find(0)
+            if gone >= 0:
+                name = records.names[gone]
+                self.broken(f"{name} was acked with acks=all and is in no log of {partition}", *partition)
 
 
 class ReadsAreCommitted(Invariant):

@@ -17,77 +17,8 @@ from typing import Any, NamedTuple
 from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
-
-
-@dataclass(slots=True)
-class RecordEntry:
-    """One record. Times in microseconds, None when it did not happen; `*_seq` are places in the trace, -1 for none."""
-
-    name: str
-    client: str
-    topic_partition: TopicPartition
-    acks: int
-    sent_us: int
-    sent_seq: int
-    acked_us: int | None = None
-    acked_seq: int = -1
-    acked_by: str | None = None
-    acked_offset: int = -1
-    handed_over_us: int | None = None
-    failed_us: int | None = None
-    failed_seq: int = -1
-    error: str | None = None
-    definite: bool = False
-    latency_us: int | None = None
-    first_read_us: int | None = None
-    first_read_seq: int = -1
-    first_reader: str | None = None
-
-    @property
-    def acked(self) -> bool:
-        return self.acked_seq >= 0
-
-    @property
-    def failed(self) -> bool:
-        """Definitely not written, and never acked."""
-        return self.definite and not self.acked
-
-    @property
-    def unknown(self) -> bool:
-        return not self.acked and not self.definite
-
-    @property
-    def fate(self) -> str:
-        return "acked" if self.acked else "failed" if self.failed else "unknown"
-
-
-class LogEntry(NamedTuple):
-    """One record of one replica's log when the run ended."""
-
-    offset: int
-    record: str
-    leader_epoch: int
-    crc: int
-    seq: int
-
-
-@dataclass(slots=True)
-class FinalReplica:
-    """One replica when the run ended, its log in offset order. `seq` is the place of its ReplicaFound in the trace."""
-
-    node: str
-    entries: list[LogEntry] = field(default_factory=list)
-    log_start_offset: int = 0
-    log_end_offset: int = 0
-    high_watermark: int = 0
-    is_leader: bool = False
-    in_isr: bool = False
-    running: bool = False
-    seq: int = -1
-
-    @property
-    def found(self) -> bool:
-        return self.seq >= 0
+from scenarios.final_logs import FinalReplica, LogEntries, Presence
+from scenarios.record_table import RecordEntry, RecordTable
 
 
 class ReadJump(NamedTuple):
@@ -139,7 +70,7 @@ class RecordLedger:
     """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
 
     def __init__(self) -> None:
-        self.records: dict[str, RecordEntry] = {}
+        self.records = RecordTable()
         self.final: dict[TopicPartition, dict[str, FinalReplica]] = {}
         self.reads: dict[tuple[str, TopicPartition], ReadRanges] = {}
         self.jumps: list[ReadJump] = []
@@ -173,7 +104,7 @@ class RecordLedger:
     # -------------------------------------------------------------------------------------------------- questions
 
     def __iter__(self) -> Iterator[RecordEntry]:
-        return iter(self.records.values())
+        return iter(self.records)
 
     def named(self, kind: str) -> list[str]:
         """Names of the acked, failed or unknown records, in sending order."""
@@ -188,9 +119,9 @@ class RecordLedger:
         candidates = [replica for replica in replicas.values() if replica.found and replica.in_isr]
         return min(candidates, key=lambda replica: (-replica.log_end_offset, replica.node), default=None)
 
-    def final_log(self, partition: TopicPartition) -> list[LogEntry]:
+    def final_log(self, partition: TopicPartition) -> LogEntries:
         replica = self.final_replica(partition)
-        return [] if replica is None else replica.entries
+        return LogEntries() if replica is None else replica.entries
 
     def as_if_over(self, logs: dict[TopicPartition, dict[str, FinalReplica]]) -> RecordLedger:
         """The same records beside logs of this moment: what a `check` step sees in the middle of a run."""
@@ -202,17 +133,15 @@ class RecordLedger:
         """Once the run is over: put final logs in offset order and forget earlier answers about them."""
         for replicas in self.final.values():
             for replica in replicas.values():
-                replica.entries.sort()
+                replica.entries = replica.entries.in_order()
         self.__dict__.pop("present", None)
 
     @cached_property
-    def present(self) -> dict[str, tuple[TopicPartition, tuple[int, ...]]]:
-        """Partition and all offsets of every record in a final log; asked once the run is over (`close`)."""
-        found: dict[str, tuple[TopicPartition, tuple[int, ...]]] = {}
+    def present(self) -> Presence:
+        """Every record in a final log; asked once the run is over (`close`)."""
+        found = Presence()
         for partition in sorted(self.final):
-            for entry in self.final_log(partition):
-                _, offsets = found.get(entry.record, (partition, ()))
-                found[entry.record] = (partition, (*offsets, entry.offset))
+            found.add_log(partition, self.final_log(partition))
         return found
 
     # ------------------------------------------------------------------------------------------------------ facts
@@ -223,30 +152,30 @@ class RecordLedger:
             known = self._partitions[topic, number] = TopicPartition(topic, number)
         return known
 
-    def _entry(self, row: TraceRow, event: Any) -> RecordEntry:
-        known = self.records.get(event.record)
-        if known is None:
-            partition = self._partition(event.topic, event.partition)
-            known = RecordEntry(event.record, event.client, partition, event.acks, row.at_us, row.seq)
-            self.records[event.record] = known
-        return known
+    def _place(self, row: TraceRow, event: Any) -> int:
+        known = self.records.index.place(event.record)
+        if known >= 0:
+            return known
+        partition = self._partition(event.topic, event.partition)
+        return self.records.add(event.record, event.client, partition, event.acks, row.at_us, row.seq)
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
-        self._entry(row, event)
+        self._place(row, event)
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
-        entry = self._entry(row, event)
-        entry.acked_us, entry.acked_seq, entry.acked_by = row.at_us, row.seq, event.peer
-        entry.acked_offset, entry.latency_us = event.offset, event.latency_us
+        place, records = self._place(row, event), self.records
+        records.acked_us[place], records.acked_seq[place] = row.at_us, row.seq
+        records.acked_by[place] = records.words.place(event.peer)
+        records.acked_offset[place], records.latency_us[place] = event.offset, event.latency_us
 
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
-        entry = self._entry(row, event)
-        entry.handed_over_us, entry.latency_us = row.at_us, event.latency_us
+        place, records = self._place(row, event), self.records
+        records.handed_over_us[place], records.latency_us[place] = row.at_us, event.latency_us
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
-        entry = self._entry(row, event)
-        entry.failed_us, entry.failed_seq = row.at_us, row.seq
-        entry.error, entry.definite = event.error, event.definite
+        place, records = self._place(row, event), self.records
+        records.failed_us[place], records.failed_seq[place] = row.at_us, row.seq
+        records.error[place], records.definite[place] = records.words.place(event.error), event.definite
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         self.retries += event.will_retry
@@ -265,9 +194,11 @@ class RecordLedger:
 
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         partition = self._partition(event.topic, event.partition)
-        entry = self.records.get(event.record)
-        if entry is not None and entry.first_read_us is None:
-            entry.first_read_us, entry.first_read_seq, entry.first_reader = row.at_us, row.seq, event.client
+        records = self.records
+        place = records.index.place(event.record)
+        if place >= 0 and records.first_read_us[place] < 0:
+            records.first_read_us[place], records.first_read_seq[place] = row.at_us, row.seq
+            records.first_reader[place] = records.words.place(event.client)
         reads = self.reads.get((event.client, partition))
         if reads is None:
             reads = self.reads[event.client, partition] = ReadRanges()
@@ -306,8 +237,9 @@ class RecordLedger:
         return known
 
     def _log_entry_found(self, row: TraceRow, event: trace.LogEntryFound) -> None:
-        entry = LogEntry(event.offset, event.record, event.leader_epoch, event.crc, row.seq)
-        self._final(event).entries.append(entry)
+        place, index = self.records.index.place(event.record), self.records.index
+        record = index.names[place] if place >= 0 else event.record  # one text for all its copies
+        self._final(event).entries.append(event.offset, record, event.leader_epoch, event.crc, row.seq)
 
     def _replica_found(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         replica = self._final(event)

@@ -234,7 +234,9 @@ def next_run_dir(runs_dir: Path, name: str) -> Path:
 
 def _keep(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
     """Give a finished run its final name; until the rename it is nobody's run."""
-    (work_dir / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
+        json.dump(summary, file, indent=2)
+        file.write("\n")
     (work_dir / "scenario.lock.yaml").write_text(lock.dump(scenario), encoding="utf-8")
     if not keep_logs:
         shutil.rmtree(work_dir / "logs", ignore_errors=True)

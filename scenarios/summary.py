@@ -54,7 +54,7 @@ def build_summary(
         "records": {"sent": len(ledger.records), **{kind: list(verdict.records[kind]) for kind in RECORD_CLASSES}},
         "anomalies": [_anomaly(anomaly) for anomaly in verdict.anomalies],
         "logs": {
-            str(partition): [entry.record for entry in ledger.final_log(partition)]
+            str(partition): list(ledger.final_log(partition).records)
             for topic in scenario.topics.values()
             for partition in topic.topic_partitions
         },
@@ -109,12 +109,15 @@ def _setting(scenario: Scenario) -> dict[str, Any]:
 
 def _told(ledger: RecordLedger, producer: str) -> dict[str, Any]:
     """What one producer was told; latency in microseconds, {} without any answer."""
-    entries = [entry for entry in ledger if entry.client == producer]
+    count = {"sent": 0, "acked": 0, "handed_over": 0, "failed": 0}
+    for entry in ledger:
+        if entry.client == producer:
+            count["sent"] += 1
+            count["acked"] += entry.acked
+            count["handed_over"] += entry.handed_over_us is not None
+            count["failed"] += entry.failed
     return {
-        "sent": len(entries),
-        "acked": sum(entry.acked for entry in entries),
-        "handed_over": sum(entry.handed_over_us is not None for entry in entries),
-        "failed": sum(entry.failed for entry in entries),
+        **count,
         "latency_us": latency_statistics(ledger, producer),
         "errors": {error: tally.count for error, tally in ledger.errors.get(producer, {}).items()},
     }

@@ -11,8 +11,9 @@ from itertools import groupby
 
 from replica.ids import TopicPartition
 from replica.trace import InvariantBroken
+from scenarios.final_logs import FinalReplica, LogEntry
 from scenarios.jepsen import JEPSEN_CLASS
-from scenarios.ledger import FinalReplica, LogEntry, ReadJump, RecordLedger
+from scenarios.ledger import ReadJump, RecordLedger
 from scenarios.record_sets import format_record_names
 
 
@@ -99,12 +100,14 @@ def _unseen(ledger: RecordLedger) -> list[str]:
     """Acked and in the final log, but nobody could read it: at or above the high watermark, or no running leader."""
     names = []
     for entry in ledger:
-        if not entry.acked or entry.name not in ledger.present:
+        partition = ledger.present.partition(entry.name) if entry.acked else None
+        if partition is None:
             continue
-        partition, offsets = ledger.present[entry.name]
         replica = ledger.final_replica(partition)
         assert replica is not None, "what is present is in some replica's log"
-        if not replica.is_leader or not replica.running or offsets[0] >= replica.high_watermark:
+        if not (
+            replica.is_leader and replica.running and ledger.present.offsets(entry.name)[0] < replica.high_watermark
+        ):
             names.append(entry.name)
     return names
 
@@ -114,24 +117,25 @@ def _dirty(ledger: RecordLedger) -> list[str]:
 
 
 def _duplicated(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if len(ledger.present.get(entry.name, (None, ()))[1]) > 1]
+    return [entry.name for entry in ledger if len(ledger.present.offsets(entry.name)) > 1]
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
     """Records that a later one of the same producer overtook: their first place is behind one sent after them."""
-    overtaken: set[str] = set()
+    overtaken: dict[int, None] = {}
     for partition in ledger.final:
         latest: dict[str, int] = {}
-        seen: set[str] = set()
-        for found in ledger.final_log(partition):
-            entry = ledger.records.get(found.record)
-            if entry is None or found.record in seen:
+        seen = bytearray(len(ledger.records))
+        for record in ledger.final_log(partition).records:
+            entry = ledger.records.get(record)
+            if entry is None or seen[entry.place]:
                 continue
-            seen.add(found.record)
-            if entry.sent_seq < latest.get(entry.client, -1):
-                overtaken.add(found.record)
-            latest[entry.client] = max(entry.sent_seq, latest.get(entry.client, -1))
-    return [entry.name for entry in ledger if entry.name in overtaken]
+            seen[entry.place] = True
+            client, sent_seq = entry.client, entry.sent_seq
+            if sent_seq < latest.get(client, -1):
+                overtaken[entry.place] = None
+            latest[client] = max(sent_seq, latest.get(client, -1))
+    return [ledger.records.index.names[place] for place in sorted(overtaken)]
 
 
 _CLASSES: dict[str, Callable[[RecordLedger], Iterable[str]]] = {
@@ -203,7 +207,7 @@ def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["duplicated"]):
-        offsets = tuple(offset for name in names for offset in ledger.present[name][1])
+        offsets = tuple(offset for name in names for offset in ledger.present.offsets(name))
         sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_record_names(names)}"
         seqs = tuple(entry.seq for entry in ledger.final_log(partition) if entry.offset in set(offsets))
         found.append(
@@ -255,13 +259,7 @@ def _find_diverged(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 
 def differences(one: FinalReplica, other: FinalReplica) -> list[tuple[LogEntry, LogEntry]]:
     """Entries of the same offset, below both high watermarks, that are not the same record in the same batch."""
-    limit = min(one.high_watermark, other.high_watermark)
-    theirs = {entry.offset: entry for entry in other.entries if entry.offset < limit}
-    return [
-        (mine, theirs[mine.offset])
-        for mine in one.entries
-        if mine.offset in theirs and (mine.crc, mine.record) != (theirs[mine.offset].crc, theirs[mine.offset].record)
-    ]
+    return one.entries.differences(other.entries, min(one.high_watermark, other.high_watermark))
 
 
 def _find_offset_regressions(ledger: RecordLedger, records: Records) -> list[Anomaly]:

@@ -1,0 +1,134 @@
+"""What the disks held when the run ended: one log per replica, in columns, and where each record is present."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from replica.ids import TopicPartition
+from scenarios.record_table import NameIndex
+
+
+class LogEntry(NamedTuple):
+    """One record of one replica's log when the run ended."""
+
+    offset: int
+    record: str
+    leader_epoch: int
+    crc: int
+    seq: int
+
+
+class LogEntries:
+    """The entries of one log, thirty bytes for each; a LogEntry is made when one is looked at."""
+
+    __slots__ = ("_crcs", "_epochs", "_seqs", "offsets", "records")
+
+    def __init__(self, entries: Iterable[LogEntry] = ()) -> None:
+        self.offsets = array("q")
+        self.records: list[str] = []
+        self._epochs = array("i")
+        self._crcs = array("q")
+        self._seqs = array("q")
+        for entry in entries:
+            self.append(*entry)
+
+    def append(self, offset: int, record: str, leader_epoch: int, crc: int, seq: int) -> None:
+        self.offsets.append(offset)
+        self.records.append(record)
+        self._epochs.append(leader_epoch)
+        self._crcs.append(crc)
+        self._seqs.append(seq)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, place: int) -> LogEntry:
+        return LogEntry(
+            self.offsets[place], self.records[place], self._epochs[place], self._crcs[place], self._seqs[place]
+        )
+
+    def __iter__(self) -> Iterator[LogEntry]:
+        return map(LogEntry, self.offsets, self.records, self._epochs, self._crcs, self._seqs)
+
+    def in_order(self) -> LogEntries:
+        """By offset; the entries themselves if they are."""
+        if all(one < other for one, other in zip(self.offsets, self.offsets[1:], strict=False)):
+            return self
+        return LogEntries(sorted(self))
+
+    def differences(self, other: LogEntries, limit: int) -> list[tuple[LogEntry, LogEntry]]:
+        """Entries of the same offset below `limit` that are not the same record in the same batch; both in order."""
+        found = []
+        theirs = 0
+        for mine, offset in enumerate(self.offsets):
+            if offset >= limit:
+                break
+            while theirs < len(other) and other.offsets[theirs] < offset:
+                theirs += 1
+            if theirs == len(other):
+                break
+            if other.offsets[theirs] == offset and not self._same(mine, other, theirs):
+                found.append((self[mine], other[theirs]))
+        return found
+
+    def _same(self, mine: int, other: LogEntries, theirs: int) -> bool:
+        return self._crcs[mine] == other._crcs[theirs] and self.records[mine] == other.records[theirs]
+
+
+@dataclass(slots=True)
+class FinalReplica:
+    """One replica when the run ended, its log in offset order. `seq` is the place of its ReplicaFound in the trace."""
+
+    node: str
+    entries: LogEntries = field(default_factory=LogEntries)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    high_watermark: int = 0
+    is_leader: bool = False
+    in_isr: bool = False
+    running: bool = False
+    seq: int = -1
+
+    @property
+    def found(self) -> bool:
+        return self.seq >= 0
+
+
+class Presence:
+    """Partition and all offsets of every record in a final log, as far as they are asked for."""
+
+    def __init__(self) -> None:
+        self._index = NameIndex()
+        self._partitions: list[TopicPartition] = []
+        self._partition = array("i")
+        self._first = array("q")
+        self._more: dict[int, tuple[int, ...]] = {}
+
+    def add_log(self, partition: TopicPartition, entries: LogEntries) -> None:
+        """A record that is in two partitions counts for the later one."""
+        number = len(self._partitions)
+        self._partitions.append(partition)
+        for offset, record in zip(entries.offsets, entries.records, strict=True):
+            place = self._index.place(record)
+            if place < 0:
+                self._index.add(record)
+                self._partition.append(number)
+                self._first.append(offset)
+            else:
+                self._partition[place] = number
+                self._more[place] = (*self._more.get(place, ()), offset)
+
+    def __contains__(self, record: str) -> bool:
+        return self._index.place(record) >= 0
+
+    def partition(self, record: str) -> TopicPartition | None:
+        place = self._index.place(record)
+        return None if place < 0 else self._partitions[self._partition[place]]
+
+    def offsets(self, record: str) -> tuple[int, ...]:
+        """() for a record that is in no final log."""
+        place = self._index.place(record)
+        return () if place < 0 else (self._first[place], *self._more.get(place, ()))

@@ -1,0 +1,300 @@
+"""Every record of a run in columns, a hundred bytes for each: a run of a million records is one to look at, too.
+
+table = RecordTable()
+place = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)         # places count from 0, in sending order
+table.acked_us[place] = at_us
+table["r12"].acked_us                                                         # a RecordEntry reads the columns
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from replica.ids import TopicPartition
+
+_DIGITS = "0123456789"
+_NUMBER_DIGITS_MAX = 9
+_GAP_MAX = 4096
+"""Numbers of one prefix may skip so many before a name is kept as a word."""
+
+UNKNOWN = -1
+"""No place; in a column of times or sequence numbers: it did not happen."""
+
+
+class NameIndex:
+    """Places of names, from 0 in the order in which they were added.
+
+    Workloads name their records by a prefix and a running number, so there is an array by number for each prefix: four
+    bytes a name, where a dict takes a hundred. Any other name is in a dict.
+    """
+
+    __slots__ = ("_numbered", "_words", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbered: dict[str, array[int]] = {}
+        self._words: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def place(self, name: str) -> int:
+        """UNKNOWN if it was never added."""
+        prefix = name.rstrip(_DIGITS)
+        places = self._numbered.get(prefix)
+        if places is not None:
+            digits = name[len(prefix) :]
+            if _is_plain(digits):
+                number = int(digits)
+                if number < len(places) and places[number] >= 0:
+                    return places[number]
+        return self._words.get(name, UNKNOWN) if self._words else UNKNOWN
+
+    def add(self, name: str) -> int:
+        """A name that is not there yet."""
+        place = len(self.names)
+        self.names.append(name)
+        prefix = name.rstrip(_DIGITS)
+        digits = name[len(prefix) :]
+        if _is_plain(digits):
+            places = self._numbered.setdefault(prefix, array("i"))
+            number = int(digits)
+            if number < len(places) + _GAP_MAX:
+                if number >= len(places):
+                    places.extend([UNKNOWN] * (number + 1 - len(places)))
+                places[number] = place
+                return place
+        self._words[name] = place
+        return place
+
+
+def _is_plain(digits: str) -> bool:
+    """Whether the digits are how a number is written: one text for each number."""
+    return 0 < len(digits) <= _NUMBER_DIGITS_MAX and (digits[0] != "0" or len(digits) == 1)
+
+
+class _Words:
+    """Few different values, a small number for each."""
+
+    __slots__ = ("_places", "values")
+
+    def __init__(self) -> None:
+        self.values: list[str | None] = [None]
+        self._places: dict[str, int] = {}
+
+    def place(self, value: str) -> int:
+        known = self._places.get(value)
+        if known is None:
+            known = self._places[value] = len(self.values)
+            self.values.append(value)
+        return known
+
+
+class RecordTable:
+    """The records by place. Times in microseconds; `*_seq` are places in the trace; UNKNOWN when it did not happen.
+
+    origins: who sent a record where, and with which acks
+    words: the values of the columns acked_by, error, first_reader
+    """
+
+    __slots__ = (
+        "_origin",
+        "_origins",
+        "acked_by",
+        "acked_offset",
+        "acked_seq",
+        "acked_us",
+        "definite",
+        "error",
+        "failed_seq",
+        "failed_us",
+        "first_read_seq",
+        "first_read_us",
+        "first_reader",
+        "handed_over_us",
+        "index",
+        "latency_us",
+        "origins",
+        "sent_seq",
+        "sent_us",
+        "words",
+    )
+
+    def __init__(self) -> None:
+        self.index = NameIndex()
+        self.words = _Words()
+        self.origins: list[tuple[str, TopicPartition, int]] = []
+        self._origins: dict[tuple[str, TopicPartition, int], int] = {}
+        self._origin = array("i")
+        self.sent_us = array("q")
+        self.sent_seq = array("q")
+        self.acked_us = array("q")
+        self.acked_seq = array("q")
+        self.acked_offset = array("q")
+        self.acked_by = array("i")
+        self.handed_over_us = array("q")
+        self.failed_us = array("q")
+        self.failed_seq = array("q")
+        self.error = array("i")
+        self.definite = array("b")
+        self.latency_us = array("q")
+        self.first_read_us = array("q")
+        self.first_read_seq = array("q")
+        self.first_reader = array("i")
+
+    def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
+        """Returns the place of a record that is not there yet."""
+        place = self.index.add(name)
+        origin = (client, topic_partition, acks)
+        number = self._origins.get(origin)
+        if number is None:
+            number = self._origins[origin] = len(self.origins)
+            self.origins.append(origin)
+        self._origin.append(number)
+        self.sent_us.append(sent_us)
+        self.sent_seq.append(seq)
+        for column in (
+            self.acked_us,
+            self.acked_seq,
+            self.acked_offset,
+            self.handed_over_us,
+            self.failed_us,
+            self.failed_seq,
+            self.latency_us,
+            self.first_read_us,
+            self.first_read_seq,
+        ):
+            column.append(UNKNOWN)
+        for column in (self.acked_by, self.error, self.definite, self.first_reader):
+            column.append(0)
+        return place
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __iter__(self) -> Iterator[RecordEntry]:
+        """In sending order."""
+        for place in range(len(self)):
+            yield RecordEntry(self, place)
+
+    def get(self, name: str) -> RecordEntry | None:
+        place = self.index.place(name)
+        return None if place < 0 else RecordEntry(self, place)
+
+    def __getitem__(self, name: str) -> RecordEntry:
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def origin(self, place: int) -> tuple[str, TopicPartition, int]:
+        """(client, topic_partition, acks)"""
+        return self.origins[self._origin[place]]
+
+
+class RecordEntry:
+    """One record, read from the columns. Times in microseconds, None when it did not happen; `*_seq` -1 for none."""
+
+    __slots__ = ("_table", "place")
+
+    def __init__(self, table: RecordTable, place: int) -> None:
+        self._table = table
+        self.place = place
+
+    @property
+    def name(self) -> str:
+        return self._table.index.names[self.place]
+
+    @property
+    def client(self) -> str:
+        return self._table.origin(self.place)[0]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self._table.origin(self.place)[1]
+
+    @property
+    def acks(self) -> int:
+        return self._table.origin(self.place)[2]
+
+    @property
+    def sent_us(self) -> int:
+        return self._table.sent_us[self.place]
+
+    @property
+    def sent_seq(self) -> int:
+        return self._table.sent_seq[self.place]
+
+    @property
+    def acked_us(self) -> int | None:
+        return _or_none(self._table.acked_us[self.place])
+
+    @property
+    def acked_seq(self) -> int:
+        return self._table.acked_seq[self.place]
+
+    @property
+    def acked_by(self) -> str | None:
+        return self._table.words.values[self._table.acked_by[self.place]]
+
+    @property
+    def acked_offset(self) -> int:
+        return self._table.acked_offset[self.place]
+
+    @property
+    def handed_over_us(self) -> int | None:
+        return _or_none(self._table.handed_over_us[self.place])
+
+    @property
+    def failed_us(self) -> int | None:
+        return _or_none(self._table.failed_us[self.place])
+
+    @property
+    def failed_seq(self) -> int:
+        return self._table.failed_seq[self.place]
+
+    @property
+    def error(self) -> str | None:
+        return self._table.words.values[self._table.error[self.place]]
+
+    @property
+    def definite(self) -> bool:
+        return self._table.definite[self.place] > 0
+
+    @property
+    def latency_us(self) -> int | None:
+        return _or_none(self._table.latency_us[self.place])
+
+    @property
+    def first_read_us(self) -> int | None:
+        return _or_none(self._table.first_read_us[self.place])
+
+    @property
+    def first_read_seq(self) -> int:
+        return self._table.first_read_seq[self.place]
+
+    @property
+    def first_reader(self) -> str | None:
+        return self._table.words.values[self._table.first_reader[self.place]]
+
+    @property
+    def acked(self) -> bool:
+        return self.acked_seq >= 0
+
+    @property
+    def failed(self) -> bool:
+        """Definitely not written, and never acked."""
+        return self.definite and not self.acked
+
+    @property
+    def unknown(self) -> bool:
+        return not self.acked and not self.definite
+
+    @property
+    def fate(self) -> str:
+        return "acked" if self.acked else "failed" if self.failed else "unknown"
+
+
+def _or_none(value: int) -> int | None:
+    return None if value < 0 else value
