@@ -22,6 +22,7 @@ from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetcher import FetcherContext
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ProposeIsrTo, ReplicaManager
+from cluster.replication_quotas import ReplicationQuotas
 from cluster.request_handlers import RequestHandlers
 from cluster.wall_clock import WallClock
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
@@ -107,6 +108,7 @@ class BrokerCore:
     def _build(self) -> None:
         identity, config, outbox = self.identity, self._config, self._outbox
         propose_isr = self._join_registry() if self._rules.membership == "zk-session" else self._join_quorum()
+        quotas = ReplicationQuotas(identity.broker_id, lambda: self.cache.image)
         self.replicas = ReplicaManager(
             node=identity.name,
             config=config,
@@ -116,6 +118,7 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
             lookup=self.cache,
+            quotas=quotas,
             propose_isr=propose_isr,
         )
         self.fetchers = ReplicaFetchers(
@@ -130,6 +133,7 @@ class BrokerCore:
                 cache=self.cache,
                 replicas=self.replicas,
                 logs=self.logs,
+                quota=lambda: quotas.follower,
                 recorder=self._recorder,
                 clock=self._clock,
                 broker_epoch=self._fetch_epoch,

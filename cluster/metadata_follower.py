@@ -21,7 +21,13 @@ from cluster.wire.api_01_fetch import (
 )
 from cluster.wire.versions import FETCH
 from controller.image import MetadataImage
-from controller.metadata import ConfigChanged, PartitionChanged, PartitionCreated, TopicDeleted, decode_record
+from controller.metadata import (
+    ConfigChanged,
+    PartitionChanged,
+    PartitionCreated,
+    TopicDeleted,
+    decode_record,
+)
 from replica.errors import ErrorCode
 from replica.ids import (
     METADATA_TOPIC,

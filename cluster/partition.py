@@ -341,10 +341,13 @@ class Partition:
                 f"broker epoch {params.replica_epoch}, now {alive}",
             )
 
-    def available_bytes(self, params: FetchParams, entry: FetchPartition, segment_base: Offset) -> int | None:
+    def available_bytes(
+        self, params: FetchParams, entry: FetchPartition, segment_base: Offset, is_throttled: bool = False
+    ) -> int | None:
         """Bytes that a waiting fetch could have now; None: waiting is pointless, whatever it asked for.
 
         segment_base: of the segment that its offset lay in when it began to wait
+        is_throttled: what there is does not count (KIP-73)
         raises: KafkaError, which also ends the waiting     source: DelayedFetch.tryComplete
         """
         self._check_fetch(params, entry)
@@ -357,9 +360,11 @@ class Partition:
             return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.
         if entry.fetch_offset < upper_offset:
             upper_base = log.segment_base_of(upper_offset)
-            if segment_base < upper_base:
+            if is_throttled:
+                pass
+            elif segment_base < upper_base:
                 return None  # No answer crosses a segment, so this one will not grow any more.
-            if segment_base == upper_base:
+            elif segment_base == upper_base:
                 available = min(log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
         if entry.last_fetched_epoch != UNDEFINED_EPOCH:
             epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)

@@ -22,7 +22,7 @@ from replica.ids import Names, TopicPartition
 from replica.isr_lag import LagLimits
 from replica.log_manager import LogManager
 from replica.rules import Rules
-from replica.trace import Recorder
+from replica.trace import Recorder, ReplicaDeleted
 
 
 class Assignment(NamedTuple):
@@ -171,7 +171,18 @@ class ReplicaChanges:
         self._fetchers.remove(name)
         self._replicas.partitions.pop(name, None)
         self._replicas.complete_all(name, now_us)
-        if name in self._logs.logs:
+        log = self._logs.logs.get(name)
+        if log is not None:
+            me = self._identity.name
+            self._recorder.emit(
+                ReplicaDeleted(
+                    node=me,
+                    topic=name.topic,
+                    partition=name.partition,
+                    previous_log_end_offset=log.log_end_offset,
+                    reason=f"{me} deletes its log of {name}: it is no replica any more",
+                )
+            )
             self._logs.delete(name)
 
 

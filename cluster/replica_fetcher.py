@@ -18,6 +18,7 @@ from cluster.outbox import Outbox
 from cluster.partition import Partition
 from cluster.partition_locks import PartitionLocks
 from cluster.replica_manager import ReplicaManager
+from cluster.replication_quotas import ReplicationQuota
 from cluster.timers import Timer
 from cluster.wall_clock import WallClock
 from cluster.wire import cold
@@ -62,7 +63,7 @@ from replica.ids import (
 )
 from replica.log_manager import LogManager
 from replica.rules import Rules
-from replica.trace import FetchRefused, Recorder
+from replica.trace import FetchRefused, FetchThrottled, Recorder
 
 FETCH_VERSION = 16
 LIST_OFFSETS_VERSION = 7
@@ -70,11 +71,17 @@ LIST_OFFSETS_VERSION = 7
 
 @dataclass(slots=True)
 class _Followed:
-    """One partition in a fetcher: its log, the state that decides about it, and the last error it was told of."""
+    """One partition in a fetcher: its log, the state that decides about it, and the last error it was told of.
+
+    lag_records: behind the leader's high watermark after the last answer, None before the first
+    is_throttled: it was left out of the last request
+    """
 
     partition: Partition
     state: FollowerState
     error: ErrorCode = ErrorCode.NONE
+    lag_records: int | None = None
+    is_throttled: bool = False
 
     @property
     def name(self) -> TopicPartition:
@@ -95,6 +102,7 @@ class FetcherContext:
     cache: MetadataCache
     replicas: ReplicaManager
     logs: LogManager
+    quota: Callable[[], ReplicationQuota]
     recorder: Recorder
     clock: WallClock
     broker_epoch: Callable[[], BrokerEpoch]
@@ -169,16 +177,45 @@ class ReplicaFetcher:
         if self._questions:
             self._ask(*self._questions.pop(0), now_us)
             return
-        ready = [followed for followed in self.partitions.values() if followed.state.may_fetch(now_us)]
+        may_fetch = [followed for followed in self.partitions.values() if followed.state.may_fetch(now_us)]
+        ready = self._not_throttled(may_fetch, now_us) if self._all.quota().throttled else may_fetch
         if ready:
             self._fetch(ready, now_us)
         else:
-            self._wait(now_us)
+            self._wait(now_us, is_throttled=bool(may_fetch))
 
-    def _wait(self, now_us: int) -> None:
-        """Nothing may be fetched yet: until the first delay is over."""
+    def _not_throttled(self, may_fetch: list[_Followed], now_us: int) -> list[_Followed]:
+        """KIP-73: a throttled replica that is behind is not asked for while the quota is exceeded; one that has caught
+        up always is, so that a throttle does not make it fall out of the ISR. source: shouldFollowerThrottle"""
+        quota = self._all.quota()
+        is_exceeded = quota.is_exceeded(now_us)
+        for followed in may_fetch:
+            is_in_sync = followed.lag_records is not None and followed.lag_records <= 0
+            is_throttled = is_exceeded and not is_in_sync and quota.is_throttled(followed.name)
+            if is_throttled and not followed.is_throttled:
+                self._state_throttle(followed, quota, now_us)
+            followed.is_throttled = is_throttled
+        return [followed for followed in may_fetch if not followed.is_throttled]
+
+    def _state_throttle(self, followed: _Followed, quota: ReplicationQuota, now_us: int) -> None:
+        me, leader = self._all.identity.name, self._all.names(self._source)
+        self._all.recorder.emit(
+            FetchThrottled(
+                node=me,
+                peer=leader,
+                topic=followed.name.topic,
+                partition=followed.name.partition,
+                reason=f"{me} leaves {followed.name} out of its fetches from {leader}: it has fetched "
+                f"{quota.rate(now_us):,.0f} bytes a second, and follower.replication.throttled.rate is {quota.bound:,}",
+            )
+        )
+
+    def _wait(self, now_us: int, *, is_throttled: bool) -> None:
+        """Nothing may be fetched yet: until the first delay is over, or for a backoff when it is the throttle's."""
         delays = [f.state.delayed_until_us for f in self.partitions.values() if f.state.delayed_until_us is not None]
         delays = [until_us for until_us in delays if until_us > now_us]
+        if is_throttled:
+            delays.append(now_us + self._all.config.replica_fetch_backoff_ms * 1000)
         if self._timer is not None:
             self._timer.cancel()
         if delays:
@@ -301,6 +338,8 @@ class ReplicaFetcher:
             has_records=len(entry.records) > 0,
         )
         self._perform(followed, followed.state.step(answered), entry.records, now_us)
+        if entry.error is ErrorCode.NONE and (len(entry.records) > 0 or followed.lag_records is None):
+            followed.lag_records = max(0, entry.high_watermark - followed.partition.log.log_end_offset)
 
     # ---------------------------------------------------------------------------------------------------- performing
 
@@ -336,6 +375,9 @@ class ReplicaFetcher:
             self._perform(followed, followed.state.step(failed), None, now_us)
             return
         if info is not None:
+            quota = self._all.quota()
+            if quota.is_throttled(followed.name):
+                quota.record(len(records), now_us)
             partition.facts.appended(info, "follower")
             self.partitions[followed.name] = self.partitions.pop(followed.name)
         appended = RecordsAppended(now_us=now_us, log_end_offset=log.log_end_offset, latest_epoch=log.latest_epoch)

@@ -12,11 +12,12 @@ from cluster.config import BrokerConfig
 from cluster.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
 from cluster.outbox import Outbox
 from cluster.partition import Partition, ProducedBatch
+from cluster.replication_quotas import ReplicationQuotas
 from cluster.wall_clock import WallClock
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from replica.errors import ErrorCode, KafkaError
-from replica.file_slice import FileSlice
+from replica.file_slice import EMPTY_SLICE, FileSlice
 from replica.ids import TopicPartition
 from replica.leader_events import ProposeIsr
 from replica.log_manager import LogManager
@@ -79,6 +80,7 @@ class ReplicaManager:
         recorder: Recorder,
         clock: WallClock,
         lookup: Lookup,
+        quotas: ReplicationQuotas,
         propose_isr: ProposeIsrTo,
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -90,6 +92,7 @@ class ReplicaManager:
         self._recorder = recorder
         self._clock = clock
         self._lookup = lookup
+        self._quotas = quotas
         self._propose_isr = propose_isr
         self._produces: Purgatory[DelayedProduce] = Purgatory()
         self._fetches: Purgatory[DelayedFetch] = Purgatory()
@@ -275,14 +278,14 @@ class ReplicaManager:
             or any(result.error is not ErrorCode.NONE or result.diverging_epoch is not None for _, result in results)
         )
         if at_once:
-            respond(results, now_us)
+            self._answer_fetch(params, results, respond, now_us)
             return
         bases = {
             topic_partition: self.partitions[topic_partition].log.segment_base_of(entry.fetch_offset)
             for topic_partition, entry in wanted
         }
         delayed = DelayedFetch(params, wanted, bases, respond)
-        if self._is_ready(delayed):
+        if self._is_ready(delayed, now_us):
             self._complete_fetch(delayed, now_us)
             return
         self._fetches.watch(delayed, [topic_partition for topic_partition, _ in wanted])
@@ -307,9 +310,12 @@ class ReplicaManager:
         results: FetchResults = []
         for topic_partition, entry in wanted:
             try:
-                result = self._partition(topic_partition).fetch(
+                partition = self._partition(topic_partition)
+                result = partition.fetch(
                     params, entry, min(entry.max_bytes, budget), not found_some, first_time, now_us
                 )
+                if size_bytes(result) and self._is_throttled(partition, params, now_us):
+                    result = result._replace(slice=EMPTY_SLICE)
             except KafkaError as error:
                 self._refuse_fetch(topic_partition, params, entry, error)
                 result = FetchPartitionResponse(topic_partition.partition, error.code)
@@ -318,6 +324,27 @@ class ReplicaManager:
                 budget = max(0, budget - found)
             results.append((topic_partition, result))
         return results
+
+    def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
+        """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
+        quota = self._quotas.leader
+        if not params.from_follower or not quota.is_throttled(partition.topic_partition):
+            return False
+        leader = partition.leader
+        in_sync = leader is not None and params.replica_id in leader.in_sync_replicas
+        return not in_sync and quota.is_exceeded(now_us)
+
+    def _answer_fetch(
+        self, params: FetchParams, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int
+    ) -> None:
+        """What throttled replicas get counts against the quota, in sync or not. source: KafkaApis.handleFetchRequest"""
+        quota = self._quotas.leader
+        if params.from_follower and quota.throttled:
+            # Simplified: records are counted; Kafka counts the partitions' headers in the response as well.
+            sizes = [size_bytes(result) for name, result in results if quota.is_throttled(name)]
+            if sizes:
+                quota.record(sum(sizes), now_us)
+        respond(results, now_us)
 
     def _refuse_fetch(
         self, topic_partition: TopicPartition, params: FetchParams, entry: FetchPartition, error: KafkaError
@@ -340,10 +367,10 @@ class ReplicaManager:
     def _wake_fetches(self, topic_partition: TopicPartition, now_us: int, *, followers: bool) -> None:
         """followers: also look at follower fetches (a mere high watermark advance is no news to them, KAFKA-9731)."""
         for delayed in list(self._fetches.operations(topic_partition)):
-            if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed):
+            if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed, now_us):
                 self._complete_fetch(delayed, now_us)
 
-    def _is_ready(self, delayed: DelayedFetch) -> bool:
+    def _is_ready(self, delayed: DelayedFetch, now_us: int) -> bool:
         """source: DelayedFetch.tryComplete"""
         available = 0
         for topic_partition, entry in delayed.wanted:
@@ -351,7 +378,9 @@ class ReplicaManager:
             if partition is None:
                 return True
             try:
-                ready = partition.available_bytes(delayed.params, entry, delayed.segment_bases[topic_partition])
+                is_throttled = self._is_throttled(partition, delayed.params, now_us)
+                base = delayed.segment_bases[topic_partition]
+                ready = partition.available_bytes(delayed.params, entry, base, is_throttled)
             except KafkaError:
                 return True
             if ready is None:
@@ -364,7 +393,8 @@ class ReplicaManager:
         self._fetches.remove(delayed)
         if delayed.timer is not None:
             delayed.timer.cancel()
-        delayed.respond(self._read(delayed.params, delayed.wanted, now_us, first_time=False), now_us)
+        results = self._read(delayed.params, delayed.wanted, now_us, first_time=False)
+        self._answer_fetch(delayed.params, results, delayed.respond, now_us)
 
     # -------------------------------------------------------------------------------------------------------- tasks
 

@@ -13,6 +13,7 @@ from controller.election import Candidates, Choice, Election, elect
 from controller.eligible_leaders import eligible_leaders, last_known_leader
 from controller.image import PartitionRegistration
 from controller.metadata import PartitionChanged
+from controller.reassignment import Reassignment, maybe_complete, without
 from replica import trace
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
 
@@ -35,10 +36,14 @@ def build_change(
     target_isr: tuple[BrokerId, ...] | None = None,
     target_replicas: tuple[BrokerId, ...] | None = None,
     target_recovering: bool | None = None,
+    target_adding: tuple[BrokerId, ...] | None = None,
+    target_removing: tuple[BrokerId, ...] | None = None,
     elr_min_isr: int | None = None,
     struck_out: BrokerId | None = None,
 ) -> Change | None:
     """What has to be written so that the partition has the targets (None: as it is) and the best leader; None: nothing.
+
+    A reassignment in progress is completed as soon as the ISR allows, whatever the occasion.
 
     elr_min_isr: effective min.insync.replicas, below which who leaves the ISR stays eligible; None: there is no ELR
     struck_out: a broker that may have lost records, and is eligible no more
@@ -49,7 +54,13 @@ def build_change(
     isr = partition.in_sync_replicas if target_isr is None else target_isr
     replicas = partition.replicas if target_replicas is None else target_replicas
     recovering = partition.recovering if target_recovering is None else target_recovering
+    adding = partition.adding_replicas if target_adding is None else target_adding
+    removing = partition.removing_replicas if target_removing is None else target_removing
+    completed = maybe_complete(Reassignment(replicas, adding, removing), isr)
+    if completed is not None:
+        replicas, isr, adding, removing = completed.replicas, completed.in_sync_replicas, (), ()
     elr = () if elr_min_isr is None else eligible_leaders(partition, isr, elr_min_isr, struck_out)
+    elr = tuple(broker_id for broker_id in elr if broker_id in replicas)
     choice = elect(
         election,
         Candidates(
@@ -74,11 +85,14 @@ def build_change(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         in_sync_replicas=isr if isr != partition.in_sync_replicas else None,
-        leader=choice.leader if choice.leader != partition.leader else None,
+        # A replica that goes for good takes the leader epoch with it: its fetches are then fenced.
+        leader=choice.leader if choice.leader != partition.leader or without(partition.replicas, replicas) else None,
         replicas=replicas if replicas != partition.replicas else None,
         recovering=recovering if recovering != partition.recovering else None,
         elr=elr if elr != partition.elr else None,
         last_known_elr=last_known if last_known != partition.last_known_elr else None,
+        adding_replicas=adding if adding != partition.adding_replicas else None,
+        removing_replicas=removing if removing != partition.removing_replicas else None,
     )
     return None if record.is_no_op else Change(record, choice, struck_out)
 
@@ -101,19 +115,45 @@ class Teller:
     ) -> Iterator[trace.TraceEvent]:
         """The election, then ISR and ELR. `occasion` ends their reasons: " after ...", "; an operator asked ..."."""
         if after.leader_epoch != before.leader_epoch:
-            yield self._election(topic_partition, before, after, choice, choice.why + occasion)
+            yield self.elected(topic_partition, before, after, choice, choice.why + occasion)
         if after.in_sync_replicas != before.in_sync_replicas:
             reason = self.membership(before, after) + occasion if choice.clean else self._uncleanly(before, after)
             yield self.isr_committed(topic_partition, before, after, reason)
         eligibility = self.eligibility(before, after, struck_out)
         if eligibility:
             yield self.elr_committed(topic_partition, before, after, eligibility + occasion)
+        if before.is_reassigning and not after.is_reassigning:
+            yield self.reassigned(topic_partition, before, after)
 
     def _uncleanly(self, before: PartitionRegistration, after: PartitionRegistration) -> str:
         lost = self.names.set_of(before.in_sync_replicas) if before.in_sync_replicas else "others"
         return f"{self.names(after.leader)} was elected uncleanly and starts alone: what only {lost} held is lost"
 
-    def _election(
+    def reassigned(
+        self, topic_partition: TopicPartition, before: PartitionRegistration, after: PartitionRegistration
+    ) -> trace.TraceEvent:
+        """How the reassignment of `before` ended: its replicas reached the target, or it was taken back."""
+        removed = without(before.replicas, after.replicas)
+        gone = f"; {self.names.set_of(removed)} {'loses' if len(removed) == 1 else 'lose'} it" if removed else ""
+        is_taken_back = bool(without(before.adding_replicas, after.replicas)) or any(
+            broker_id in after.replicas for broker_id in before.removing_replicas
+        )
+        if is_taken_back:
+            reason = f"the reassignment is taken back: the replicas are {self.names.set_of(after.replicas)} again{gone}"
+        else:
+            reason = f"the reassignment is complete: all of {self.names.set_of(after.replicas)} are in the ISR{gone}"
+        fact = trace.ReassignmentCancelled if is_taken_back else trace.ReassignmentCompleted
+        return fact(
+            node=self.node,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            replicas=self.named(after.replicas),
+            reason=reason,
+        )
+
+    def elected(
         self,
         topic_partition: TopicPartition,
         before: PartitionRegistration,

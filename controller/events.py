@@ -100,6 +100,25 @@ class ChangeConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBrokerConfig:
+    """IncrementalAlterConfigs(44) of one broker: set the given keys, None takes one back to its static value."""
+
+    now_us: int
+    broker_id: BrokerId
+    config: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassign:
+    """AlterPartitionReassignments(45), one partition; `replicas` None cancels the one in progress."""
+
+    now_us: int
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ElectLeader:
     """ElectLeaders(43), one partition. `desired`: put this replica first, then elect."""
 
@@ -138,6 +157,8 @@ Event = (
     | CreateTopic
     | DeleteTopic
     | ChangeConfig
+    | ChangeBrokerConfig
+    | Reassign
     | ElectLeader
     | SessionCheckDue
     | RebalanceDue
@@ -211,7 +232,7 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers DeleteTopic and ChangeConfig."""
+    """Answers DeleteTopic, ChangeConfig, ChangeBrokerConfig and Reassign."""
 
     error: ErrorCode
     message: str = ""

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from controller.metadata import (
     BrokerChanged,
+    BrokerConfigChanged,
     BrokerRegistered,
     ConfigChanged,
     ElrCleared,
@@ -51,6 +52,7 @@ class PartitionRegistration:
 
     elr: eligible leader replicas (KIP-966), ascending; empty unless the ISR is below min.insync.replicas
     last_known_elr: the last leader, while the partition has neither leader nor ISR
+    adding_replicas, removing_replicas: of the reassignment in progress; `replicas` holds both (KIP-455)
     """
 
     replicas: tuple[BrokerId, ...]
@@ -61,6 +63,12 @@ class PartitionRegistration:
     recovering: bool = False
     elr: tuple[BrokerId, ...] = ()
     last_known_elr: tuple[BrokerId, ...] = ()
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
 
     @property
     def has_leader(self) -> bool:
@@ -81,6 +89,8 @@ class PartitionRegistration:
             recovering=self.recovering if change.recovering is None else change.recovering,
             elr=self.elr if change.elr is None else change.elr,
             last_known_elr=self.last_known_elr if change.last_known_elr is None else change.last_known_elr,
+            adding_replicas=self.adding_replicas if change.adding_replicas is None else change.adding_replicas,
+            removing_replicas=self.removing_replicas if change.removing_replicas is None else change.removing_replicas,
         )
 
 
@@ -100,14 +110,18 @@ class TopicImage:
 
 
 class MetadataImage:
-    """All brokers and topics; `offset` is the last record applied, -1 before the first."""
+    """All brokers and topics; `offset` is the last record applied, -1 before the first.
 
-    __slots__ = ("brokers", "offset", "topic_names", "topics")
+    broker_config: what was set dynamically, by broker (BROKER ConfigRecords)
+    """
+
+    __slots__ = ("broker_config", "brokers", "offset", "topic_names", "topics")
 
     def __init__(self) -> None:
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[UUID, str] = {}
+        self.broker_config: dict[BrokerId, dict[str, str]] = {}
         self.offset: Offset = -1
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
@@ -134,6 +148,11 @@ class MetadataImage:
                 del self.topics[record.name], self.topic_names[record.topic_id]
             case ConfigChanged():
                 self._change_config(record)
+            case BrokerConfigChanged():
+                config = self.broker_config.setdefault(record.broker_id, {})
+                config.pop(record.key, None)
+                if record.value is not None:
+                    config[record.key] = record.value
             case PartitionCreated():
                 self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
                     replicas=record.replicas,

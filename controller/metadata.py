@@ -78,6 +78,15 @@ class ConfigChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfigChanged:
+    """ConfigRecord of one broker (KIP-226); a value of None takes the key back to what the broker was started with."""
+
+    broker_id: BrokerId
+    key: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCreated:
     """PartitionRecord: the whole registration of a new partition; `elr` and `last_known_elr` are None for empty."""
 
@@ -105,6 +114,8 @@ class PartitionChanged:
     recovering: bool | None = None
     elr: tuple[BrokerId, ...] | None = None
     last_known_elr: tuple[BrokerId, ...] | None = None
+    adding_replicas: tuple[BrokerId, ...] | None = None
+    removing_replicas: tuple[BrokerId, ...] | None = None
 
     @property
     def is_no_op(self) -> bool:
@@ -125,6 +136,7 @@ MetadataRecord = (
     | TopicCreated
     | TopicDeleted
     | ConfigChanged
+    | BrokerConfigChanged
     | PartitionCreated
     | PartitionChanged
     | ElrCleared
@@ -139,6 +151,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
         TopicCreated,
         TopicDeleted,
         ConfigChanged,
+        BrokerConfigChanged,
         PartitionCreated,
         PartitionChanged,
         ElrCleared,
@@ -151,6 +164,8 @@ _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
     "in_sync_replicas": tuple,
     "elr": tuple,
     "last_known_elr": tuple,
+    "adding_replicas": tuple,
+    "removing_replicas": tuple,
 }
 
 

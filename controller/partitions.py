@@ -9,10 +9,21 @@ from __future__ import annotations
 from controller.alter_partition import Refusal, check_proposal
 from controller.changes import Change, build_change
 from controller.election import Election
-from controller.events import AlterPartition, AlterPartitionReply, ElectLeader, ElectReply, IsrProposal, IsrResult
+from controller.events import (
+    AlterPartition,
+    AlterPartitionReply,
+    ElectLeader,
+    ElectReply,
+    IsrProposal,
+    IsrResult,
+    Reassign,
+    TopicReply,
+)
 from controller.image import PartitionRegistration
 from controller.journal import Journal
 from controller.metadata import ElrCleared
+from controller.reassignment import begin, revert
+from controller.topics import assignment_problem
 from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition
@@ -96,6 +107,8 @@ class Partitions:
         target_isr: tuple[BrokerId, ...] | None = None,
         target_replicas: tuple[BrokerId, ...] | None = None,
         target_recovering: bool | None = None,
+        target_adding: tuple[BrokerId, ...] | None = None,
+        target_removing: tuple[BrokerId, ...] | None = None,
         without: BrokerId | None = None,
         struck_out: BrokerId | None = None,
     ) -> Change | None:
@@ -115,6 +128,8 @@ class Partitions:
             target_recovering=target_recovering,
             elr_min_isr=topic.effective_min_isr if self._rules.elr else None,
             struck_out=struck_out,
+            target_adding=target_adding,
+            target_removing=target_removing,
         )
 
     # ----------------------------------------------------------------------------------------------- AlterPartition
@@ -147,6 +162,12 @@ class Partitions:
         if change is not None:
             before, partition = self._journal.append_change(topic_partition, change)
             self._tell_accepted(sender, topic_partition, before, partition)
+            if before.is_reassigning and not partition.is_reassigning:
+                self._tell_reassigned(topic_partition, before, partition, change)
+            if partition.leader != sender:
+                # The proposal has completed a reassignment that takes the partition from its leader.
+                error = ErrorCode.NEW_LEADER_ELECTED
+                return IsrResult(topic=proposal.topic, partition=proposal.partition, error=error)
         return IsrResult(
             topic=proposal.topic,
             partition=proposal.partition,
@@ -174,6 +195,22 @@ class Partitions:
         eligibility = teller.eligibility(before, after)
         if eligibility:
             self._journal.tell(teller.elr_committed(topic_partition, before, after, eligibility))
+
+    def _tell_reassigned(
+        self,
+        topic_partition: TopicPartition,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        change: Change,
+    ) -> None:
+        teller = self._journal.teller
+        if after.leader_epoch != before.leader_epoch:
+            self._journal.tell(
+                teller.elected(
+                    topic_partition, before, after, change.choice, change.choice.why + " as the replicas change"
+                )
+            )
+        self._journal.tell(teller.reassigned(topic_partition, before, after))
 
     def _tell_rejected(self, sender: BrokerId, proposal: IsrProposal, refusal: Refusal) -> None:
         known = self._image.partition(proposal.topic, proposal.partition)
@@ -279,6 +316,87 @@ class Partitions:
                 reason=refusal.reason,
             )
         )
+
+    # ------------------------------------------------------------------------------------------------ reassignments
+
+    def reassign(self, event: Reassign) -> None:
+        """KIP-455. source: ReplicationControlManager.alterPartitionReassignment"""
+        topic_partition = TopicPartition(event.topic, event.partition)
+        partition = self._image.partition(event.topic, event.partition)
+        refusal: Refusal | None
+        if partition is None:
+            refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
+        elif event.replicas is None:
+            refusal = self._cancel_reassignment(topic_partition, partition)
+        else:
+            refusal = self._begin_reassignment(topic_partition, partition, event.replicas)
+        if refusal is None:
+            self._journal.reply(TopicReply(error=ErrorCode.NONE))
+        else:
+            self._journal.reply(TopicReply(error=refusal.error, message=refusal.reason))
+
+    def _begin_reassignment(
+        self, topic_partition: TopicPartition, partition: PartitionRegistration, target: tuple[BrokerId, ...]
+    ) -> Refusal | None:
+        problem = assignment_problem(self._image, target, self._names)
+        if problem is not None:
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+        reassignment = begin(partition, target)
+        change = self._build(
+            topic_partition,
+            partition,
+            target_replicas=reassignment.replicas,
+            target_adding=reassignment.adding,
+            target_removing=reassignment.removing,
+        )
+        if change is None:
+            return None
+        names = self._names
+        parts = [
+            f"{verb} {names.set_of(who)}"
+            for verb, who in (("adds", reassignment.adding), ("removes", reassignment.removing))
+            if who
+        ]
+        how = ", ".join(parts) or "only reorders them"
+        self._journal.tell(
+            trace.ReassignmentBegan(
+                node=self._journal.node,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch + 1,
+                replicas=self._journal.teller.named(reassignment.replicas),
+                adding=self._journal.teller.named(reassignment.adding),
+                removing=self._journal.teller.named(reassignment.removing),
+                reason=f"an operator moves {topic_partition} to {names.set_of(target)}: {how}",
+            )
+        )
+        self._journal.change_partition(topic_partition, change, " as the replicas change")
+        after = self._image.topics[topic_partition.topic].partitions[topic_partition.partition]
+        if not partition.is_reassigning and not after.is_reassigning:
+            self._journal.tell(self._journal.teller.reassigned(topic_partition, partition, after))
+        return None
+
+    def _cancel_reassignment(self, topic_partition: TopicPartition, partition: PartitionRegistration) -> Refusal | None:
+        if not partition.is_reassigning:
+            reason = f"no reassignment of {topic_partition} is in progress"
+            return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, reason)
+        back = revert(partition)
+        unclean = self._image.topics[topic_partition.topic].log_config.unclean_leader_election_enable
+        if back.unclean and not unclean:
+            reason = "only added replicas are in the ISR, so going back would need an unclean leader election"
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        change = self._build(
+            topic_partition,
+            partition,
+            target_isr=back.in_sync_replicas,
+            target_replicas=back.replicas,
+            target_adding=(),
+            target_removing=(),
+        )
+        assert change is not None, "a reassignment that ends changes the partition"
+        self._journal.change_partition(topic_partition, change, " as the reassignment is cancelled")
+        return None
 
     # --------------------------------------------------------------------------------------------- periodic sweeps
 

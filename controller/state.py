@@ -14,6 +14,7 @@ from controller.brokers import Brokers
 from controller.events import (
     Action,
     AlterPartition,
+    ChangeBrokerConfig,
     ChangeConfig,
     CreateTopic,
     CreateTopicReply,
@@ -21,6 +22,7 @@ from controller.events import (
     ElectLeader,
     Event,
     Heartbeat,
+    Reassign,
     RebalanceDue,
     RegisterBroker,
     SessionCheckDue,
@@ -29,11 +31,18 @@ from controller.events import (
 )
 from controller.image import MetadataImage
 from controller.journal import Journal
-from controller.metadata import ConfigChanged, MetadataRecord, PartitionCreated, TopicCreated, TopicDeleted
+from controller.metadata import (
+    BrokerConfigChanged,
+    ConfigChanged,
+    MetadataRecord,
+    PartitionCreated,
+    TopicCreated,
+    TopicDeleted,
+)
 from controller.partitions import Partitions
 from controller.placement import place
 from replica import trace
-from replica.config import TopicConfig
+from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Names, Offset
 from replica.rules import Rules
@@ -147,6 +156,10 @@ class ControllerState:
                 self._delete_topic(event)
             case ChangeConfig():
                 self._change_config(event)
+            case ChangeBrokerConfig():
+                self._change_broker_config(event)
+            case Reassign():
+                self._partitions.reassign(event)
             case SessionCheckDue():
                 self._brokers.fence_one_stale(event.now_us)
             case RebalanceDue():
@@ -241,10 +254,45 @@ class ControllerState:
         except KafkaError as error:
             self._journal.reply(TopicReply(error=error.code, message=error.message))
             return
-        for key in event.config:
+        for key, value in event.config.items():
             self._journal.append(ConfigChanged(topic=event.topic, key=key, value=topics.as_stored(key, complete[key])))
+            self._journal.tell(
+                trace.ConfigAltered(
+                    node=self._journal.node,
+                    topic=event.topic,
+                    key=key,
+                    value=None if value is None else str(complete[key]),
+                    min_isr=self.image.topics[event.topic].effective_min_isr,
+                    reason=f"an operator sets {key} of topic {event.topic} {_to(value)}",
+                )
+            )
         if "min.insync.replicas" in event.config:
             self._partitions.min_isr_changed(event.topic)
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _change_broker_config(self, event: ChangeBrokerConfig) -> None:
+        """A broker need not be there to be configured (ConfigurationControlManager)."""
+        try:
+            for key, value in event.config.items():
+                DynamicBrokerConfig.require(key)
+                if value is not None:
+                    DynamicBrokerConfig.check(key, value)
+        except ConfigError as error:
+            self._journal.reply(TopicReply(error=ErrorCode.INVALID_CONFIG, message=str(error)))
+            return
+        who = self._names(event.broker_id)
+        for key, value in event.config.items():
+            text = None if value is None else str(value)
+            self._journal.append(BrokerConfigChanged(broker_id=event.broker_id, key=key, value=text))
+            self._journal.tell(
+                trace.ConfigAltered(
+                    node=self._journal.node,
+                    broker=who,
+                    key=key,
+                    value=text,
+                    reason=f"an operator sets {key} of {who} {_to(value)}",
+                )
+            )
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     def _topic_id(self, name: str) -> UUID | None:
@@ -253,3 +301,7 @@ class ControllerState:
             return self.image.topics[name].topic_id
         self._journal.reply(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {name}"))
         return None
+
+
+def _to(value: object) -> str:
+    return "back to its default" if value is None else f"to {value}"

@@ -63,14 +63,15 @@ def stored_config(complete: Mapping[str, object]) -> dict[str, str]:
 def check_assignment(image: MetadataImage, assignment: Assignment, names: Names) -> None:
     """raises: KafkaError INVALID_REPLICA_ASSIGNMENT"""
     for number, replicas in enumerate(assignment):
-        problem = _assignment_problem(image, replicas, len(assignment[0]), names)
+        problem = assignment_problem(image, replicas, names) or _creation_problem(
+            image, replicas, len(assignment[0]), names
+        )
         if problem:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {number}: {problem}")
 
 
-def _assignment_problem(
-    image: MetadataImage, replicas: tuple[BrokerId, ...], replication_factor: int, names: Names
-) -> str | None:
+def assignment_problem(image: MetadataImage, replicas: tuple[BrokerId, ...], names: Names) -> str | None:
+    """What is wrong with the replicas of one partition, whether it is created or reassigned."""
     if not replicas:
         return "the assignment has no replica"
     for broker_id in sorted(replicas):
@@ -78,6 +79,12 @@ def _assignment_problem(
             return f"{names(broker_id)} is not registered"
         if replicas.count(broker_id) > 1:
             return f"{names(broker_id)} is named more than once"
+    return None
+
+
+def _creation_problem(
+    image: MetadataImage, replicas: tuple[BrokerId, ...], replication_factor: int, names: Names
+) -> str | None:
     if len(replicas) != replication_factor:
         return f"{len(replicas)} replicas, but partition 0 has {replication_factor}"
     if not any(image.is_active(broker_id) for broker_id in replicas):

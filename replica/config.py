@@ -7,12 +7,17 @@ milliseconds here; the cores convert once. Numeric keys accept `never` for "as g
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 NEVER = 2**63 - 1
 """Long.MAX_VALUE: Kafka's own "never" for intervals and limits."""
+
+
+THROTTLED_REPLICAS = r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?"
+THROTTLED_REPLICAS_FORM = "partition:broker,partition:broker,... or *"
 
 
 class ConfigError(ValueError):
@@ -25,9 +30,21 @@ class ConfigError(ValueError):
         self.suggestion = suggestion
 
 
-def key(name: str, default: Any, *, low: float | None = None, choices: tuple[str, ...] = (), doc: str = "") -> Any:
-    """A dataclass field for one Kafka key; the default's type is the key's type."""
-    return field(default=default, metadata={"key": name, "low": low, "choices": choices, "doc": doc})
+def key(
+    name: str,
+    default: Any,
+    *,
+    low: float | None = None,
+    choices: tuple[str, ...] = (),
+    pattern: str = "",
+    doc: str = "",
+) -> Any:
+    """A dataclass field for one Kafka key; the default's type is the key's type.
+
+    pattern: what the whole text of a string must match
+    """
+    metadata = {"key": name, "low": low, "choices": choices, "pattern": pattern, "doc": doc}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +76,11 @@ class Config:
     def check(cls, name: str, value: object) -> Any:
         """The typed value of one key. raises: ConfigError"""
         item = cls.require(name)
+        pattern = item.metadata["pattern"]
+        if pattern and not re.fullmatch(pattern, str(value).strip()):
+            raise ConfigError(
+                name, f"`{str(value)[:60]}` does not have the form that Kafka asks for ({item.metadata['doc']})"
+            )
         return _coerce(name, value, item.default, item.metadata["low"], item.metadata["choices"])
 
 
@@ -103,6 +125,25 @@ class TopicConfig(Config):
     flush_ms: int = key("flush.ms", NEVER, low=0)
     message_timestamp_before_max_ms: int = key("message.timestamp.before.max.ms", NEVER, low=0)
     message_timestamp_after_max_ms: int = key("message.timestamp.after.max.ms", NEVER, low=0)
+    leader_replication_throttled_replicas: str = key(
+        "leader.replication.throttled.replicas", "", pattern=THROTTLED_REPLICAS, doc=THROTTLED_REPLICAS_FORM
+    )
+    follower_replication_throttled_replicas: str = key(
+        "follower.replication.throttled.replicas", "", pattern=THROTTLED_REPLICAS, doc=THROTTLED_REPLICAS_FORM
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicBrokerConfig(Config):
+    """Keys of a running broker that can be set only through the controller. Source: DynamicConfig.Broker, KIP-73.
+
+    Simplified: Kafka can also change many of a broker's static keys while it runs (KIP-226); here those are read once.
+    """
+
+    WHAT: ClassVar[str] = "dynamic broker"
+
+    leader_replication_throttled_rate: int = key("leader.replication.throttled.rate", NEVER, low=0)
+    follower_replication_throttled_rate: int = key("follower.replication.throttled.rate", NEVER, low=0)
 
 
 BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {

@@ -41,6 +41,7 @@ _Partition = Annotated[int, "partition number"]
 _Epoch = Annotated[int, "leader epoch of the partition"]
 _PartitionEpoch = Annotated[int, "version of the partition's record at the controller"]
 _ControllerEpoch = Annotated[int, "one term of a controller"]
+_Replicas = Annotated[tuple[str, ...], "assigned replicas in preference order"]
 _Isr = Annotated[tuple[str, ...], "in-sync replicas after the fact"]
 _PreviousIsr = Annotated[tuple[str, ...], "in-sync replicas before the fact"]
 _Broker = Annotated[str | None, "the broker the fact is about, where it is not the node that states it"]
@@ -203,7 +204,7 @@ class PartitionCreated(_Control):
     topic: _Topic
     partition: _Partition
     broker: _Broker
-    replicas: Annotated[tuple[str, ...], "assigned replicas in preference order"]
+    replicas: _Replicas
     isr: _Isr
     leader_epoch: _Epoch
     partition_epoch: _PartitionEpoch
@@ -236,6 +237,67 @@ class PartitionWentOffline(_Control):
     leader_epoch: _Epoch
     partition_epoch: _PartitionEpoch
     isr: _Isr
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentBegan(_Control):
+    """KIP-455: `replicas` are the target and what is still to be removed."""
+
+    node: _Node
+    topic: _Topic
+    partition: _Partition
+    leader_epoch: _Epoch
+    partition_epoch: _PartitionEpoch
+    replicas: _Replicas
+    adding: Annotated[tuple[str, ...], "replicas that a reassignment adds"]
+    removing: Annotated[tuple[str, ...], "replicas that a reassignment removes"]
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentCompleted(_Control):
+    node: _Node
+    topic: _Topic
+    partition: _Partition
+    leader_epoch: _Epoch
+    partition_epoch: _PartitionEpoch
+    replicas: _Replicas
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentCancelled(_Control):
+    node: _Node
+    topic: _Topic
+    partition: _Partition
+    leader_epoch: _Epoch
+    partition_epoch: _PartitionEpoch
+    replicas: _Replicas
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaDeleted(_Control):
+    """A broker removed its replica of a partition, log and all, because the metadata gives it none."""
+
+    node: _Node
+    topic: _Topic
+    partition: _Partition
+    previous_log_end_offset: _PreviousLeo
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigAltered(_Control):
+    """An operator changed one key of a topic or of a broker; `min_isr` is the topic's afterwards."""
+
+    node: _Node
+    topic: Annotated[str | None, "topic"] = None
+    broker: _Broker = None
+    key: Annotated[str, "configuration key, as Kafka spells it"]
+    value: Annotated[str | None, "its new value; absent: back to the default"]
+    min_isr: Annotated[int | None, "min.insync.replicas, but at most the number of replicas"] = None
     reason: _Reason
 
 
@@ -411,6 +473,17 @@ class FetchRefused(_Control):
     error: _Error
     offset: _Offset
     leader_epoch: _Epoch
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchThrottled(_Control):
+    """A follower begins to leave a partition out of its fetches, because its replication quota is exceeded (KIP-73)."""
+
+    node: _Node
+    peer: _Peer
+    topic: _Topic
+    partition: _Partition
     reason: _Reason
 
 

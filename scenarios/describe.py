@@ -16,6 +16,7 @@ from scenarios.spec import Scenario
 from scenarios.steps import (
     AddLatency,
     At,
+    CancelReassign,
     Check,
     Cut,
     Delay,
@@ -31,15 +32,18 @@ from scenarios.steps import (
     Payload,
     PowerOff,
     Produce,
+    Reassign,
     Release,
     ResetPeer,
     Restart,
     Resume,
     Seek,
+    SetConfig,
     Start,
     Step,
     Stop,
     Tear,
+    Throttle,
     When,
     Wipe,
 )
@@ -106,6 +110,25 @@ def _elect(elect: Elect) -> str:
     return f"elect {who}{where}{', uncleanly if need be' if elect.unclean else ''}"
 
 
+def _reassign(reassign: Reassign) -> str:
+    rate = "" if reassign.bytes_per_second is None else f", throttled to {reassign.bytes_per_second:,} B/s"
+    return f"move {reassign.partition} to {reassign.replicas}{rate}"
+
+
+def _throttle(throttle: Throttle) -> str:
+    where = f" of {throttle.topic}" if throttle.topic else ""
+    side = "" if throttle.side == "both" else f" as {throttle.side}"
+    if throttle.bytes_per_second is None:
+        return f"throttle the replication{where} on {throttle.brokers}{side} no more"
+    return f"throttle the replication{where} on {throttle.brokers}{side} to {throttle.bytes_per_second:,} B/s"
+
+
+def _set_config(change: SetConfig) -> str:
+    whose = f"topic {change.topic}" if change.brokers is None else str(change.brokers)
+    settings = [f"{key} of {whose} to {'its default' if value is None else value}" for key, value in change.config]
+    return f"set {', '.join(settings)}"
+
+
 def _produce(produce: Produce) -> str:
     count = "1 record" if produce.count == 1 else f"{produce.count} records"
     batches = f" in batches of {produce.batch}" if produce.batch > 1 and produce.count > 1 else ""
@@ -150,6 +173,10 @@ _SENTENCES: dict[type[Any], Callable[[Any], str]] = {
     BumpClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)}",
     StrobeClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)} and again, every {time_text(p.period_us)}",
     Elect: _elect,
+    Reassign: _reassign,
+    CancelReassign: lambda p: f"cancel the reassignment of {p.partition}",
+    Throttle: _throttle,
+    SetConfig: _set_config,
     Produce: _produce,
     Seek: lambda p: f"{p.consumer} seeks {p.partition} to {p.to}",
     Check: _check,

@@ -20,6 +20,7 @@ from scenarios.disk_faults import DiskFaults
 from scenarios.fault_words import Done, Nodes
 from scenarios.fault_words import by_number as _s
 from scenarios.fault_words import listed_nodes as _list
+from scenarios.operations import Operator
 from scenarios.selectors import Selector, resolve
 from scenarios.simulation import Simulation, SimulationError, link_latency
 from scenarios.steps import Direction, Payload
@@ -31,6 +32,7 @@ class Faults:
     def __init__(self, simulation: Simulation, captured: dict[str, Nodes]) -> None:
         self._sim = simulation
         self.captured = captured  # shared with the timeline, which fills it
+        self._operator = Operator(simulation)
         self._performers: dict[type, Callable[..., Awaitable[Done]]] = {
             steps.Start: self._start,
             steps.Stop: self._stop,
@@ -51,6 +53,10 @@ class Faults:
             steps.Flush: self._flush,
             steps.Tear: self._tear,
             steps.Elect: self._elect,
+            steps.Reassign: self._reassign,
+            steps.CancelReassign: self._cancel_reassign,
+            steps.Throttle: self._throttle,
+            steps.SetConfig: self._set_config,
             steps.Seek: self._seek,
             steps.Restart: self._restart,
             **DiskFaults(simulation, self.resolve).performers,
@@ -277,6 +283,33 @@ class Faults:
             return [payload.partition]
         view = self._sim.view
         return [name for name in sorted(view.partitions) if desired is None or desired[0] in view.replicas(name)]
+
+    async def _reassign(self, name: str, payload: steps.Reassign) -> Done:
+        target = self.resolve(payload.replicas)
+        self._operator.reassign(payload.partition, target, payload.bytes_per_second)
+        rate = "" if payload.bytes_per_second is None else f", at most {payload.bytes_per_second} bytes a second"
+        return Done(target, f"{payload.partition} is to be moved to {_list(target)}{rate}")
+
+    async def _cancel_reassign(self, name: str, payload: steps.CancelReassign) -> Done:
+        self._operator.cancel_reassignment(payload.partition)
+        return Done((), f"the reassignment of {payload.partition} is cancelled")
+
+    async def _throttle(self, name: str, payload: steps.Throttle) -> Done:
+        nodes, rate = self.resolve(payload.brokers), payload.bytes_per_second
+        sides = ("leader", "follower") if payload.side == "both" else (payload.side,)
+        self._operator.throttle(nodes, rate, sides, payload.topic)
+        what = "is not throttled any more" if rate is None else f"is throttled to {rate} bytes a second"
+        return Done(nodes, f"the replication of {_list(nodes)} {what}")
+
+    async def _set_config(self, name: str, payload: steps.SetConfig) -> Done:
+        config = dict(payload.config)
+        nodes = () if payload.brokers is None else self.resolve(payload.brokers)
+        for node in nodes:
+            self._operator.set_broker_config(node, config)
+        if payload.topic is not None:
+            self._operator.set_topic_config(payload.topic, config)
+        settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
+        return Done(nodes, f"{_list(nodes) if nodes else f'topic {payload.topic}'} gets {settings}")
 
     # ------------------------------------------------------------------------------------------------------ clients
 

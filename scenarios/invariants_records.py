@@ -129,6 +129,7 @@ class SequencesAreContiguous(Invariant):
             trace.LogRecovered: self._cut,
             trace.LeadershipBegan: self._cut,
             trace.FollowingBegan: self._cut,
+            trace.ReplicaDeleted: self._cut,
         }
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
@@ -150,7 +151,11 @@ class SequencesAreContiguous(Invariant):
     def _cut(
         self,
         row: TraceRow,
-        event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan,
+        event: trace.LogTruncated
+        | trace.LogRecovered
+        | trace.LeadershipBegan
+        | trace.FollowingBegan
+        | trace.ReplicaDeleted,
     ) -> None:
         if not self.mirror.dropped:
             return

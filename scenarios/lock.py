@@ -26,11 +26,13 @@ from scenarios.lock_expect import (
     time_text,
     window_tree,
 )
+from scenarios.reading import DEFAULT
 from scenarios.selectors import Selector
 from scenarios.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
 from scenarios.steps import (
     AddLatency,
     At,
+    CancelReassign,
     Check,
     Cut,
     Delay,
@@ -44,11 +46,14 @@ from scenarios.steps import (
     Partition,
     Payload,
     Produce,
+    Reassign,
     Release,
     ResetPeer,
     Seek,
+    SetConfig,
     Step,
     Tear,
+    Throttle,
 )
 
 
@@ -262,6 +267,30 @@ def _elect(elect: Elect) -> Any:
     )
 
 
+def _reassign(reassign: Reassign) -> Tree:
+    rate = reassign.bytes_per_second
+    throttle = None if rate is None else f"{rate}B/s"
+    to = list(reassign.replicas.plain_names or ()) or selector_tree(reassign.replicas)
+    return given({"partition": str(reassign.partition), "to": to, "throttle": throttle})
+
+
+def _throttle(throttle: Throttle) -> Tree:
+    rate = "none" if throttle.bytes_per_second is None else f"{throttle.bytes_per_second}B/s"
+    return given(
+        {
+            "brokers": selector_tree(throttle.brokers),
+            "rate": rate,
+            "side": None if throttle.side == "both" else throttle.side,
+            "topic": throttle.topic,
+        }
+    )
+
+
+def _set_config(change: SetConfig) -> Tree:
+    whose: Tree = {"topic": change.topic} if change.brokers is None else {"brokers": selector_tree(change.brokers)}
+    return {**whose, "config": {key: DEFAULT if value is None else value for key, value in change.config}}
+
+
 def _produce(produce: Produce) -> Tree:
     return given(
         {
@@ -313,6 +342,10 @@ _WRITE: dict[type[Any], Callable[[Any], Any]] = {
     BumpClock: _clock,
     StrobeClock: lambda payload: {**_clock(payload), "period": time_text(payload.period_us)},
     Elect: _elect,
+    Reassign: _reassign,
+    CancelReassign: lambda payload: str(payload.partition),
+    Throttle: _throttle,
+    SetConfig: _set_config,
     Produce: _produce,
     Seek: _seek,
     Check: _check,

@@ -103,6 +103,7 @@ class LogMirror:
             trace.LeadershipBegan: self._end_stated,
             trace.FollowingBegan: self._end_stated,
             trace.DataLost: self._data_lost,
+            trace.ReplicaDeleted: self._replica_deleted,
         }
 
     def wants(self, kind: type) -> bool:
@@ -163,6 +164,11 @@ class LogMirror:
         dropped = log.cut_to(0)
         log.start = event.log_end_offset
         return dropped
+
+    def _replica_deleted(self, event: trace.ReplicaDeleted) -> None:
+        log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+        self.dropped = log.cut_to(0)
+        log.start = 0
 
     def _data_lost(self, event: trace.DataLost) -> None:
         self.log((event.topic, event.partition), event.node).doubtful = True  # type: ignore[arg-type]

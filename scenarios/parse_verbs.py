@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
+from replica.config import DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode
 from scenarios.conditions import NumberTest
 from scenarios.parse_cluster import read_delay, read_sides
@@ -18,6 +19,7 @@ from scenarios.selectors import NOBODY, Selector
 from scenarios.spec import Workload
 from scenarios.steps import (
     AddLatency,
+    CancelReassign,
     Check,
     Cut,
     Delay,
@@ -35,14 +37,17 @@ from scenarios.steps import (
     Payload,
     PowerOff,
     Produce,
+    Reassign,
     Release,
     ResetPeer,
     Restart,
     Resume,
     Seek,
+    SetConfig,
     Start,
     Stop,
     Tear,
+    Throttle,
     Wipe,
 )
 from scenarios.yaml_source import Mapping, Node, Scalar
@@ -238,6 +243,52 @@ def _elect(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) 
     )
 
 
+def _reassign(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> Payload:
+    fields = scope.reader.fields(node, path, "`reassign`", ("partition", "to", "throttle"), ("partition", "to"))
+    return Reassign(
+        partition=fields.read("partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION),
+        replicas=fields.read("to", lambda n, p: scope.some_nodes(n, p, "`to`", BROKER), NOBODY),
+        bytes_per_second=fields.bandwidth("throttle", None),
+    )
+
+
+def _cancel_reassign(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> Payload:
+    return CancelReassign(scope.partition(node, path, "`cancel_reassign`"))
+
+
+def _topic(scope: Scope, node: Node, path: str) -> str:
+    return scope.client(node, path, "`topic`", list(scope.topics), "topic")
+
+
+def _throttle(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> Payload:
+    known = ("brokers", "rate", "side", "topic")
+    fields = scope.reader.fields(node, path, "`throttle`", known, ("brokers", "rate"))
+    rate = fields.get("rate")
+    is_none = rate is not None and isinstance(rate[0], Scalar) and rate[0].text == "none"
+    side = fields.choice("side", "both", ("both", "leader", "follower"))
+    return Throttle(
+        brokers=fields.read("brokers", lambda n, p: scope.some_nodes(n, p, "`brokers`", BROKER), NOBODY),
+        bytes_per_second=None if is_none else fields.bandwidth("rate", 1),
+        side=cast(Literal["both", "leader", "follower"], side),
+        topic=fields.read("topic", lambda n, p: _topic(scope, n, p), None),
+    )
+
+
+def _set_config(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> Payload:
+    reader = scope.reader
+    fields = reader.fields(node, path, "`set_config`", ("topic", "brokers", "config"), ("config",))
+    if isinstance(node, Mapping) and ("topic" in fields) == ("brokers" in fields):
+        title = "`set_config` needs either `topic` or `brokers`"
+        reader.error("E105", title, node.place, path=path, label="such as topic: t")
+    schema = DynamicBrokerConfig if "brokers" in fields else TopicConfig
+    config = fields.read("config", lambda n, p: reader.config_changes(n, p, schema), {})
+    return SetConfig(
+        topic=fields.read("topic", lambda n, p: _topic(scope, n, p), None),
+        brokers=fields.read("brokers", lambda n, p: scope.some_nodes(n, p, "`brokers`", BROKER), None),
+        config=tuple(config.items()),
+    )
+
+
 # ------------------------------------------------------------------------------------------------------- clients
 
 
@@ -351,6 +402,10 @@ READ_VERB: dict[str, Read] = {
     "bump_clock": read_bump_clock,
     "strobe_clock": read_strobe_clock,
     "elect": _elect,
+    "reassign": _reassign,
+    "cancel_reassign": _cancel_reassign,
+    "throttle": _throttle,
+    "set_config": _set_config,
     "produce": _produce,
     "seek": _seek,
     "check": _check,

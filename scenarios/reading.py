@@ -32,6 +32,9 @@ _SIZE = re.compile(r"(\d{1,12})(?:\.(\d{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?",
 _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
+DEFAULT = "default"
+"""A config value that takes its key back to what it is without `set_config`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fields:
@@ -399,7 +402,12 @@ class Reader:
 
     # ---------------------------------------------------------------------------------------- config blocks
 
-    def config(self, node: Node, path: str, schema: type[Config]) -> dict[str, str]:
+    def config_changes(self, node: Node, path: str, schema: type[Config]) -> dict[str, str | None]:
+        """As `config`, of something that runs; the value `default` takes a key back (None)."""
+        changes = self.config(node, path, schema, or_default=True)
+        return {key: None if value == DEFAULT else value for key, value in changes.items()}
+
+    def config(self, node: Node, path: str, schema: type[Config], *, or_default: bool = False) -> dict[str, str]:
         """Kafka keys and values as text, each checked by `schema`."""
         values: dict[str, str] = {}
         for key, key_node, value, value_path in self.entries(node, path, f"{schema.WHAT} `config`"):
@@ -420,7 +428,8 @@ class Reader:
                 )
                 continue
             try:
-                schema.check(key, value.text)
+                if not (or_default and value.text == DEFAULT):
+                    schema.check(key, value.text)
             except ConfigError as error:
                 self.error(
                     "E126", f"`{key}`: {error.message}", value.place, path=value_path, suggestion=error.suggestion

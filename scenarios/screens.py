@@ -111,7 +111,8 @@ def _ribbon(partition: TopicPartition, history: PartitionHistory, end_us: int, s
         cells = []
         for moment in moments:
             states = value_at(history.states, moment)
-            cells.append(" " if states is None else style.sign(states[place]))
+            sign = "" if states is None or place >= len(states) else states[place]
+            cells.append(style.sign(sign) if sign else " ")
         lines.append(f"  {f'ISR {node}'.ljust(label)}{''.join(cells)}")
     top = max((value for _, value in history.high_watermark), default=0)
     if top:

@@ -188,6 +188,42 @@ class Elect:
     unclean: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    """Move `partition` to these replicas (kafka-reassign-partitions), with --throttle if there is a rate."""
+
+    partition: TopicPartition
+    replicas: Selector
+    bytes_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReassign:
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Replication quota of some brokers, for every replica that they have of `topic` (None: of all topics).
+
+    bytes_per_second: None takes the quota away     side: what they send as leaders, fetch as followers, or both
+    """
+
+    brokers: Selector
+    bytes_per_second: int | None
+    side: Literal["both", "leader", "follower"] = "both"
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetConfig:
+    """Keys of a topic, or of brokers (one of the two is None); a value of None takes a key back to its default."""
+
+    topic: str | None
+    brokers: Selector | None
+    config: tuple[tuple[str, str | None], ...]
+
+
 # ------------------------------------------------------------------------------------------------------- clients
 
 
@@ -268,6 +304,10 @@ Payload = (
     | BumpClock
     | StrobeClock
     | Elect
+    | Reassign
+    | CancelReassign
+    | Throttle
+    | SetConfig
     | Produce
     | Seek
     | Restart
@@ -298,6 +338,10 @@ VERBS: dict[str, type[Payload]] = {
     "bump_clock": BumpClock,
     "strobe_clock": StrobeClock,
     "elect": Elect,
+    "reassign": Reassign,
+    "cancel_reassign": CancelReassign,
+    "throttle": Throttle,
+    "set_config": SetConfig,
     "produce": Produce,
     "seek": Seek,
     "restart": Restart,
@@ -308,10 +352,6 @@ VERB_OF: dict[type[Payload], str] = {payload: verb for verb, payload in VERBS.it
 NOT_YET_SUPPORTED = (
     "fill_disk",
     "fail_disk",
-    "reassign",
-    "cancel_reassign",
-    "throttle",
-    "set_config",
 )
 """Verbs of schema 1 that parse as words but cannot run yet."""
 

@@ -25,10 +25,12 @@ class StoryLine(NamedTuple):
 class PartitionHistory:
     """How a partition stood over time. states: (from microsecond, a sign per replica), when it changed.
 
+    replicas: all it ever had, in the order of their coming; those that came later have no sign in earlier states, and
+    one that is gone has an empty one
     high_watermark: (from microsecond, the largest HW any leader had reached)
     """
 
-    replicas: tuple[str, ...]
+    replicas: list[str]
     states: list[tuple[int, tuple[str, ...]]]
     high_watermark: list[tuple[int, int]]
 
@@ -60,6 +62,10 @@ class Story:
             trace.LeaderElected: self._elected,
             trace.PartitionWentOffline: self._went_offline,
             trace.ElectionRefused: self._election_refused,
+            trace.ReassignmentBegan: self._reassigned,
+            trace.ReassignmentCompleted: self._reassigned,
+            trace.ReassignmentCancelled: self._reassigned,
+            trace.ReplicaDeleted: self._replica_deleted,
             trace.IsrProposed: self._isr_proposed,
             trace.IsrCommitted: self._isr_committed,
             trace.ElrCommitted: self._elr_committed,
@@ -141,6 +147,14 @@ class Story:
     def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
         self._say(row, "refused", event.reason)
 
+    def _reassigned(self, row: TraceRow, event: Any) -> None:
+        self._sample(row, event)
+        self._say(row, "note", event.reason)
+
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        self._sample(row, event)
+        self._say(row, "note", event.reason)
+
     def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         self._proposals[event.topic, event.partition] = (frozenset(event.isr), event.reason)
 
@@ -187,14 +201,16 @@ class Story:
     def _history(self, partition: PartitionView) -> PartitionHistory:
         known = self.histories.get(partition.topic_partition)
         if known is None:
-            known = PartitionHistory(partition.assigned, [], [])
+            known = PartitionHistory(list(partition.assigned), [], [])
             self.histories[partition.topic_partition] = known
         return known
 
     def _sample(self, row: TraceRow, event: object) -> None:
         for partition in self.view.partitions.values():
-            states = self._history(partition).states
-            now = tuple(self._sign(partition, node) for node in partition.assigned)
+            history = self._history(partition)
+            states = history.states
+            history.replicas.extend(node for node in partition.assigned if node not in history.replicas)
+            now = tuple(self._sign(partition, node) if node in partition.assigned else "" for node in history.replicas)
             if not states or states[-1][1] != now:
                 states.append((row.at_us, now))
 

@@ -111,6 +111,11 @@ class ClusterView:
             trace.PartitionWentOffline: self._went_offline,
             trace.IsrCommitted: self._isr_committed,
             trace.ElrCommitted: self._elr_committed,
+            trace.ReassignmentBegan: self._reassigned,
+            trace.ReassignmentCompleted: self._reassigned,
+            trace.ReassignmentCancelled: self._reassigned,
+            trace.ReplicaDeleted: self._replica_deleted,
+            trace.ConfigAltered: self._config_altered,
             trace.LeadershipBegan: self._leadership_began,
             trace.FollowingBegan: self._following_began,
             trace.LogTruncated: self._log_truncated,
@@ -257,6 +262,23 @@ class ClusterView:
         partition = self._partition(event.topic, event.partition)
         partition.elr = event.elr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
+
+    def _reassigned(
+        self, event: trace.ReassignmentBegan | trace.ReassignmentCompleted | trace.ReassignmentCancelled
+    ) -> None:
+        partition = self._partition(event.topic, event.partition)
+        partition.assigned, partition.partition_epoch = event.replicas, event.partition_epoch
+        for node in event.replicas:
+            partition.replica(node)
+
+    def _replica_deleted(self, event: trace.ReplicaDeleted) -> None:
+        self._partition(event.topic, event.partition).replicas.pop(event.node, None)
+
+    def _config_altered(self, event: trace.ConfigAltered) -> None:
+        if event.topic is not None and event.min_isr is not None:
+            for name, partition in self.partitions.items():
+                if name.topic == event.topic:
+                    partition.min_isr = event.min_isr
 
     def _leadership_began(self, event: trace.LeadershipBegan) -> None:
         replica = self._partition(event.topic, event.partition).replica(event.node)

@@ -12,6 +12,7 @@ from controller.events import (
     AlterPartition,
     AlterPartitionReply,
     AppendRecord,
+    ChangeBrokerConfig,
     ChangeConfig,
     CreateTopic,
     CreateTopicReply,
@@ -23,6 +24,7 @@ from controller.events import (
     Heartbeat,
     HeartbeatReply,
     IsrProposal,
+    Reassign,
     RegisterBroker,
     RegistrationReply,
     TopicReply,
@@ -204,6 +206,17 @@ class ControllerWorld:
             )
         )
 
+    def reassign(self, partition: str, to: tuple[str, ...] | None = None) -> list[str]:
+        """reassign t-0 to=(b1,b2,b4); without `to` it is cancelled"""
+        topic, number = _partition(partition)
+        replicas = None if to is None else _ids(to)
+        return self._step(Reassign(now_us=self.now_us, topic=topic, partition=number, replicas=replicas))
+
+    def throttle(self, broker: str, **config: object) -> list[str]:
+        """throttle b1 leader.replication.throttled.rate=1000"""
+        changed = {key: None if value == "default" else value for key, value in config.items()}
+        return self._step(ChangeBrokerConfig(now_us=self.now_us, broker_id=_IDS[broker], config=changed))
+
     # -------------------------------------------------------------------------------------------------------- time
 
     def tick(self, at: int | None = None) -> list[str]:
@@ -234,6 +247,8 @@ def _partition_line(topic_partition: TopicPartition, partition: PartitionRegistr
         f"replicas={NAMES.set_of(partition.replicas)}{' recovering' if partition.recovering else ''}"
         + (f" elr={NAMES.set_of(partition.elr)}" if partition.elr else "")
         + (f" last_known_elr={NAMES.set_of(partition.last_known_elr)}" if partition.last_known_elr else "")
+        + (f" adding={NAMES.set_of(partition.adding_replicas)}" if partition.adding_replicas else "")
+        + (f" removing={NAMES.set_of(partition.removing_replicas)}" if partition.removing_replicas else "")
     )
 
 
@@ -285,6 +300,12 @@ def _fact(event: trace.TraceEvent) -> str:
             return f"{where} {was} -> {elr}{last} le={event.leader_epoch} pe={event.partition_epoch}"
         case trace.IsrRejected() | trace.ElectionRefused():
             return f"{event.topic}-{event.partition} {event.error}"
+        case trace.ReassignmentBegan() | trace.ReassignmentCompleted() | trace.ReassignmentCancelled():
+            where = f"{event.topic}-{event.partition} {','.join(event.replicas)}"
+            return f"{where} le={event.leader_epoch} pe={event.partition_epoch}"
+        case trace.ConfigAltered():
+            min_isr = "" if event.min_isr is None else f" min_isr={event.min_isr}"
+            return f"{event.topic or event.broker} {event.key}={event.value}{min_isr}"
         case trace.PartitionCreated():
             chosen = f"leader={event.broker} isr={','.join(event.isr)} min_isr={event.min_isr}"
             return f"{event.topic}-{event.partition} {chosen}"

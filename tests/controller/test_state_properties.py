@@ -20,6 +20,7 @@ from controller.events import (
     Event,
     Fact,
     IsrProposal,
+    Reassign,
 )
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import PartitionChanged, decode_record, encode_record
@@ -41,6 +42,7 @@ STEPS = st.lists(
         st.tuples(
             st.just("alter"), _BROKER, _PARTITION, st.sets(_BROKER, min_size=1), st.booleans(), st.integers(-1, 1)
         ),
+        st.tuples(st.just("reassign"), _PARTITION, st.none() | st.permutations((1, 2, 3)).map(lambda ids: ids[:2])),
         st.tuples(st.just("elect"), _PARTITION, st.sampled_from(["preferred", "unclean"]), st.none() | _BROKER),
     ),
     max_size=60,
@@ -104,7 +106,8 @@ class Checker:
             after = self.copy.partition(record.topic, record.partition)
             assert after is not None
             assert after.partition_epoch == before.partition_epoch + 1
-            assert after.leader_epoch == before.leader_epoch + (after.leader != before.leader), "S13 and 6b.3"
+            lost_one = any(replica not in after.replicas for replica in before.replicas)
+            assert after.leader_epoch == before.leader_epoch + (lost_one or after.leader != before.leader), "S13, 6b.3"
 
     def _read(self, event: trace.TraceEvent) -> None:
         if not isinstance(
@@ -113,7 +116,10 @@ class Checker:
             | trace.LeaderElected
             | trace.PartitionWentOffline
             | trace.IsrCommitted
-            | trace.ElrCommitted,
+            | trace.ElrCommitted
+            | trace.ReassignmentBegan
+            | trace.ReassignmentCompleted
+            | trace.ReassignmentCancelled,
         ):
             return
         known = self.told.setdefault(TopicPartition(event.topic, event.partition), Told(None, (), 0, 0))
@@ -265,6 +271,11 @@ def test_safety(profile: str, steps: list[tuple[object, ...]]) -> None:
                     now_us=checker.now_us, topic=tp.topic, partition=tp.partition, kind=kind, desired=desired
                 )
                 checker.request(event)
+            case ("reassign", TopicPartition() as tp, replicas):
+                target = None if replicas is None else tuple(replicas)
+                checker.request(
+                    Reassign(now_us=checker.now_us, topic=tp.topic, partition=tp.partition, replicas=target)
+                )
             case _:
                 raise AssertionError(step)
     successor = new_state(PROFILES[profile])

@@ -186,7 +186,7 @@ STEP_ERRORS = [
     ("{at: 1s, start: b1}", "E130", "start"),
     ("{at: 1s, wipe: b1}", "E130", "wipe"),
     ("{at: 1s, kill: b1, every: 1ms, times: 10001}", "E112", "10001"),
-    *((f"{{at: 1s, {verb}: b1}}", "E120", verb) for verb in ("fill_disk", "reassign", "set_config")),
+    *((f"{{at: 1s, {verb}: b1}}", "E120", verb) for verb in ("fill_disk", "fail_disk")),
 ]
 
 

@@ -1,0 +1,151 @@
+"""Replication throttles (KIP-73): how many bytes of throttled replicas a broker may send, or fetch, each second.
+
+A throttled replica that is behind is left out while the rate of the last seconds is above the quota; one that is in
+sync never is, so that a throttle cannot push a replica out of the ISR. source: ReplicationQuotaManager, SimpleRate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from controller.image import MetadataImage
+from replica.config import NEVER, DynamicBrokerConfig
+from replica.ids import BrokerId, Offset, TopicPartition
+
+SAMPLES = 11
+"""replication.quota.window.num"""
+WINDOW_US = 1_000_000
+"""replication.quota.window.size.seconds"""
+
+
+@dataclass(slots=True)
+class _Sample:
+    start_us: int
+    last_us: int
+    value: int = 0
+
+    def reset(self, now_us: int) -> None:
+        self.start_us = self.last_us = now_us
+        self.value = 0
+
+
+class SimpleRate:
+    """Bytes per second over the last `SAMPLES` windows, counted from the oldest sample kept, at least one window.
+
+    One sample more than the window needs is kept for the one that overlaps its beginning. source: SampledStat, Rate
+    """
+
+    __slots__ = ("_current", "_samples")
+
+    def __init__(self) -> None:
+        self._samples: list[_Sample] = []
+        self._current = 0
+
+    def record(self, value: int, now_us: int) -> None:
+        if not self._samples:
+            self._samples.append(_Sample(now_us, now_us))
+        sample = self._samples[self._current]
+        if now_us - sample.start_us >= WINDOW_US:
+            sample = self._advance(now_us)
+        sample.value += value
+        sample.last_us = now_us
+
+    def _advance(self, now_us: int) -> _Sample:
+        self._current = (self._current + 1) % (SAMPLES + 1)
+        if self._current == len(self._samples):
+            self._samples.append(_Sample(now_us, now_us))
+        else:
+            self._samples[self._current].reset(now_us)
+        return self._samples[self._current]
+
+    def per_second(self, now_us: int) -> float:
+        total, oldest_us = 0, now_us
+        for sample in self._samples:
+            if now_us - sample.last_us >= SAMPLES * WINDOW_US:
+                sample.reset(now_us)
+            total += sample.value
+            oldest_us = min(oldest_us, sample.start_us)
+        return total * 1_000_000 / max(now_us - oldest_us, WINDOW_US)
+
+
+class ReplicationQuota:
+    """One direction of one broker: `leader` counts what it sends to followers, `follower` what it fetches.
+
+    bound: bytes per second     throttled: partitions of which this broker's replica is, by topic; None: all of them
+    """
+
+    __slots__ = ("_rate", "bound", "throttled")
+
+    def __init__(self) -> None:
+        self.bound = NEVER
+        self.throttled: dict[str, frozenset[int] | None] = {}
+        self._rate = SimpleRate()
+
+    def is_throttled(self, name: TopicPartition) -> bool:
+        if name.topic not in self.throttled:
+            return False
+        partitions = self.throttled[name.topic]
+        return partitions is None or name.partition in partitions
+
+    def record(self, size_bytes: int, now_us: int) -> None:
+        self._rate.record(size_bytes, now_us)
+
+    def is_exceeded(self, now_us: int) -> bool:
+        return self.bound < NEVER and self._rate.per_second(now_us) > self.bound
+
+    def rate(self, now_us: int) -> float:
+        """Bytes per second."""
+        return self._rate.per_second(now_us)
+
+
+class ReplicationQuotas:
+    """Both directions of one broker, as the metadata says; what was measured outlives a change of the quota."""
+
+    __slots__ = ("_broker_id", "_follower", "_image", "_leader", "_offset")
+
+    def __init__(self, broker_id: BrokerId, image: Callable[[], MetadataImage]) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._offset: Offset = -1
+        self._leader = ReplicationQuota()
+        self._follower = ReplicationQuota()
+
+    @property
+    def leader(self) -> ReplicationQuota:
+        self._follow_metadata()
+        return self._leader
+
+    @property
+    def follower(self) -> ReplicationQuota:
+        self._follow_metadata()
+        return self._follower
+
+    def _follow_metadata(self) -> None:
+        image = self._image()
+        if image.offset == self._offset:
+            return
+        self._offset = image.offset
+        config = DynamicBrokerConfig.from_mapping(image.broker_config.get(self._broker_id, {}))
+        self._leader.bound = config.leader_replication_throttled_rate
+        self._follower.bound = config.follower_replication_throttled_rate
+        topics = {name: topic.log_config for name, topic in image.topics.items()}
+        self._leader.throttled = self._marked(
+            {name: log_config.leader_replication_throttled_replicas for name, log_config in topics.items()}
+        )
+        self._follower.throttled = self._marked(
+            {name: log_config.follower_replication_throttled_replicas for name, log_config in topics.items()}
+        )
+
+    def _marked(self, texts: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
+        """texts: `*.replication.throttled.replicas` by topic     source: TopicConfigHandler.parseThrottledPartitions"""
+        marked: dict[str, frozenset[int] | None] = {}
+        for topic, text in texts.items():
+            if text == "*":
+                marked[topic] = None
+            elif text:
+                pairs = [pair.split(":") for pair in text.split(",")]
+                mine = frozenset(int(partition) for partition, broker in pairs if int(broker) == self._broker_id)
+                if mine:
+                    marked[topic] = mine
+        return marked

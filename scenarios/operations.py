@@ -1,0 +1,125 @@
+"""What an operator asks of the controller beside elections: reassignments, throttles, dynamic configuration.
+
+The tools of Kafka are requests of an admin client: kafka-reassign-partitions is an AlterPartitionReassignments and,
+with --throttle, three IncrementalAlterConfigs; kafka-configs is one. Here they reach the controller directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from controller.events import ChangeBrokerConfig, ChangeConfig, Event, Reassign, Reply, TopicReply
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from scenarios.simulation import Simulation, SimulationError
+
+LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+Pairs = Iterable[tuple[int, int]]
+"""(partition, broker id)"""
+
+
+class Operator:
+    """Asks the active controller; every method raises SimulationError when it is down or refuses."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._sim = simulation
+
+    def _ask(self, what: str, event: Callable[[int], Event]) -> None:
+        controller = self._sim.controller()
+        replies: list[Reply] = []
+        self._sim.machines[self._sim.view.controller].host.shell.call(
+            partial(controller.operate, event, replies.append)
+        )
+        (reply,) = replies
+        assert isinstance(reply, TopicReply)
+        if reply.error is not ErrorCode.NONE:
+            raise SimulationError(f"{what} is refused: {reply.error.name} {reply.message}")
+
+    def _ids(self, names: Iterable[str]) -> tuple[int, ...]:
+        ids = self._sim.scenario.cluster.ids
+        return tuple(ids[name] for name in names)
+
+    # ---------------------------------------------------------------------------------------------- reassignments
+
+    def reassign(self, name: TopicPartition, target: tuple[str, ...], bytes_per_second: int | None) -> None:
+        """With a rate the quotas are set first, as kafka-reassign-partitions --throttle does; they stay afterwards."""
+        before = self._sim.view.replicas(name)
+        if bytes_per_second is not None:
+            adding = [(name.partition, broker) for broker in self._ids(target) if broker not in self._ids(before)]
+            self._add_throttled(name.topic, LEADER_REPLICAS, [(name.partition, one) for one in self._ids(before)])
+            self._add_throttled(name.topic, FOLLOWER_REPLICAS, adding)
+            for broker in dict.fromkeys((*before, *target)):
+                rate = str(bytes_per_second)
+                self.set_broker_config(broker, {LEADER_RATE: rate, FOLLOWER_RATE: rate})
+        ids = self._ids(target)
+        self._ask(
+            f"the reassignment of {name}",
+            lambda now_us: Reassign(now_us=now_us, topic=name.topic, partition=name.partition, replicas=ids),
+        )
+
+    def cancel_reassignment(self, name: TopicPartition) -> None:
+        self._ask(
+            f"cancelling the reassignment of {name}",
+            lambda now_us: Reassign(now_us=now_us, topic=name.topic, partition=name.partition, replicas=None),
+        )
+
+    # -------------------------------------------------------------------------------------------------- throttles
+
+    def throttle(
+        self, brokers: tuple[str, ...], bytes_per_second: int | None, sides: tuple[str, ...], topic: str | None
+    ) -> None:
+        """sides: leader, follower, or both"""
+        rates = {"leader": LEADER_RATE, "follower": FOLLOWER_RATE}
+        lists = {"leader": LEADER_REPLICAS, "follower": FOLLOWER_REPLICAS}
+        rate = None if bytes_per_second is None else str(bytes_per_second)
+        for broker in brokers:
+            self.set_broker_config(broker, {rates[side]: rate for side in sides})
+        ids = self._ids(brokers)
+        for one in self._sim.scenario.topics if topic is None else (topic,):
+            replicas = [
+                (name.partition, broker)
+                for name in sorted(self._sim.view.partitions)
+                if name.topic == one
+                for broker in self._ids(self._sim.view.replicas(name))
+                if broker in ids
+            ]
+            for side in sides:
+                if rate is None:
+                    self._remove_throttled(one, lists[side], replicas)
+                else:
+                    self._add_throttled(one, lists[side], replicas)
+
+    def _throttled(self, topic: str, key: str) -> list[str]:
+        text = self._sim.controller().state.image.topics[topic].config.get(key, "")
+        return [pair for pair in text.split(",") if pair]
+
+    def _add_throttled(self, topic: str, key: str, replicas: Pairs) -> None:
+        known = self._throttled(topic, key)
+        added = [*known, *(f"{partition}:{broker}" for partition, broker in replicas)]
+        if known != ["*"] and added != known:
+            self.set_topic_config(topic, {key: ",".join(dict.fromkeys(added))})
+
+    def _remove_throttled(self, topic: str, key: str, replicas: Pairs) -> None:
+        known = self._throttled(topic, key)
+        gone = [f"{partition}:{broker}" for partition, broker in replicas]
+        left = [pair for pair in known if pair not in gone]
+        if left != known:
+            self.set_topic_config(topic, {key: ",".join(left) or None})
+
+    # ----------------------------------------------------------------------------------------------------- config
+
+    def set_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None:
+        self._ask(
+            f"the configuration of topic {topic}",
+            lambda now_us: ChangeConfig(now_us=now_us, topic=topic, config=dict(config)),
+        )
+
+    def set_broker_config(self, broker: str, config: Mapping[str, str | None]) -> None:
+        (broker_id,) = self._ids((broker,))
+        self._ask(
+            f"the configuration of {broker}",
+            lambda now_us: ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=dict(config)),
+        )
