@@ -9,6 +9,7 @@ from scenarios.spec import Scenario, Workload
 from scenarios.steps import (
     AddLatency,
     At,
+    CancelReassign,
     Cut,
     Kill,
     Loss,
@@ -16,11 +17,14 @@ from scenarios.steps import (
     Payload,
     PowerOff,
     Produce,
+    Reassign,
     Restart,
+    SetConfig,
     Start,
     Step,
     Stop,
     Tear,
+    Throttle,
     Wipe,
 )
 
@@ -32,6 +36,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
     _limits(scenario, reader)
     if not _has_error(reader, "timeline"):
         _impossible_steps(scenario, reader)
+        _wrong_era(scenario, reader)
     _durability(scenario, reader)
     if not _has_error(reader, "duration"):
         _timing(scenario, reader)
@@ -103,6 +108,18 @@ def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
                     )
             elif isinstance(step.payload, Start):
                 del down[node]
+
+
+def _wrong_era(scenario: Scenario, reader: Reader) -> None:
+    """E120 for what an operator asks of a KRaft controller only, so far."""
+    if scenario.rules.membership != "zk-session":
+        return
+    for step in scenario.timeline:
+        place = reader.places.get(f"{_path(step)}.{step.verb}")
+        if isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetConfig)) and place is not None:
+            title = f"`{step.verb}` is not yet supported in the ZooKeeper era"
+            label = "it needs `membership: registration`"
+            reader.error("E120", title, place, path=f"{_path(step)}.{step.verb}", label=label)
 
 
 def _later(steps: list[Step], node: str) -> list[str]:
