@@ -173,10 +173,10 @@ class ControllerCore:
         self._decide(event, answer, now_us)
         return self._actions(now_us)
 
-    def operate(self, event: Callable[[int], Event], answer: Callable[[Reply], None], now_us: int) -> list[Action]:
+    def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
         """Any other request of an operator; `event` is given the time."""
-        self._decide(self.state.step(event(now_us)), answer, now_us)
-        return self._outbox.take()
+        self._decide(event(now_us), answer, now_us)
+        return self._actions(now_us)
 
     # ----------------------------------------------------------------------------------------------------- NodeCore
 

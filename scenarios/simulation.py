@@ -24,7 +24,8 @@ from cluster.registry_node import RegistryCore
 from cluster.virtual_time import VirtualTime
 from cluster.wall_clock import WallClock
 from cluster.wire.versions import api_name
-from controller.events import CreateTopicReply, Reply
+from controller.events import CreateTopicReply, Event, Reply
+from controller.image import MetadataImage
 from replica.disk import Disk
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -418,6 +419,23 @@ class Simulation:
         if not isinstance(core, ControllerCore | BrokerCore):
             raise SimulationError("no controller is active")
         self.machines[node].host.shell.call(partial(core.elect_leader, name, desired, unclean, answer))
+
+    def operate(self, event: Callable[[int], Event], answer: Callable[[Reply | None], None]) -> None:
+        """Any other request to the active controller of a quorum. raises: SimulationError while there is none"""
+        node = self.view.controller
+        self.machines[node].host.shell.call(partial(self._active_controller(node).operate, event, answer))
+
+    def metadata(self) -> MetadataImage:
+        """What the active controller knows. raises: SimulationError while there is none"""
+        state = self._active_controller(self.view.controller).state
+        assert state is not None, "an active controller has a state"
+        return state.image
+
+    def _active_controller(self, node: str) -> ControllerCore:
+        core = self._operated(node)
+        if not isinstance(core, ControllerCore):
+            raise SimulationError("no controller is active")
+        return core
 
     def _operated(self, node: str) -> Core | None:
         """The core on a machine that an operator's tool turns to; None while it would get no answer there."""
