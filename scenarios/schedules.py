@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from replica.rules import PROFILES
 from scenarios.loading import load_text
 from scenarios.runner import RunResult, run_scenario
 from scenarios.spec import Scenario
@@ -45,7 +46,8 @@ def random_schedule(rng: random.Random, *, safe: bool | None = None, profile: st
     """A schedule for an era; with `safe` true one in which acks=all, min ISR 2 and idempotence promise a clean verdict.
 
     Safe means as Kafka means it: every producer waits for all and is idempotent, two replicas hold what is acked, no
-    disk loses anything, no unclean leader. Everything else may happen.
+    disk loses anything, no unclean leader. Everything else may happen. An era with ELR outlasts one broker that goes
+    down in disorder when min.insync.replicas is 2: there a safe schedule may have one power failure instead of kills.
     """
     if safe is None:
         safe = rng.random() < 0.4
@@ -64,6 +66,8 @@ class _Draft:
         self.replication_factor = rng.choice((2, 3, 3))
         self.producers = [f"p{number + 1}" for number in range(rng.choice((1, 1, 2)))]
         self.consumers = [f"r{number + 1}" for number in range(rng.choice((0, 1, 1, 2)))]
+        self.has_elr = PROFILES[profile].elr
+        self.one_power_failure = self.has_elr and safe and rng.random() < 0.5
 
     # ------------------------------------------------------------------------------------------------------ the parts
 
@@ -148,6 +152,10 @@ class _Draft:
 
     def _timeline(self) -> list[Tree]:
         faults = [self._fault(number) for number in range(self.rng.randint(1, 9))]
+        if self.one_power_failure:
+            faults.append(self._step(len(faults), "power_off", self._broker_or_leader()))
+        if self.has_elr and not self.safe and self.rng.random() < 0.3:
+            faults += self._new_disk(len(faults))
         faults.sort(key=lambda step: int(str(step["at"]).removesuffix("ms")))
         return faults + self._the_end(faults)
 
@@ -167,18 +175,30 @@ class _Draft:
             "elect": self._elect,
             "flush": lambda: "b1",
         }
+        if self.one_power_failure:
+            verbs |= {"kill": lambda: "c1", "restart": lambda: "c1"}
         if not self.safe:
             verbs |= {"power_off": self._broker_or_leader, "seek": self._seek}
         if not self.consumers:
             verbs.pop("seek", None)
         weights = [3 if verb in ("kill", "cut", "hold", "pause", "partition") else 1 for verb in verbs]
         (verb,) = self.rng.choices(list(verbs), weights)
-        step: Tree = {"at": f"{self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS)}ms", verb: verbs[verb]()}
+        return self._step(number, verb, verbs[verb]())
+
+    def _step(self, number: int, verb: str, payload: Any) -> Tree:
+        step: Tree = {"at": f"{self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS)}ms", verb: payload}
         if verb in ("stop", "kill", "power_off", "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold"):
             step["as"] = f"{verb.replace('_', '-')}-{number}"
             if self.rng.random() < 0.8:
                 step["for"] = f"{self.rng.choice((50, 700, 2500, 6000, 12_000))}ms"
         return step
+
+    def _new_disk(self, number: int) -> list[Tree]:
+        """A broker goes down for a while, in order or not, and comes back with an empty disk."""
+        at_ms, verb = self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS), self.rng.choice(("stop", "kill"))
+        label = f"{verb}-{number}"
+        down: Tree = {"at": f"{at_ms}ms", verb: self._broker_or_leader(), "as": label}
+        return [down, {"at": f"{at_ms + 6000}ms", "wipe": f"@{label}"}]
 
     def _servers(self) -> str:
         return str(self.rng.choice((*self.brokers, self._leader(), self._leader(), "c1")))
