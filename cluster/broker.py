@@ -137,6 +137,7 @@ class BrokerCore:
                 recorder=self._recorder,
                 clock=self._clock,
                 broker_epoch=self._fetch_epoch,
+                halt=outbox.exit,
             )
         )
         self._changes = ReplicaChanges(

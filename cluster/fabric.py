@@ -24,7 +24,8 @@ class Fabric:
         self.network = network
         self._trace = trace
         self.hosts: dict[str, Host] = {}
-        self.exits: list[str] = []  # processes that ended by themselves and are not yet told of
+        self.exits: list[tuple[str, str]] = []
+        """processes that ended by themselves and are not yet told of, with why if out of order"""
         self._wires: dict[FabricWire, None] = {}
         self._dials: list[Dial] = []
         self.api_name: Callable[[int], str] = str

@@ -138,9 +138,9 @@ class Host:
     async def connect(self, host: str, port: int) -> FabricWire:
         return await self.fabric.connect(self, host)
 
-    def exited(self) -> None:
+    def exited(self, halted: str) -> None:
         self._end_process()
-        self.fabric.exits.append(self.name)
+        self.fabric.exits.append((self.name, halted))
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
         place, self._first_place = self._first_place, None

@@ -59,7 +59,9 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The process ends by itself, in order."""
+    """The process ends by itself. halted: why not in order, empty when it is"""
+
+    halted: str = ""
 
 
 Action = Connect | Send | Resume | Close | Exit

@@ -38,8 +38,9 @@ class Outbox:
     def close(self, connection: ConnectionId) -> None:
         self._actions.append(Close(connection))
 
-    def exit(self) -> None:
-        self._actions.append(Exit())
+    def exit(self, halted: str = "") -> None:
+        """halted: why the process ends out of order"""
+        self._actions.append(Exit(halted))
 
     def take(self) -> list[Action]:
         actions, self._actions = self._actions, []

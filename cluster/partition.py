@@ -16,8 +16,9 @@ from cluster.partition_facts import PartitionFacts
 from cluster.wall_clock import WallClock
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration
-from replica.divergence import check_leader_epoch, find_divergence
+from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
+from replica.fetch_fencing import begins_anew, check_leader_epoch
 from replica.file_slice import EMPTY_SLICE
 from replica.ids import (
     NO_BROKER_EPOCH,
@@ -47,6 +48,7 @@ from replica.leader_events import (
 from replica.log import Log
 from replica.rules import Rules
 from replica.trace import Recorder
+from replica.truncation import truncation_of
 
 
 class Hooks(Protocol):
@@ -113,6 +115,7 @@ class Partition:
         self._brokers = brokers
         self._clock = clock
         self._high_watermark = high_watermark
+        self._followed: tuple[BrokerId, LeaderEpoch] | None = None
 
     @property
     def node(self) -> str:
@@ -140,6 +143,7 @@ class Partition:
     def make_leader(self, registration: PartitionRegistration, now_us: int) -> None:
         """What waits on the partition is looked at again only if the high watermark moves. source: makeLeader"""
         previous, self.registration = self.registration, registration
+        self._followed = (self._broker_id, registration.leader_epoch)
         leader = self.leader
         if leader is not None and previous is not None and previous.leader_epoch == registration.leader_epoch:
             changed = PartitionChanged(
@@ -162,8 +166,9 @@ class Partition:
                 rules=self._rules,
                 is_eligible=self._brokers.is_eligible,
             )
-        # The entry exists from the moment the epoch begins, before any record of it does (Partition.makeLeader).
-        self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
+        if truncation_of(self._rules).begins_epoch_at_once:
+            # The entry exists from the moment the epoch begins, before any record of it does (Partition.makeLeader).
+            self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
         self.facts.leadership_began(registration, self.log.log_end_offset, high_watermark)
         assigned = LeaderAssigned(
             now_us=self._clock.at(now_us),
@@ -179,15 +184,18 @@ class Partition:
         self._perform(leader.step(assigned), now_us)
 
     def make_follower(self, registration: PartitionRegistration) -> bool:
-        """Returns whether the leader epoch is a new one: only then a fetcher (re)starts. source: makeFollower"""
+        """Returns whether a fetcher has to (re)start and find its place in the leader's log. source: makeFollower"""
         previous, self.registration = self.registration, registration
         if self.leader is not None:
             self._high_watermark = self.leader.high_watermark
             self.leader = None
-        is_new = previous is None or previous.leader_epoch < registration.leader_epoch
-        if is_new:
+        leader_id, leader_epoch = registration.leader, registration.leader_epoch
+        begins = begins_anew(self._rules, self._followed, leader_id, leader_epoch)
+        if begins:
+            self._followed = (leader_id, leader_epoch)
+        if begins or previous is None or previous.leader_epoch < leader_epoch:
             self.facts.following_began(registration, self.log.log_end_offset, self._high_watermark)
-        return is_new
+        return begins
 
     def following_began(self, now_us: int) -> None:
         """The fetcher has started: what waited on us as the leader, or for an older leader epoch, is over."""
@@ -281,7 +289,7 @@ class Partition:
 
     def _check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
         """source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow"""
-        check_leader_epoch(entry.current_leader_epoch, self.leader_epoch)
+        check_leader_epoch(self._rules, entry.current_leader_epoch, self.leader_epoch)
         if params.leader_only or params.from_follower:
             leader = self._leading()
             if params.from_follower:
@@ -376,7 +384,7 @@ class Partition:
 
     def check_leading(self, current_leader_epoch: LeaderEpoch) -> None:
         """raises: KafkaError unless this broker leads in that epoch (-1: in any)"""
-        check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        check_leader_epoch(self._rules, current_leader_epoch, self.leader_epoch)
         self._leading()
 
     def check_high_watermark_caught_up(self) -> None:

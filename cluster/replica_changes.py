@@ -90,6 +90,7 @@ class ReplicaChanges:
             partition.make_leader(registration, now_us)
         self._follow(followers, now_us)
         self._fetchers.close_idle()
+        self._replicas.start_high_watermark_checkpoints(now_us)
 
     def stop(self, partitions: Sequence[tuple[TopicPartition, bool]], now_us: int) -> None:
         """Follow these no more; delete the log of those with True. source: ReplicaManager.stopReplicas"""
@@ -106,13 +107,15 @@ class ReplicaChanges:
         """source: applyLocalFollowersDelta"""
         starting = []
         for partition, registration in followers:
-            is_new_epoch = partition.make_follower(registration)
+            begins_anew = partition.make_follower(registration)
             if self.in_controlled_shutdown and self._identity.broker_id not in registration.in_sync_replicas:
                 self._fetchers.remove(partition.topic_partition)
                 partition.following_began(now_us)
-            elif is_new_epoch:
+            elif begins_anew:
                 self._fetchers.remove(partition.topic_partition)
                 starting.append((partition, registration))
+            else:
+                self._fetchers.follow_on(partition.topic_partition, registration, now_us)
         for partition, registration in starting:
             self._fetchers.add(partition, registration, now_us)
         for partition, _ in starting:

@@ -29,19 +29,22 @@ from cluster.wire.api_01_fetch import (
     decode_fetch_response,
     encode_fetch_request,
 )
-from cluster.wire.versions import FETCH, LIST_OFFSETS
+from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.image import BrokerRegistration, PartitionRegistration
 from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.fetch_fencing import current_leader_epoch
 from replica.follower import FollowerState
 from replica.follower_events import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
     Delay,
+    EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
     FollowerAction,
     FollowerAssigned,
+    Halt,
     LeaderOffsetsKnown,
     MarkFailed,
     RecordsAppended,
@@ -53,7 +56,6 @@ from replica.follower_events import (
 )
 from replica.ids import (
     NO_BROKER_EPOCH,
-    UNDEFINED_EPOCH,
     UNKNOWN_OFFSET,
     BrokerEpoch,
     LeaderEpoch,
@@ -67,6 +69,7 @@ from replica.trace import FetchRefused, FetchThrottled, Recorder
 
 FETCH_VERSION = 16
 LIST_OFFSETS_VERSION = 7
+OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 
 
 @dataclass(slots=True)
@@ -106,6 +109,7 @@ class FetcherContext:
     recorder: Recorder
     clock: WallClock
     broker_epoch: Callable[[], BrokerEpoch]
+    halt: Callable[[str], None]
 
     @property
     def stated_broker_epoch(self) -> BrokerEpoch:
@@ -145,8 +149,19 @@ class ReplicaFetcher:
             names=self._all.names,
             rules=self._all.rules,
             end_offset_for=log.end_offset_for_epoch,
+            unclean_elections_allowed=lambda: log.config.unclean_leader_election_enable,
         )
         followed = self.partitions[partition.topic_partition] = _Followed(partition, state)
+        self._follow(followed, registration, now_us)
+        self._go_on(now_us)
+
+    def follow_on(self, name: TopicPartition, registration: PartitionRegistration, now_us: int) -> None:
+        followed = self.partitions.get(name)
+        if followed is not None:
+            self._follow(followed, registration, now_us)
+
+    def _follow(self, followed: _Followed, registration: PartitionRegistration, now_us: int) -> None:
+        partition, log = followed.partition, followed.partition.log
         assigned = FollowerAssigned(
             now_us=now_us,
             leader_id=self._source,
@@ -156,8 +171,7 @@ class ReplicaFetcher:
             high_watermark=partition.high_watermark,
             log_start_offset=log.log_start_offset,
         )
-        self._perform(followed, state.step(assigned), None, now_us)
-        self._go_on(now_us)
+        self._perform(followed, followed.state.step(assigned), None, now_us)
 
     def remove(self, name: TopicPartition) -> None:
         if self.partitions.pop(name, None) is not None:
@@ -171,11 +185,18 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------------------------------------------- asking
 
     def _go_on(self, now_us: int) -> None:
-        """Send the next request if none is in flight: questions about the leader's log first, else a fetch."""
+        """Send the next request if none is in flight: questions about the leader's log first, else a fetch.
+
+        source: AbstractFetcherThread.doWork
+        """
         if self._channel.busy or self._writing or not self.partitions:
             return
         if self._questions:
             self._ask(*self._questions.pop(0), now_us)
+            return
+        comparing = [followed for followed in self.partitions.values() if followed.state.may_compare(now_us)]
+        if comparing:
+            self._ask_epoch_ends(comparing, now_us)
             return
         may_fetch = [followed for followed in self.partitions.values() if followed.state.may_fetch(now_us)]
         ready = self._not_throttled(may_fetch, now_us) if self._all.quota().throttled else may_fetch
@@ -227,14 +248,13 @@ class ReplicaFetcher:
         asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
         for followed in ready:
             state = followed.state
-            epoch = UNDEFINED_EPOCH if state.last_fetched_epoch is None else state.last_fetched_epoch
             asked[followed.name] = (state.fetch_offset, state.leader_epoch)
             topics.setdefault(followed.partition.topic_id, []).append(
                 FetchPartition(
                     followed.name.partition,
-                    state.leader_epoch,
+                    current_leader_epoch(self._all.rules, state.leader_epoch),
                     state.fetch_offset,
-                    epoch,
+                    state.epoch_in_fetch,
                     followed.partition.log.log_start_offset,
                     config.replica_fetch_max_bytes,
                 )
@@ -361,6 +381,8 @@ class ReplicaFetcher:
                     self._questions.append((followed, action))
                 case MarkFailed():
                     self._state_failure(followed, action)
+                case Halt():
+                    self._all.halt(action.reason)
                 case Delay():
                     pass  # `_wait` looks at the states
 
@@ -424,6 +446,72 @@ class ReplicaFetcher:
             )
         )
 
+    # ------------------------------------------------------------------------ where do the epochs of our records end
+
+    def _ask_epoch_ends(self, comparing: list[_Followed], now_us: int) -> None:
+        """One request for all that have to know before they fetch (KIP-101). source: fetchEpochsFromLeader"""
+        rules = self._all.rules
+        topics: dict[str, list[dict[str, int]]] = {}
+        asked: dict[TopicPartition, tuple[LeaderEpoch, LeaderEpoch]] = {}
+        for followed in comparing:
+            name, state = followed.name, followed.state
+            assert state.last_fetched_epoch is not None, "who knows no epoch has nothing to compare"
+            asked[name] = (state.last_fetched_epoch, state.leader_epoch)
+            topics.setdefault(name.topic, []).append(
+                {
+                    "partition": name.partition,
+                    "current_leader_epoch": current_leader_epoch(rules, state.leader_epoch),
+                    "leader_epoch": state.last_fetched_epoch,
+                }
+            )
+        entity = cold.request(
+            OFFSET_FOR_LEADER_EPOCH,
+            OFFSET_FOR_LEADER_EPOCH_VERSION,
+            replica_id=self._all.identity.broker_id,
+            topics=[{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        )
+        me = self._all.identity.name
+        self._channel.request(
+            OFFSET_FOR_LEADER_EPOCH,
+            lambda correlation_id: cold.encode_request(
+                OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, correlation_id, me, entity
+            ),
+            lambda frame, reason, now_us: self._told_epoch_ends(asked, frame, reason, now_us),
+            self._all.config.replica_socket_timeout_ms * 1000,
+            now_us,
+        )
+
+    def _told_epoch_ends(
+        self,
+        asked: dict[TopicPartition, tuple[LeaderEpoch, LeaderEpoch]],
+        frame: bytearray | None,
+        reason: str,
+        now_us: int,
+    ) -> None:
+        if frame is None:
+            for name in asked:
+                if name in self.partitions:
+                    self._step_broken(self.partitions[name], reason, now_us)
+        else:
+            answer = cold.decode_response(OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, frame)
+            for topic in answer.topics:
+                for entry in topic.partitions:
+                    name = TopicPartition(str(topic.topic), int(entry.partition))
+                    followed = self.partitions.get(name)
+                    if followed is None or name not in asked:
+                        continue
+                    followed.error = ErrorCode(int(entry.error_code))
+                    told = EpochEndAnswered(
+                        now_us=now_us,
+                        requested_epoch=asked[name][0],
+                        requested_leader_epoch=asked[name][1],
+                        error=followed.error,
+                        epoch=int(entry.leader_epoch),
+                        end_offset=int(entry.end_offset),
+                    )
+                    self._perform(followed, followed.state.step(told), None, now_us)
+        self._go_on(now_us)
+
     # --------------------------------------------------------------------------------- where does your log begin, end
 
     def _ask(self, followed: _Followed, question: AskLeaderOffsets, now_us: int) -> None:
@@ -438,7 +526,7 @@ class ReplicaFetcher:
                     "partitions": [
                         {
                             "partition_index": followed.name.partition,
-                            "current_leader_epoch": question.leader_epoch,
+                            "current_leader_epoch": current_leader_epoch(self._all.rules, question.leader_epoch),
                             "timestamp": question.which.value,
                         }
                     ],

@@ -31,6 +31,12 @@ class ReplicaFetchers:
             fetcher = self._fetchers[key] = ReplicaFetcher(self._context, source)
         fetcher.add(partition, registration, now_us)
 
+    def follow_on(self, name: TopicPartition, registration: PartitionRegistration, now_us: int) -> None:
+        """The leader stays, perhaps in a new epoch, and whoever fetches `name` goes on as it is."""
+        for (source, _), fetcher in self._fetchers.items():
+            if source == registration.leader:
+                fetcher.follow_on(name, registration, now_us)
+
     def remove(self, name: TopicPartition) -> None:
         """Fetch `name` no more. The fetcher stays: the partition may come back to it in the same change of metadata,
         and then its request in flight has to be answered first, as any other."""

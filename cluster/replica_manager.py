@@ -94,16 +94,26 @@ class ReplicaManager:
         self._lookup = lookup
         self._quotas = quotas
         self._propose_isr = propose_isr
+        self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
         self._fetches: Purgatory[DelayedFetch] = Purgatory()
 
     def start(self, now_us: int) -> None:
         self._repeat(self._config.replica_lag_time_max_ms * 1000 // 2, self._check_lag, now_us)
-        checkpoint_us = self._config.replica_high_watermark_checkpoint_interval_ms * 1000
-        self._repeat(checkpoint_us, self._checkpoint_high_watermarks, now_us)
         recovery_us = self._config.log_flush_offset_checkpoint_interval_ms * 1000
         self._repeat(recovery_us, self._checkpoint_logs, now_us, first_us=now_us + CHECKPOINTS_BEGIN_US)
         self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._expire_producers, now_us)
+
+    def start_high_watermark_checkpoints(self, now_us: int) -> None:
+        """Called when the broker is told of partitions; the first time: at once, and every interval from now on.
+
+        source: ReplicaManager.startHighWatermarkCheckPointThread
+        """
+        if self._checkpoints_high_watermarks:
+            return
+        self._checkpoints_high_watermarks = True
+        period_us = self._config.replica_high_watermark_checkpoint_interval_ms * 1000
+        self._repeat(period_us, self._checkpoint_high_watermarks, now_us, first_us=now_us)
 
     def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int, *, first_us: int | None = None) -> None:
         def run(due_us: int) -> None:

@@ -90,6 +90,8 @@ class NodeShell:
     def _step(self, method: Callable[..., list[Action]], *args: object) -> None:
         for action in method(*args, self._world.now_us()):
             self._perform(action)
+            if isinstance(action, Exit):
+                return
         self._alarm.arm(self.core.next_deadline_us)
 
     def _perform(self, action: Action) -> None:
@@ -107,7 +109,7 @@ class NodeShell:
                 self._close(action.connection)
             case Exit():
                 assert self._nursery is not None
-                self._world.exited()
+                self._world.exited(action.halted)
                 self._nursery.cancel_scope.cancel()
 
     def _send(self, action: Send) -> None:

@@ -72,8 +72,11 @@ class World(Protocol):
         """raises: ConnectionGone when refused; waits for as long as the network is silent"""
         ...
 
-    def exited(self) -> None:
-        """The process ends by itself: its connections close now, before anything else can happen."""
+    def exited(self, halted: str) -> None:
+        """The process ends by itself: its connections close now, before anything else can happen.
+
+        halted: why out of order, empty when in order
+        """
         ...
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:

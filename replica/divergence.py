@@ -15,20 +15,6 @@ EndOffsetFor = Callable[[LeaderEpoch], tuple[LeaderEpoch, Offset]]
 """(epoch, end offset) of a log's largest epoch at or below the asked one; (-1, -1) when it cannot say."""
 
 
-def check_leader_epoch(request_epoch: LeaderEpoch, local_epoch: LeaderEpoch) -> None:
-    """Compare the leader epoch in a request (-1: not given) with ours. source: Partition.checkCurrentLeaderEpoch
-
-    raises: KafkaError FENCED_LEADER_EPOCH (the sender is behind), UNKNOWN_LEADER_EPOCH (we are)
-    """
-    if request_epoch in (UNDEFINED_EPOCH, local_epoch):
-        return
-    if request_epoch < local_epoch:
-        raise KafkaError(
-            ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {request_epoch} is over, now it is {local_epoch}"
-        )
-    raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"leader epoch {request_epoch} is yet unknown, only {local_epoch}")
-
-
 def find_divergence(
     last_fetched_epoch: LeaderEpoch,
     fetch_offset: Offset,

@@ -1,25 +1,30 @@
 """A follower of one partition: what to fetch next, where to cut the log, and what the leader says is committed.
 
-Truncation follows the leader's epochs, told in fetch responses (KIP-595, since 2.7); the high watermark decides only
-where there are no epochs at all. source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
+Where to cut is decided by the switch `truncation` (truncation.py); whether an answer of another leader epoch counts,
+and what makes a follower look for its place again, by `fetch-fencing` (fetch_fencing.py).
+source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
-from replica.divergence import EndOffsetFor, find_cut
+from replica.divergence import Cut, EndOffsetFor
 from replica.errors import ErrorCode
+from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
 from replica.follower_events import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
     Delay,
+    EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
     FollowerAction,
     FollowerAssigned,
     FollowerEvent,
+    Halt,
     LeaderOffsetsKnown,
     MarkFailed,
     RecordsAppended,
@@ -32,15 +37,17 @@ from replica.follower_events import (
 )
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.rules import Rules
+from replica.truncation import FollowerLog, truncation_of
 
 PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 """Bytes read from the leader's file in the middle of its own truncation look like this, once."""
 
 
 class FetchState(Enum):
-    """FETCHING also while delayed; the others wait for one event, FAILED for a new leader epoch."""
+    """FETCHING and COMPARING also while delayed; the others wait for one event, FAILED for a new leader epoch."""
 
     FETCHING = "fetching"
+    COMPARING = "comparing epochs with the leader"
     APPENDING = "appending"
     TRUNCATING = "truncating"
     ASKING = "asking the leader"
@@ -52,6 +59,7 @@ class FollowerState:
 
     delayed_until_us: no fetch before this time, None when there is nothing to wait for
     end_offset_for: of our own log     fetch_backoff_us: replica.fetch.backoff.ms in microseconds
+    unclean_elections_allowed: the topic's unclean.leader.election.enable as it is now
     """
 
     def __init__(
@@ -63,6 +71,7 @@ class FollowerState:
         names: Names,
         rules: Rules,
         end_offset_for: EndOffsetFor,
+        unclean_elections_allowed: Callable[[], bool],
     ) -> None:
         self.topic_partition = topic_partition
         self.broker_id = broker_id
@@ -80,11 +89,24 @@ class FollowerState:
         self._fetch_backoff_us = fetch_backoff_us
         self._names = names
         self._rules = rules
+        self._truncation = truncation_of(rules)
+        self._compares_again = False
         self._end_offset_for = end_offset_for
+        self._unclean_elections_allowed = unclean_elections_allowed
 
     def may_fetch(self, now_us: int) -> bool:
         """source: PartitionFetchState.isReadyForFetch"""
         return self.state is FetchState.FETCHING and not self._is_delayed(now_us)
+
+    def may_compare(self, now_us: int) -> bool:
+        """Before it fetches, it wants to be told where `last_fetched_epoch` ends. source: buildLeaderEpochRequest"""
+        return self.state is FetchState.COMPARING and not self._is_delayed(now_us)
+
+    @property
+    def epoch_in_fetch(self) -> LeaderEpoch:
+        """What a fetch says of our last record; -1: nothing."""
+        named = self.last_fetched_epoch if self._truncation.names_last_epoch else None
+        return UNDEFINED_EPOCH if named is None else named
 
     def step(self, event: FollowerEvent) -> list[FollowerAction]:
         match event:
@@ -98,6 +120,8 @@ class FollowerState:
                 return self._truncated(event)
             case LeaderOffsetsKnown():
                 return self._leader_offsets_known(event)
+            case EpochEndAnswered():
+                return self._epoch_end_answered(event)
             case AppendFailed():
                 return self._append_failed(event)
             case FollowerAssigned():
@@ -114,26 +138,42 @@ class FollowerState:
     # -------------------------------------------------------------------------------------------------- beginning
 
     def _follow(self, event: FollowerAssigned) -> list[FollowerAction]:
-        """Only a new leader epoch restarts a fetcher. source: AbstractFetcherThread.partitionFetchState"""
-        if event.leader_epoch <= self.leader_epoch:
+        """source: AbstractFetcherThread.partitionFetchState, addPartitions"""
+        followed = None if self.leader_id == NO_BROKER else (self.leader_id, self.leader_epoch)
+        self.leader_epoch = max(self.leader_epoch, event.leader_epoch)
+        if not begins_anew(self._rules, followed, event.leader_id, event.leader_epoch):
             return []
         self.leader_id = event.leader_id
-        self.leader_epoch = event.leader_epoch
         self.log_start_offset = event.log_start_offset
         self.log_end_offset = event.log_end_offset
         self.high_watermark = event.high_watermark
         self.last_fetched_epoch = event.latest_epoch
         self.delayed_until_us = None
+        return self._begin()
+
+    def _begin(self) -> list[FollowerAction]:
+        """Fetch at the own end, unless the switch `truncation` wants a cut or an answer of the leader first."""
         self.state = FetchState.FETCHING
-        if event.latest_epoch is not None:
-            # Whatever we have too much, the leader will tell us by its epochs when we ask at our own end.
-            self.fetch_offset = event.log_end_offset
-            return []
-        self.fetch_offset = event.high_watermark
-        if event.high_watermark == event.log_end_offset:
-            return []
-        why = f"it knows no leader epochs to compare with the leader {self._leader}, so only its own HW can be trusted"
-        return self._cut(event.high_watermark, why)
+        self.fetch_offset = self.log_end_offset
+        cut = self._truncation.first_cut(self._log)
+        if cut is not None:
+            return self._cut(cut)
+        if self._truncation.asks_first and self.last_fetched_epoch is not None:
+            self.state = FetchState.COMPARING
+            self.fetch_offset = self.high_watermark
+        return []
+
+    @property
+    def _log(self) -> FollowerLog:
+        return FollowerLog(
+            fetch_offset=self.fetch_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self.high_watermark,
+            latest_epoch=self.last_fetched_epoch,
+            end_offset_for=self._end_offset_for,
+            leader=self._leader,
+            follower=self._me,
+        )
 
     # ------------------------------------------------------------------------------------------------------- fetching
 
@@ -141,7 +181,7 @@ class FollowerState:
         """source: AbstractFetcherThread.processFetchRequest"""
         if (
             event.requested_offset != self.fetch_offset
-            or event.requested_leader_epoch != self.leader_epoch
+            or not answers(self._rules, event.requested_leader_epoch, self.leader_epoch)
             or not self.may_fetch(event.now_us)
         ):
             return []  # Asked in another state: we were truncated, delayed or given a new leader since.
@@ -157,7 +197,7 @@ class FollowerState:
         if not event.has_records:
             return self._follow_the_leaders_offsets()
         self.state = FetchState.APPENDING
-        return [AppendRecords(max_leader_epoch=self.leader_epoch)]
+        return [AppendRecords(max_leader_epoch=newest_epoch_taken(self._rules, self.leader_epoch))]
 
     def _fetch_refused(self, event: FetchAnswered) -> list[FollowerAction]:
         if event.error is ErrorCode.FENCED_LEADER_EPOCH:
@@ -213,10 +253,26 @@ class FollowerState:
 
     def _diverged(self, diverging: tuple[LeaderEpoch, Offset]) -> list[FollowerAction]:
         """One round of the search for the common prefix; the next fetch is the next round."""
-        cut = find_cut(diverging, self.fetch_offset, self.log_end_offset, self._end_offset_for, self._leader, self._me)
-        return self._cut(cut.offset, cut.reason if cut.complete else f"{cut.reason}; then it asks again")
+        return self._cut(self._truncation.cut(diverging, self._log))
 
-    def _cut(self, offset: Offset, why: str) -> list[FollowerAction]:
+    def _epoch_end_answered(self, event: EpochEndAnswered) -> list[FollowerAction]:
+        """One round of the same search before any fetch. source: AbstractFetcherThread.maybeTruncate"""
+        if (
+            event.requested_epoch != self.last_fetched_epoch
+            or not answers(self._rules, event.requested_leader_epoch, self.leader_epoch)
+            or not self.may_compare(event.now_us)
+        ):
+            return []
+        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
+            return self._fenced()
+        if event.error is not ErrorCode.NONE:
+            return self._delay(event.now_us, f"{self._leader} answered {event.error.name}")
+        cut = self._truncation.cut((event.epoch, event.end_offset), self._log)
+        self._compares_again = not cut.complete
+        return self._cut(cut)
+
+    def _cut(self, cut: Cut) -> list[FollowerAction]:
+        offset = cut.offset
         self.state = FetchState.TRUNCATING
         self.fetch_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -225,13 +281,17 @@ class FollowerState:
         else:
             what = f"{self._me} cuts its log back to {offset}"
         loss = f"; this removes records below its HW {self.high_watermark}" if offset < self.high_watermark else ""
-        return [TruncateTo(offset=offset, reason=f"{what}: {why}{loss}")]
+        again = "" if cut.complete else "; then it asks again"
+        return [TruncateTo(offset=offset, reason=f"{what}: {cut.reason}{again}{loss}")]
 
     def _truncated(self, event: Truncated) -> list[FollowerAction]:
         assert self.state is FetchState.TRUNCATING, "nothing was to be cut"
         self.state = FetchState.FETCHING
         self.log_end_offset = event.log_end_offset
         self.last_fetched_epoch = event.latest_epoch
+        if self._compares_again and event.latest_epoch is not None:
+            self.state = FetchState.COMPARING
+        self._compares_again = False
         if self.high_watermark > self.log_end_offset:
             return self._set_high_watermark(self.log_end_offset, f"{self._me}'s log ends there after the cut")
         if self.high_watermark < self.log_start_offset:
@@ -260,11 +320,23 @@ class FollowerState:
         return self._leader_start_known(event.offset)
 
     def _leader_end_known(self, leader_end_offset: Offset) -> list[FollowerAction]:
-        if leader_end_offset < self.log_end_offset:
-            # After an unclean election; loses records by design.
-            return self._cut(leader_end_offset, f"the log of the leader {self._leader} ends there")
-        why = f"{self._me}'s own log ends at {self.log_end_offset}, not after {self._leader}'s at {leader_end_offset}"
-        return self._ask(Which.EARLIEST, why)
+        if leader_end_offset >= self.log_end_offset:
+            own_end = f"{self._me}'s own log ends at {self.log_end_offset}"
+            return self._ask(Which.EARLIEST, f"{own_end}, not after {self._leader}'s at {leader_end_offset}")
+        if self._rules.follower_ahead == "halt" and not self._unclean_elections_allowed():
+            return self._halt(leader_end_offset)
+        # After an unclean election; loses records by design.
+        return self._cut(Cut(leader_end_offset, True, f"the log of the leader {self._leader} ends there"))
+
+    def _halt(self, leader_end_offset: Offset) -> list[FollowerAction]:
+        """Kafka's words. source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0), removed by KAFKA-7414"""
+        self.state = FetchState.FAILED
+        reason = (
+            f"Exiting because log truncation is not allowed for partition {self.topic_partition}, current leader "
+            f"{self._leader}'s latest offset {leader_end_offset} is less than replica {self._me}'s latest offset "
+            f"{self.log_end_offset}"
+        )
+        return [Halt(reason=reason)]
 
     def _leader_start_known(self, leader_start_offset: Offset) -> list[FollowerAction]:
         if leader_start_offset <= self.log_end_offset:
@@ -299,6 +371,9 @@ class FollowerState:
         return self._fail(f"{self._me} stops fetching until it learns of a new leader epoch: {why}")
 
     def _fail(self, reason: str) -> list[FollowerAction]:
-        """source: AbstractFetcherThread.markPartitionFailed"""
+        """source: AbstractFetcherThread.markPartitionFailed
+
+        Simplified: before KIP-461 (2.4) the exception ended the fetcher thread, with all partitions it fetched.
+        """
         self.state = FetchState.FAILED
         return [MarkFailed(reason=reason)]

@@ -95,8 +95,30 @@ class LeaderOffsetsKnown:
     offset: Offset
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEndAnswered:
+    """The leader's answer where the epoch of our last record ends in its log; without an error (-1, -1): it cannot say.
+
+    requested_*: as they stood in the request that is answered
+    """
+
+    now_us: int
+    requested_epoch: LeaderEpoch
+    requested_leader_epoch: LeaderEpoch
+    error: ErrorCode
+    epoch: LeaderEpoch
+    end_offset: Offset
+
+
 FollowerEvent = (
-    FollowerAssigned | FetchAnswered | RecordsAppended | AppendFailed | Truncated | FetchBroke | LeaderOffsetsKnown
+    FollowerAssigned
+    | FetchAnswered
+    | RecordsAppended
+    | AppendFailed
+    | Truncated
+    | FetchBroke
+    | LeaderOffsetsKnown
+    | EpochEndAnswered
 )
 
 
@@ -107,10 +129,10 @@ FollowerEvent = (
 class AppendRecords:
     """Append what the answer holds, then RecordsAppended or AppendFailed.
 
-    max_leader_epoch: batches of a later epoch, and all after them, are not ours to take yet (KAFKA-18723)
+    max_leader_epoch: batches of a later epoch, and all after them, are not ours to take yet (KAFKA-18723); None: any is
     """
 
-    max_leader_epoch: LeaderEpoch
+    max_leader_epoch: LeaderEpoch | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +192,13 @@ class MarkFailed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """The process ends here and now, for the sake of one partition (`follower-ahead: halt`)."""
+
+    reason: str
+
+
 FollowerAction = (
     AppendRecords
     | TruncateTo
@@ -179,4 +208,5 @@ FollowerAction = (
     | AskLeaderOffsets
     | Delay
     | MarkFailed
+    | Halt
 )

@@ -34,6 +34,9 @@ class Rules:
     fetch_fencing: Literal["none", "leader-epoch"] = _switch(
         "fetch-fencing", "leader-epoch", ("none", "leader-epoch"), since="KIP-320 (2.1-IV1)"
     )
+    follower_ahead: Literal["halt", "truncate"] = _switch(
+        "follower-ahead", "truncate", ("halt", "truncate"), since="KAFKA-7414 (2.1)"
+    )
     membership: Literal["zk-session", "registration"] = _switch(
         "membership", "registration", ("zk-session", "registration"), since="KIP-500 (KRaft)"
     )
@@ -112,7 +115,7 @@ def _eras() -> dict[str, Rules]:
         list_offsets_guard=False,
         consumer_truncation_check=False,
     )
-    v2_0 = replace(v2_1, fetch_fencing="none", isr_join="high-watermark")
+    v2_0 = replace(v2_1, fetch_fencing="none", follower_ahead="halt", isr_join="high-watermark")
     v0_11 = replace(v2_0, truncation="leader-epoch")
     v0_10 = replace(v0_11, truncation="high-watermark")
     v0_8 = replace(v0_10, isr_lag="messages", control_fencing="none")
@@ -134,8 +137,9 @@ PROFILES: Mapping[str, Rules] = _eras()
 """Eras by name, oldest first."""
 
 IMPLEMENTED: Mapping[str, frozenset[Switch]] = {
-    "truncation": frozenset({"on-fetch"}),
-    "fetch-fencing": frozenset({"leader-epoch"}),
+    "truncation": frozenset({"high-watermark", "leader-epoch", "leader-epoch-exact", "on-fetch"}),
+    "fetch-fencing": frozenset({"none", "leader-epoch"}),
+    "follower-ahead": frozenset({"halt", "truncate"}),
     "membership": frozenset({"zk-session", "registration"}),
     "control-fencing": frozenset({"none", "controller-epoch", "broker-epoch"}),
     "isr-update": frozenset({"leader-writes", "alter-partition"}),

@@ -106,7 +106,7 @@ class NodeStarted(_Control):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStopped(_Control):
     node: _Node
-    how: Annotated[str, "stop, kill or power_off"]
+    how: Annotated[str, "stop, kill, power_off or halt (the process gives up by itself)"]
     reason: _Reason
 
 

@@ -62,13 +62,16 @@ class FencedOutOfIsr(Invariant):
     """S19: a fenced broker is in no ISR, except without ELR as the sole member, and leads nothing.
 
     Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
-    over: the controller fences and removes in one step. Source: V ValidControllerState.
+    over: the controller fences and removes in one step. Not judged in the ZooKeeper era, where nobody is fenced: a
+    session ends in the registry, and a controller, if there is one, hears of it later. Source: V ValidControllerState.
     """
 
     NAME = "S19"
 
     def handlers(self) -> Mapping[type, Handler]:
         self.wrong: list[tuple[TopicPartition, str]] = []
+        if self.checker.rules.membership == "zk-session":
+            return {}
         kinds = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered, *_DECISIONS)
         return dict.fromkeys(kinds, self._changed)
 
@@ -280,7 +283,8 @@ class MetadataIsPrefix(Invariant):
 
 class OneFetcherAimedAtLeader(Invariant):
     """S23: who leads a partition does not fetch it; nobody has two fetchers for it; each is aimed at the leader its
-    broker has been told of. A follower may be without one for a moment. Source: V ValidFetcherState.
+    broker has been told of. A follower may be without one for a moment, and one that was told of no leader may go on
+    asking the old one (before 2.1 only another leader's name moves a fetcher). Source: V ValidFetcherState.
     """
 
     NAME = "S23"
@@ -307,7 +311,7 @@ class OneFetcherAimedAtLeader(Invariant):
             told = self.told.get((node, *partition))
             if told == node:
                 self.broken(f"{node} leads {partition} and fetches it from {leader}", *partition)
-            elif told != leader:
+            elif told != leader and not (told is None and self.checker.rules.fetch_fencing == "none"):
                 self.broken(f"{node} fetches {partition} from {leader}, but was told that {told} leads", *partition)
 
 

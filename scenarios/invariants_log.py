@@ -197,8 +197,9 @@ class LeaderIsComplete(Invariant):
 class LogsMatchBelowHighWatermark(Invariant):
     """S8: a replica's log equals the committed one below its high watermark, so any two replicas agree there.
 
-    Judged at each move of a replica's high watermark. Weakened: a leader of an epoch before a re-basing keeps its old
-    high watermark until it follows. Source: V LogMatchingProperty.
+    Judged at each move of a replica's high watermark but a fall, which claims nothing that was not claimed before (a
+    former leader cuts its log in several rounds, and its high watermark falls with it). Weakened: a leader of an epoch
+    before a re-basing keeps its old high watermark until it follows. Source: V LogMatchingProperty.
     """
 
     NAME = "S8"
@@ -208,7 +209,7 @@ class LogsMatchBelowHighWatermark(Invariant):
 
     def _moved(self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned) -> None:
         committed = self.truth.of(event.topic, event.partition)
-        if event.leader_epoch < committed.rebased_epoch:
+        if event.leader_epoch < committed.rebased_epoch or event.high_watermark < event.previous_high_watermark:
             return
         matched = committed.matched.get(event.node, 0)
         if matched < min(event.high_watermark, committed.end):

@@ -343,11 +343,15 @@ class Simulation:
             machine.core.crash()
 
     def state_exits(self) -> None:
-        """Brokers whose process has ended by itself: a controlled shutdown is complete."""
+        """Brokers whose process has ended by itself: a controlled shutdown is complete, or it could not go on."""
         exits = self.fabric.exits
         while exits:
-            name = exits.pop(0)
-            self._state_stop(name, "stop", f"{name} has shut down in order")
+            name, halted = exits.pop(0)
+            if halted:
+                self._close_files(self.machines[name])
+                self._state_stop(name, "halt", f"{name} halts, its page cache survives: {halted}")
+            else:
+                self._state_stop(name, "stop", f"{name} has shut down in order")
 
     def _state_stop(self, name: str, how: str, reason: str) -> None:
         self.trace.emit(NodeStopped(node=name, how=how, reason=reason))

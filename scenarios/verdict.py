@@ -66,14 +66,20 @@ RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "du
 
 
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:
-    """The verdict of a run that is over (`ledger.close()` called); broken: invariants that did not hold."""
+    """The verdict of a run that is over (`ledger.close()` called); broken: invariants that did not hold.
+
+    One that the rules of the run do not promise is an anomaly of its own only where nothing else shows the damage: what
+    became of the records says more than which rule had to break for it. The trace and `explain` tell of it either way.
+    """
     records = {kind: classify(ledger, kind) for kind in RECORD_CLASSES}
     found: list[Anomaly] = []
     for finder in _FINDERS:
         found.extend(finder(ledger, records))
+    shown = bool(found)
     found.extend(
         Anomaly(kind="invariant", partition=None, sentence=f"{fact.invariant}: {fact.reason}", our_bug=fact.promised)
         for fact in broken
+        if fact.promised or not shown
     )
     order = list(JEPSEN_CLASS)
     found.sort(key=lambda anomaly: order.index(anomaly.kind))

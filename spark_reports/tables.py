@@ -115,7 +115,7 @@ COLUMN_DOCS: dict[str, str] = {
     "replicas": "assigned replicas",
     "min_isr": "effective min.insync.replicas",
     "standing": "leader, in sync, or out of sync",
-    "how": "stop, kill or power_off",
+    "how": "stop, kill, power_off or halt",
     "fault": "name of the fault",
     "verb": "verb of the scenario's step",
     "targets": "nodes the step resolved to",

@@ -40,12 +40,11 @@ def anomalies(
         diverged(final_log),
         offset_regressions(consume),
         poll_skips(consume, entries),
-        broken_invariants(control),
     ]
     together = parts[0]
     for part in parts[1:]:
         together = together.unionByName(part)
-    return together
+    return together.unionByName(broken_invariants(control, together))
 
 
 def record_anomalies(fates: DataFrame) -> DataFrame:
@@ -144,9 +143,15 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def broken_invariants(control: DataFrame) -> DataFrame:
-    """out: as anomalies(); witness = the invariant's name."""
-    return control.filter(F.col("event") == "invariant_broken").select(
+def broken_invariants(control: DataFrame, others: DataFrame) -> DataFrame:
+    """One that the run's rules do not promise is an anomaly only where nothing else shows the damage.
+
+    in:  control table, the other anomalies()
+    out: as anomalies(); witness = the invariant's name
+    """
+    damaged = others.select(RUN, F.lit(True).alias("shown")).distinct()
+    broken = control.filter(F.col("event") == "invariant_broken").join(F.broadcast(damaged), RUN, "left")
+    return broken.filter(F.col("promised") | F.col("shown").isNull()).select(
         RUN, F.lit("invariant").alias("anomaly"), "topic", "partition", F.col("invariant").alias("witness"), "offset",
         F.concat("reason", F.when(F.col("promised"), ". This is a defect of Highwater").otherwise("")).alias("detail"),
     )  # fmt: skip

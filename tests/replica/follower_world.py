@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replica.divergence import check_leader_epoch, find_divergence
+from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
+from replica.fetch_fencing import check_leader_epoch, current_leader_epoch
 from replica.follower import FollowerState
 from replica.follower_events import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
     Delay,
+    EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
     FollowerAction,
     FollowerAssigned,
+    Halt,
     LeaderOffsetsKnown,
     MarkFailed,
     RecordsAppended,
@@ -31,7 +34,8 @@ from replica.follower_events import (
 )
 from replica.ids import Names, TopicPartition
 from replica.leader_epochs import LeaderEpochCache
-from replica.rules import PROFILES
+from replica.rules import PROFILES, Rules
+from replica.truncation import truncation_of
 from replica.wording import duration
 
 NAMES = Names()
@@ -77,11 +81,23 @@ class Fetch:
     last_epoch: int
 
 
+@dataclass(frozen=True)
+class Question:
+    """OffsetForLeaderEpoch."""
+
+    leader: str
+    leader_epoch: int
+    epoch: int
+
+
 class FollowerWorld:
     def __init__(self) -> None:
         self.now_us = 0
+        self.rules: Rules = PROFILES["kafka-3.9"]
+        self.unclean_elections = False
         self.replicas: dict[str, Replica] = {}
         self.sent: dict[str, Fetch] = {}
+        self.asked: dict[str, Question] = {}
 
     def _replica(self, name: str) -> Replica:
         return self.replicas.setdefault(name, Replica(int(name.removeprefix("b"))))
@@ -92,6 +108,13 @@ class FollowerWorld:
         return follower
 
     # setting up
+
+    def era(self, profile: str, unclean_elections: int = 0, **switches: str) -> None:
+        """`era kafka-0.10`, or with single rules of another one: `era kafka-3.9 truncation=high-watermark`."""
+        flipped = {name.replace("_", "-"): value for name, value in switches.items()}
+        self.rules = PROFILES[profile].changed(flipped)
+        self.unclean_elections = bool(unclean_elections)
+        self.replicas.clear()
 
     def log(self, name: str, *epochs: int, hw: int = 0, start: int = 0) -> None:
         """`log b1 0 0 1 hw=2`: three records; hw: the broker's own high watermark."""
@@ -106,7 +129,8 @@ class FollowerWorld:
         """The controller makes `name` the leader; its epoch begins at its log end, before any record of it exists."""
         replica = self._replica(name)
         replica.follower, replica.leader_epoch = None, epoch
-        replica.cache.assign(epoch, replica.end)
+        if truncation_of(self.rules).begins_epoch_at_once:
+            replica.cache.assign(epoch, replica.end)
 
     def append(self, name: str, n: int) -> None:
         replica = self._replica(name)
@@ -133,8 +157,9 @@ class FollowerWorld:
                 broker_id=replica.broker_id,
                 fetch_backoff_us=BACKOFF_US,
                 names=NAMES,
-                rules=PROFILES["kafka-3.9"],
+                rules=self.rules,
                 end_offset_for=replica.end_offset_for,
+                unclean_elections_allowed=lambda: self.unclean_elections,
             )
         assigned = FollowerAssigned(
             now_us=self._at(at),
@@ -163,7 +188,7 @@ class FollowerWorld:
         self.sent.pop(name, None)
         if not follower.may_fetch(self._at(at)):
             return [f"{name} does not fetch: {self._why_not(follower)}"]
-        last_epoch = -1 if follower.last_fetched_epoch is None else follower.last_fetched_epoch
+        last_epoch = follower.epoch_in_fetch
         self.sent[name] = Fetch(NAMES(follower.leader_id), follower.fetch_offset, follower.leader_epoch, last_epoch)
         after = f"after a record of epoch {last_epoch}" if last_epoch >= 0 else "and names no epoch"
         return [f"{name} asks {NAMES(follower.leader_id)} for offset {follower.fetch_offset}, {after}"]
@@ -194,7 +219,8 @@ class FollowerWorld:
         code, records = ErrorCode.NONE if error is None else ErrorCode[error], []
         try:
             if error is None:
-                check_leader_epoch(asked.leader_epoch, leader.leader_epoch)
+                request_epoch = current_leader_epoch(self.rules, asked.leader_epoch)
+                check_leader_epoch(self.rules, request_epoch, leader.leader_epoch)
                 diverging = find_divergence(asked.last_epoch, asked.offset, leader.end_offset_for, leader.start)
                 if diverging is None and not leader.start <= asked.offset <= leader.end:
                     raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{NAMES(leader.broker_id)} ends at {leader.end}")
@@ -219,6 +245,52 @@ class FollowerWorld:
         if not actions and (records or code is not ErrorCode.NONE):
             lines.append(f"{name} ignores it")
         return lines + self._perform(replica, actions, records, append_error)
+
+    # comparing epochs before the first fetch
+
+    def compare(self, name: str, at: int | None = None) -> list[str]:
+        """One OffsetForLeaderEpoch and its answer, there and back."""
+        return self.ask(name, at=at) + (self.tell(name) if name in self.asked else [])
+
+    def ask(self, name: str, at: int | None = None) -> list[str]:
+        follower = self._follower(name)
+        self.asked.pop(name, None)
+        if not follower.may_compare(self._at(at)):
+            return [f"{name} asks nothing: {self._why_not(follower)}"]
+        epoch = follower.last_fetched_epoch
+        assert epoch is not None
+        self.asked[name] = Question(NAMES(follower.leader_id), follower.leader_epoch, epoch)
+        return [f"{name} asks {NAMES(follower.leader_id)} where epoch {epoch} ends"]
+
+    def tell(self, name: str, error: str | None = None) -> list[str]:
+        """The answer to the last question, any number of times. error: what the leader answers instead"""
+        replica, asked = self._replica(name), self.asked[name]
+        follower, leader = self._follower(name), self._replica(asked.leader)
+        lines: list[str] = []
+        code, told = ErrorCode.NONE if error is None else ErrorCode[error], (-1, -1)
+        try:
+            if error is None:
+                request_epoch = current_leader_epoch(self.rules, asked.leader_epoch)
+                check_leader_epoch(self.rules, request_epoch, leader.leader_epoch)
+                told = leader.end_offset_for(asked.epoch)
+                lines.append(
+                    f"{asked.leader} answers: epoch {told[0]} ends at {told[1]} in my log"
+                    if told[1] >= 0
+                    else f"{asked.leader} cannot say"
+                )
+        except KafkaError as refusal:
+            code = refusal.code
+            lines.append(f"{asked.leader} answers {code.name}: {refusal.message}")
+        answered = EpochEndAnswered(
+            now_us=self.now_us,
+            requested_epoch=asked.epoch,
+            requested_leader_epoch=asked.leader_epoch,
+            error=code,
+            epoch=told[0],
+            end_offset=told[1],
+        )
+        actions = follower.step(answered)
+        return lines + (self._perform(replica, actions, []) if actions else [f"{name} ignores it"])
 
     def breaks(self, name: str, reason: str = "connection-lost") -> list[str]:
         """No answer comes."""
@@ -275,15 +347,15 @@ class FollowerWorld:
                 case SetLogStartOffset():
                     lines.append(action.reason)
                     self.delete_below(NAMES(replica.broker_id), action.offset)
-                case AskLeaderOffsets() | Delay() | MarkFailed():
+                case AskLeaderOffsets() | Delay() | MarkFailed() | Halt():
                     lines.append(action.reason)
             lines += self._perform(replica, follow_up, [])
         return lines
 
     @staticmethod
-    def _up_to_epoch(records: list[int], max_leader_epoch: int) -> list[int]:
+    def _up_to_epoch(records: list[int], max_leader_epoch: int | None) -> list[int]:
         for index, epoch in enumerate(records):
-            if epoch > max_leader_epoch:
+            if max_leader_epoch is not None and epoch > max_leader_epoch:
                 return records[:index]
         return records
 

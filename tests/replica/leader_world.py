@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from replica.divergence import check_leader_epoch
 from replica.errors import ErrorCode, KafkaError
+from replica.fetch_fencing import check_leader_epoch
 from replica.ids import Names, TopicPartition
 from replica.isr_lag import LagLimits
 from replica.leader import LeaderState
@@ -210,7 +210,7 @@ class LeaderWorld:
 
     def request(self, leader_epoch: int) -> list[str]:
         try:
-            check_leader_epoch(leader_epoch, self.state.leader_epoch)
+            check_leader_epoch(PROFILES["kafka-3.9"], leader_epoch, self.state.leader_epoch)
         except KafkaError as error:
             return [f"{error.code.name}: {error.message}"]
         return [f"leader epoch {leader_epoch} is accepted"]

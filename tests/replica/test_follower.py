@@ -14,8 +14,9 @@ from follower_world import NAMES, TOPIC, FollowerWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.divergence import check_leader_epoch, find_cut, find_divergence
+from replica.divergence import find_cut, find_divergence
 from replica.errors import ErrorCode, KafkaError
+from replica.fetch_fencing import check_leader_epoch
 from replica.follower import FetchState, FollowerState
 from replica.follower_events import (
     AskLeaderOffsets,
@@ -31,6 +32,7 @@ from replica.follower_events import (
 )
 from replica.rules import PROFILES
 
+ERA_3_9 = PROFILES["kafka-3.9"]
 TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("follower_*.txt"))
 
 
@@ -46,8 +48,9 @@ def following(*, log_end_offset: int = 10, high_watermark: int = 8, log_start_of
         broker_id=2,
         fetch_backoff_us=1000,
         names=NAMES,
-        rules=PROFILES["kafka-3.9"],
+        rules=ERA_3_9,
         end_offset_for=lambda epoch: (3, log_end_offset) if epoch == 3 else (1, 7),
+        unclean_elections_allowed=lambda: False,
     )
     follower.step(
         FollowerAssigned(
@@ -164,8 +167,9 @@ def test_nothing_is_asked_before_a_leader_is_known() -> None:
         broker_id=2,
         fetch_backoff_us=1,
         names=NAMES,
-        rules=PROFILES["kafka-3.9"],
+        rules=ERA_3_9,
         end_offset_for=lambda epoch: (-1, -1),
+        unclean_elections_allowed=lambda: False,
     )
     assert not follower.may_fetch(0)
 
@@ -213,10 +217,10 @@ def test_last_fetched_offset_validation(last_epoch: int, offset: int, expected: 
 def test_leader_epochs_are_checked_both_ways() -> None:
     for request_epoch, code in ((4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)):
         with pytest.raises(KafkaError) as refused:
-            check_leader_epoch(request_epoch, 5)
+            check_leader_epoch(ERA_3_9, request_epoch, 5)
         assert refused.value.code is code
-    check_leader_epoch(5, 5)
-    check_leader_epoch(-1, 5)
+    check_leader_epoch(ERA_3_9, 5, 5)
+    check_leader_epoch(ERA_3_9, -1, 5)
 
 
 # ------------------------------------------------------------------- where the follower cuts (getOffsetTruncationState)
@@ -255,9 +259,13 @@ BROKERS = ("b1", "b2", "b3")
 turns = st.tuples(st.sampled_from(BROKERS), st.integers(0, 3), st.lists(st.sampled_from(BROKERS), max_size=6))
 
 
-@given(st.lists(turns, min_size=1, max_size=8), st.lists(st.sampled_from(BROKERS), max_size=2))
+@given(
+    st.sampled_from(["kafka-2.1", "kafka-3.9"]),
+    st.lists(turns, min_size=1, max_size=8),
+    st.lists(st.sampled_from(BROKERS), max_size=2),
+)
 def test_after_any_history_of_elections_the_logs_become_the_leaders(
-    history: list[tuple[str, int, list[str]]], forgetful: list[str]
+    era: str, history: list[tuple[str, int, list[str]]], forgetful: list[str]
 ) -> None:
     """Any broker may be elected, with or without the records. A record is named by its epoch and offset, since one
     leader wrote each epoch from front to back. A round cuts or appends, so the rounds are few.
@@ -266,6 +274,7 @@ def test_after_any_history_of_elections_the_logs_become_the_leaders(
     loses its epoch file cannot tell where logs part, here as in Kafka.)
     """
     world = FollowerWorld()
+    world.era(era)
     for name in BROKERS:
         world.log(name)
     for epoch, (leader, records, fetches) in enumerate([*history, (history[-1][0], 1, [])]):
@@ -290,6 +299,7 @@ def test_after_any_history_of_elections_the_logs_become_the_leaders(
 
 def settle(world: FollowerWorld, name: str, max_rounds: int) -> None:
     for _ in range(max_rounds):
+        world.compare(name)
         for line in world.fetch(name):
             if "where its log ends" in line:
                 world.offsets(name, "latest")

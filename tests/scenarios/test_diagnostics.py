@@ -115,6 +115,12 @@ SINGLE_ERRORS = [
 ]
 
 
+def test_an_era_with_a_rule_that_cannot_be_played_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(IMPLEMENTED, "isr-join", frozenset({"epoch-start"}))  # type: ignore[arg-type]
+    (error,) = errors_of(file_of().replace("title: Small", "title: Small\nprofile: kafka-2.0"))
+    assert (error.code, caret_text(error)) == ("E120", "kafka-2.0")
+
+
 @pytest.mark.parametrize(
     ("line", "caret"), [("protocol: {elr: true}", "true"), ("profile: kafka-4.1", "kafka-4.1"), ("", None)]
 )

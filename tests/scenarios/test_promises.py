@@ -65,6 +65,13 @@ def test_a_promised_invariant_is_our_bug() -> None:
     assert line_of_test(summary, Style(plain=True)).startswith("  FAIL")
 
 
+def test_what_became_of_the_records_says_more_than_an_invariant_that_is_not_promised() -> None:
+    script = commits_under_min_isr(PROFILES["kafka-3.9"].changed({"hw-advance": "isr"}))
+    script.ack("r0", 0)
+    script.ack("r1", 1)
+    assert summary_of(script, [])["verdict"] == ["lost"]
+
+
 def test_one_that_is_not_promised_is_a_finding_that_names_the_missing_rule() -> None:
     script = commits_under_min_isr(PROFILES["kafka-3.9"].changed({"hw-advance": "isr"}))
     summary = summary_of(script, [])

@@ -137,7 +137,7 @@ def test_an_exit_closes_everything_and_is_told_of(lab: Lab) -> None:
     lab.exits(10, "b")
     lab.run()
     assert lab["a"].what("disconnected") == [(11, "disconnected", "closed by the other side")]
-    assert lab.fabric.exits == ["b"]
+    assert lab.fabric.exits == [("b", "")]
 
 
 def test_a_reset_drops_what_was_not_read(lab: Lab) -> None:

@@ -270,6 +270,15 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
         {("invariant", "S3")},
     ),
+    "an invariant that is not promised, and nothing else": (
+        [t.InvariantBroken(invariant="S6", promised=False, reason="an old rule")],
+        {("invariant", "S6")},
+    ),
+    "an invariant that is not promised, where the damage shows, and one that is": (
+        [end_seen(5), end_seen(4), t.InvariantBroken(invariant="S6", promised=False, reason="an old rule"),
+         t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
+        {("offset-regression", "c1"), ("invariant", "S3")},
+    ),
     "a record without a key gets its partition after it was sent": (
         [sent("r0", partition=-1), acked("r0", 0), *found("b1", "r0", leader=True)],
         set(),

@@ -1,0 +1,58 @@
+"""The switch `fetch-fencing`: must a fetch and the answer to it belong to one leader epoch? (KIP-320, since 2.1)
+
+`leader-epoch`: a follower names the epoch it follows in with all it asks, a leader refuses what belongs to another
+epoch, and every new epoch makes a follower look for its place in the leader's log again. `none`: requests carry no
+epoch, so one that was held up on its way counts whenever it arrives, and a follower begins anew only when another
+broker leads: what happened while its leader was deposed and elected again, neither of the two notices.
+
+source: Partition.makeFollower, checkCurrentLeaderEpoch (2.0 and 2.1); KAFKA-7395
+"""
+
+from __future__ import annotations
+
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch
+from replica.rules import Rules
+
+
+def current_leader_epoch(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch:
+    """What a follower's requests carry as current_leader_epoch; -1: nothing."""
+    return UNDEFINED_EPOCH if rules.fetch_fencing == "none" else leader_epoch
+
+
+def check_leader_epoch(rules: Rules, request_epoch: LeaderEpoch, local_epoch: LeaderEpoch) -> None:
+    """Compare the leader epoch in a request (-1: not given) with ours. source: Partition.checkCurrentLeaderEpoch
+
+    raises: KafkaError FENCED_LEADER_EPOCH (the sender is behind), UNKNOWN_LEADER_EPOCH (we are)
+    """
+    if rules.fetch_fencing == "none" or request_epoch in (UNDEFINED_EPOCH, local_epoch):
+        return
+    if request_epoch < local_epoch:
+        raise KafkaError(
+            ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {request_epoch} is over, now it is {local_epoch}"
+        )
+    raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"leader epoch {request_epoch} is yet unknown, only {local_epoch}")
+
+
+def answers(rules: Rules, requested_epoch: LeaderEpoch, leader_epoch: LeaderEpoch) -> bool:
+    """Whether a follower in `leader_epoch` uses the answer to what it asked in `requested_epoch`."""
+    return rules.fetch_fencing == "none" or requested_epoch == leader_epoch
+
+
+def newest_epoch_taken(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch | None:
+    """Batches of a later epoch are not taken from an answer (KAFKA-18723); None: whatever came is taken."""
+    return None if rules.fetch_fencing == "none" else leader_epoch
+
+
+def begins_anew(
+    rules: Rules, followed: tuple[BrokerId, LeaderEpoch] | None, leader_id: BrokerId, leader_epoch: LeaderEpoch
+) -> bool:
+    """Whether a follower that is told of this leader looks for its place in the leader's log again.
+
+    followed: the leader and epoch it follows now, itself after it has led, None after a start of the broker
+    source: Partition.makeFollower. Until 2.1 a change to no leader at all changes nothing: ReplicaManager.makeFollowers
+    then leaves the partition as it is.
+    """
+    if rules.fetch_fencing == "none":
+        return leader_id != NO_BROKER and (followed is None or followed[0] != leader_id)
+    return followed is None or followed[1] < leader_epoch

@@ -1,0 +1,163 @@
+"""The switch `truncation`: how a follower finds what its log must lose before it fetches from a new leader.
+
+| value | eras | rule |
+|---|---|---|
+| high-watermark | to 0.10 | cut to the own high watermark: above it nothing is known to be committed |
+| leader-epoch | 0.11 to 1.1 | ask the leader where the epoch of our last record ends, and cut there (KIP-101) |
+| leader-epoch-exact | 2.0 to 2.6 | the leader also says which epoch that is; ask again until both know it (KIP-279) |
+| on-fetch | from 2.7 | fetch at the own end, naming the epoch there; the leader answers where the logs part (KIP-595) |
+
+Each value is one small class; `truncation_of` picks it. The high watermark remains the fallback of all of them, where
+no epoch is known. source: ReplicaFetcherThread.maybeTruncate (0.11), AbstractFetcherThread (2.0 and later)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from replica.divergence import Cut, EndOffsetFor, find_cut
+from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset
+from replica.rules import Rules
+
+
+class FollowerLog(NamedTuple):
+    """What decides about a cut. latest_epoch: of the last record, None when it is not known
+
+    fetch_offset: where the follower would fetch next; while it asks first that is its high watermark, or its last cut
+
+    leader, follower: names of the two brokers
+    """
+
+    fetch_offset: Offset
+    log_end_offset: Offset
+    high_watermark: Offset
+    latest_epoch: LeaderEpoch | None
+    end_offset_for: EndOffsetFor
+    leader: str
+    follower: str
+
+
+class Truncation(Protocol):
+    """One value of the switch.
+
+    asks_first: no fetch before the leader has said where the epoch of our last record ends (OffsetForLeaderEpoch)
+    names_last_epoch: each fetch says in which epoch our last record was written
+    begins_epoch_at_once: a leader notes the start of its epoch when it begins to lead, not with its first record
+    """
+
+    asks_first: bool
+    names_last_epoch: bool
+    begins_epoch_at_once: bool
+
+    def first_cut(self, log: FollowerLog) -> Cut | None:
+        """Where to cut before anything is asked; None: nowhere."""
+
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+        """Where to cut, told the leader's (epoch, end offset) for the epoch of our last record."""
+
+
+class ToHighWatermark:
+    """Until 0.11. Loses committed records, since a follower's high watermark trails the leader's (kafka-rules C2), and
+    keeps others that the leader does not have, where a log lost more than that (C3).
+    source: ReplicaManager.makeFollowers (0.10.2)
+
+    Simplified: batches carry their leader epoch all the same, for the checker; nobody asks about it.
+    """
+
+    asks_first = False
+    names_last_epoch = False
+    begins_epoch_at_once = False
+
+    def first_cut(self, log: FollowerLog) -> Cut | None:
+        if log.high_watermark >= log.log_end_offset:
+            return None
+        why = f"until 0.11 a new follower of {log.leader} keeps only what is below its own HW {log.high_watermark}"
+        return Cut(log.high_watermark, True, why)
+
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+        raise AssertionError("nobody speaks of epochs before KIP-101")
+
+
+def _cut_without_epochs(log: FollowerLog) -> Cut | None:
+    """No epoch of our own: only what is known to be committed can be kept."""
+    if log.latest_epoch is not None or log.high_watermark == log.log_end_offset:
+        return None
+    why = f"it knows no leader epochs to compare with the leader {log.leader}, so only its own HW can be trusted"
+    return Cut(log.high_watermark, True, why)
+
+
+def _exact_cut(told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+    return find_cut(told, log.fetch_offset, log.log_end_offset, log.end_offset_for, log.leader, log.follower)
+
+
+class ByLeaderEpoch:
+    """KIP-101: the end of our last epoch in the leader's log is where to cut, whichever epoch the leader means by it.
+    Two changes of leadership in between, and both keep their own records (kafka-rules C4, KAFKA-6361).
+
+    Simplified: a leader whose first epoch is later than the asked one answers with the start of its log; before 2.3 it
+    could not say, and the follower fell back to its high watermark. source: ReplicaFetcherThread.maybeTruncate (0.11)
+    """
+
+    asks_first = True
+    names_last_epoch = False
+    begins_epoch_at_once = False
+    """KAFKA-7415 (2.0.1): until then a leader that had not written yet knew nothing of its own epoch."""
+
+    def first_cut(self, log: FollowerLog) -> Cut | None:
+        return _cut_without_epochs(log)
+
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+        end = told[1]  # OffsetForLeaderEpoch v0 answers with nothing else.
+        if end == UNKNOWN_OFFSET:
+            why = (
+                f"the leader {log.leader} knows nothing of epoch {log.latest_epoch}, so only its own HW can be trusted"
+            )
+            return Cut(log.high_watermark, True, why)
+        if end >= log.log_end_offset:
+            why = f"the leader {log.leader} answers that epoch {log.latest_epoch} ends at {end}, not before our end"
+            return Cut(log.log_end_offset, True, why)
+        return Cut(end, True, f"epoch {log.latest_epoch} ends at {end} in the log of the leader {log.leader}")
+
+
+class ByExactLeaderEpoch:
+    """KIP-279: the leader names the epoch it means; where we do not know that one, we cut to the end of the one below
+    and ask again. source: AbstractFetcherThread.getOffsetTruncationState
+
+    Simplified: 2.0.0 still notes a leader's epoch with its first record (KAFKA-7415 came with 2.0.1).
+    """
+
+    asks_first = True
+    names_last_epoch = False
+    begins_epoch_at_once = True
+
+    def first_cut(self, log: FollowerLog) -> Cut | None:
+        return _cut_without_epochs(log)
+
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+        return _exact_cut(told, log)
+
+
+class OnFetch:
+    """KIP-595: no question before the first fetch; a fetch that diverges is one round of the search."""
+
+    asks_first = False
+    names_last_epoch = True
+    begins_epoch_at_once = True
+
+    def first_cut(self, log: FollowerLog) -> Cut | None:
+        return _cut_without_epochs(log)
+
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+        return _exact_cut(told, log)
+
+
+_TRUNCATIONS: dict[str, Truncation] = {
+    "high-watermark": ToHighWatermark(),
+    "leader-epoch": ByLeaderEpoch(),
+    "leader-epoch-exact": ByExactLeaderEpoch(),
+    "on-fetch": OnFetch(),
+}
+
+
+def truncation_of(rules: Rules) -> Truncation:
+    return _TRUNCATIONS[rules.truncation]
