@@ -46,7 +46,7 @@ BAD: dict[str, tuple[str, str]] = {
     "not yaml": ("schema: [1\n", "schema.yaml"),
     "empty": ("", "schema: 1"),
     "deeply nested": ("[" * 10_000, "level"),
-    "other profile": (changed("duration: 40s", "duration: 40s\nprofile: kafka-0.8"), "not yet supported"),
+    "other profile": (changed("duration: 40s", "duration: 40s\nprofile: kafka-0.7"), "kafka-0.8"),
     "half a verb": (changed("kill: b1}", "bitflip: {broker: b1, partition: t-0}}"), "missing `offset`"),
 }
 
