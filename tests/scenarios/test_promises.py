@@ -15,7 +15,7 @@ from scenarios.promises import GAPS, Gap, missing_rules
 from scenarios.screens import test_line as line_of_test
 from scenarios.style import Style
 
-INVARIANTS = {f"S{number}" for number in range(1, 30)} | {"S25 min-isr"}
+INVARIANTS = {f"S{number}" for number in range(1, 30)} | {"S25 min-isr"} | {f"L{number}" for number in range(1, 6)}
 
 
 def test_the_newest_rules_promise_everything() -> None:
