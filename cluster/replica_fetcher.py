@@ -13,6 +13,12 @@ from uuid import UUID
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
+from cluster.epoch_questions import (
+    OFFSET_FOR_LEADER_EPOCH_VERSION,
+    Asked,
+    epoch_ends_answers,
+    epoch_ends_request,
+)
 from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
 from cluster.partition import Partition
@@ -39,7 +45,6 @@ from replica.follower_events import (
     AppendRecords,
     AskLeaderOffsets,
     Delay,
-    EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
     FollowerAction,
@@ -69,7 +74,6 @@ from replica.trace import FetchRefused, FetchThrottled, Recorder
 
 FETCH_VERSION = 16
 LIST_OFFSETS_VERSION = 7
-OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 
 
 @dataclass(slots=True)
@@ -449,66 +453,29 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------------ where do the epochs of our records end
 
     def _ask_epoch_ends(self, comparing: list[_Followed], now_us: int) -> None:
-        """One request for all that have to know before they fetch (KIP-101). source: fetchEpochsFromLeader"""
-        rules = self._all.rules
-        topics: dict[str, list[dict[str, int]]] = {}
-        asked: dict[TopicPartition, tuple[LeaderEpoch, LeaderEpoch]] = {}
-        for followed in comparing:
-            name, state = followed.name, followed.state
-            assert state.last_fetched_epoch is not None, "who knows no epoch has nothing to compare"
-            asked[name] = (state.last_fetched_epoch, state.leader_epoch)
-            topics.setdefault(name.topic, []).append(
-                {
-                    "partition": name.partition,
-                    "current_leader_epoch": current_leader_epoch(rules, state.leader_epoch),
-                    "leader_epoch": state.last_fetched_epoch,
-                }
-            )
-        entity = cold.request(
-            OFFSET_FOR_LEADER_EPOCH,
-            OFFSET_FOR_LEADER_EPOCH_VERSION,
-            replica_id=self._all.identity.broker_id,
-            topics=[{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
-        )
-        me = self._all.identity.name
+        identity = self._all.identity
+        states = [followed.state for followed in comparing]
+        entity, asked = epoch_ends_request(self._all.rules, identity.broker_id, states)
         self._channel.request(
             OFFSET_FOR_LEADER_EPOCH,
             lambda correlation_id: cold.encode_request(
-                OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, correlation_id, me, entity
+                OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, correlation_id, identity.name, entity
             ),
             lambda frame, reason, now_us: self._told_epoch_ends(asked, frame, reason, now_us),
             self._all.config.replica_socket_timeout_ms * 1000,
             now_us,
         )
 
-    def _told_epoch_ends(
-        self,
-        asked: dict[TopicPartition, tuple[LeaderEpoch, LeaderEpoch]],
-        frame: bytearray | None,
-        reason: str,
-        now_us: int,
-    ) -> None:
+    def _told_epoch_ends(self, asked: Asked, frame: bytearray | None, reason: str, now_us: int) -> None:
         if frame is None:
             for name in asked:
                 if name in self.partitions:
                     self._step_broken(self.partitions[name], reason, now_us)
         else:
-            answer = cold.decode_response(OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, frame)
-            for topic in answer.topics:
-                for entry in topic.partitions:
-                    name = TopicPartition(str(topic.topic), int(entry.partition))
-                    followed = self.partitions.get(name)
-                    if followed is None or name not in asked:
-                        continue
-                    followed.error = ErrorCode(int(entry.error_code))
-                    told = EpochEndAnswered(
-                        now_us=now_us,
-                        requested_epoch=asked[name][0],
-                        requested_leader_epoch=asked[name][1],
-                        error=followed.error,
-                        epoch=int(entry.leader_epoch),
-                        end_offset=int(entry.end_offset),
-                    )
+            for name, told in epoch_ends_answers(asked, frame, now_us):
+                followed = self.partitions.get(name)
+                if followed is not None:
+                    followed.error = told.error
                     self._perform(followed, followed.state.step(told), None, now_us)
         self._go_on(now_us)
 

@@ -1,0 +1,68 @@
+"""OffsetForLeaderEpoch as a follower asks it: where do the epochs of our last records end in your log? (KIP-101)
+
+source: AbstractFetcherThread.buildLeaderEpochRequest, RemoteLeaderEndPoint.fetchEpochEndOffsets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cluster.wire import cold
+from cluster.wire.entities import Entity
+from cluster.wire.versions import OFFSET_FOR_LEADER_EPOCH
+from replica.errors import ErrorCode
+from replica.fetch_fencing import current_leader_epoch
+from replica.follower import FollowerState
+from replica.follower_events import EpochEndAnswered
+from replica.ids import BrokerId, LeaderEpoch, TopicPartition
+from replica.rules import Rules
+
+OFFSET_FOR_LEADER_EPOCH_VERSION = 4
+Asked = dict[TopicPartition, tuple[LeaderEpoch, LeaderEpoch]]
+"""(epoch that was asked about, leader epoch in which it was asked) of each partition in a request"""
+
+
+def epoch_ends_request(rules: Rules, broker_id: BrokerId, comparing: Iterable[FollowerState]) -> tuple[Entity, Asked]:
+    """One request for all that have to know before they fetch."""
+    topics: dict[str, list[dict[str, int]]] = {}
+    asked: Asked = {}
+    for state in comparing:
+        assert state.last_fetched_epoch is not None, "who knows no epoch has nothing to compare"
+        name = state.topic_partition
+        asked[name] = (state.last_fetched_epoch, state.leader_epoch)
+        topics.setdefault(name.topic, []).append(
+            {
+                "partition": name.partition,
+                "current_leader_epoch": current_leader_epoch(rules, state.leader_epoch),
+                "leader_epoch": state.last_fetched_epoch,
+            }
+        )
+    entity = cold.request(
+        OFFSET_FOR_LEADER_EPOCH,
+        OFFSET_FOR_LEADER_EPOCH_VERSION,
+        replica_id=broker_id,
+        topics=[{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
+    )
+    return entity, asked
+
+
+def epoch_ends_answers(
+    asked: Asked, frame: bytearray, now_us: int
+) -> Iterator[tuple[TopicPartition, EpochEndAnswered]]:
+    """What each follower is told; raises: PeerViolation"""
+    answer = cold.decode_response(OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, frame)
+    for topic in answer.topics:
+        for entry in topic.partitions:
+            name = TopicPartition(str(topic.topic), int(entry.partition))
+            if name in asked:
+                yield (
+                    name,
+                    EpochEndAnswered(
+                        now_us=now_us,
+                        requested_epoch=asked[name][0],
+                        requested_leader_epoch=asked[name][1],
+                        error=ErrorCode(int(entry.error_code)),
+                        epoch=int(entry.leader_epoch),
+                        end_offset=int(entry.end_offset),
+                    ),
+                )
