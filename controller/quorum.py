@@ -36,7 +36,7 @@ from controller.quorum_messages import (
 from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Role, Unattached
 from replica import trace
 from replica.errors import ErrorCode
-from replica.ids import BrokerId, Names, Offset
+from replica.ids import UNKNOWN_OFFSET, BrokerId, Names, Offset
 
 RETRY_BACKOFF_US = 20_000
 """controller.quorum.retry.backoff.ms"""
@@ -462,8 +462,8 @@ class Quorum:
 
     def _resign(self, role: Leader, now_us: int, why: str, election_due_us: int | None = None) -> None:
         """Source: transitionToResigned, with nonLeaderVotersByDescendingFetchOffset"""
-        behind = {voter: self._log.end.offset - (role.end_offsets[voter] or 0) for voter in self._peers}
-        successors = tuple(sorted(self._peers, key=behind.__getitem__))
+        held = {voter: UNKNOWN_OFFSET if (end := role.end_offsets[voter]) is None else end for voter in self._peers}
+        successors = tuple(sorted(held, key=held.__getitem__, reverse=True))
         if election_due_us is None:
             election_due_us = self._election_due_us(now_us)
         self._stop_leading(why)

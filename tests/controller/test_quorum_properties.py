@@ -1,0 +1,85 @@
+"""Safety of the quorum under loss, delay, cuts and restarts: one leader per epoch, committed records stay.
+
+The rules themselves are asserted by `quorum_world.QuorumWorld` after every step.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.controller.quorum_world import LATENCY_US, MS, QuorumWorld
+
+SECOND = 1000 * MS
+
+VERBS = ("run", "run", "append", "append", "kill", "start", "start", "cut", "cut", "heal", "lossy", "slow", "stale")
+
+
+class Play:
+    def __init__(self, voters: int, seed: int) -> None:
+        self.world = QuorumWorld(voters, seed)
+        self.island = 0
+        self.loss_percent = 0
+        self.slowest_ms = 1
+        self.world.passes = self._passes
+        self.world.delay_us = lambda: LATENCY_US + self.world.random.randrange(self.slowest_ms * MS)
+        for voter in self.world.ids:
+            self.world.start(voter)
+
+    def _passes(self, sender: int, receiver: int) -> bool:
+        apart = (self.island >> sender & 1) != (self.island >> receiver & 1)
+        return not apart and self.world.random.randrange(100) >= self.loss_percent
+
+    def step(self) -> None:
+        world, chance = self.world, self.world.random
+        voter = chance.choice(world.ids)
+        match chance.choice(VERBS):
+            case "run":
+                world.run_until(world.now_us + chance.randrange(3000 * MS))
+            case "append":
+                for leader in world.leaders:  # one that is cut off, too, decides in vain
+                    world.append(leader, f"{world.now_us} by {leader}")
+            case "kill":
+                world.kill(voter)
+            case "start" if world.voters[voter].quorum is None:
+                world.start(voter)
+            case "cut":
+                self.island = chance.randrange(2 ** len(world.ids)) << 1
+            case "heal":
+                self.heal()
+            case "lossy":
+                self.loss_percent = chance.randrange(50)
+            case "slow":
+                self.slowest_ms = chance.randrange(1, 1000)
+            case "stale" if self.world.leaders:  # only the leader is cut off, with something nobody else has
+                leader = chance.choice(world.leaders)
+                self.island = 1 << leader
+                world.append(leader, f"{world.now_us} by {leader}, alone")
+        world.run_until(world.now_us + chance.randrange(400 * MS))
+
+    def heal(self) -> None:
+        self.island = self.loss_percent = 0
+        self.slowest_ms = 1
+
+
+@pytest.mark.parametrize("voters", [1, 3, 5])
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_one_leader_per_epoch_and_no_committed_record_is_lost_or_changed(voters: int, seed: int) -> None:
+    play = Play(voters, seed)
+    world = play.world
+    for _ in range(60):
+        play.step()
+    # When all is well again there is one leader soon, and what it decides reaches everybody.
+    play.heal()
+    for voter in world.ids:
+        if world.voters[voter].quorum is None:
+            world.start(voter)
+    world.run_until(world.now_us + 60 * SECOND)
+    (leader,) = world.leaders
+    world.append(leader, "the last")
+    world.run_until(world.now_us + 2 * SECOND)
+    assert world.committed[-1][1] == "the last"
+    logs = [world.voters[voter].log.entries for voter in world.ids]
+    assert all(log == logs[0] for log in logs)
