@@ -14,7 +14,7 @@ from cluster.accepted_connections import AcceptedConnections
 from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.controller_requests import error_response, event_of, is_request_of_brokers, response_of
-from cluster.decisions import Decision, DecisionQueue, OnReply
+from cluster.decisions import Chronicle, Decision, DecisionQueue, OnReply
 from cluster.metadata_fetches import MetadataFetches
 from cluster.metadata_log import MetadataLog
 from cluster.node import Action, ConnectionId
@@ -43,6 +43,7 @@ class ControllerCore:
     """One incarnation of a controller; it takes over the metadata log and the vote that its predecessor left on disk.
 
     voters: address of every controller of the quorum, this one included     draw(n): a random integer in [0, n)
+    chronicle: shared by the controllers of a quorum
     state: what the active controller knows and decides, None while this one is not active
     """
 
@@ -58,10 +59,12 @@ class ControllerCore:
         disk: Disk,
         recorder: Recorder,
         draw: Callable[[int], int],
+        chronicle: Chronicle,
     ) -> None:
         self.controller_id = controller_id
         self.state: ControllerState | None = None
         self.is_open = False
+        self.was_opened = False
         self.log: MetadataLog
         self.quorum: Quorum
         self._name = names(controller_id)
@@ -75,7 +78,7 @@ class ControllerCore:
         self._outbox = Outbox()
         self._channels = Channels()
         self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
-        self._decisions = DecisionQueue(recorder)
+        self._decisions = DecisionQueue(recorder, chronicle)
         self._leaving = False
         self._fetches: MetadataFetches
         self._peers = QuorumPeers(
@@ -103,7 +106,7 @@ class ControllerCore:
             draw=self._draw,
         )
         self._fetches = MetadataFetches(self._outbox, self.quorum, self.log)
-        self.is_open = True
+        self.is_open = self.was_opened = True
         self.quorum.start(now_us)
         return self._actions(now_us)
 
@@ -261,13 +264,13 @@ class ControllerCore:
         if records:
             # KRaft fsyncs its log before a record counts as held.
             self.log.append(records, self.quorum.epoch, now_us)
-        decision = Decision(self._next_offset(), led_here, answer)
+        decision = Decision(self.quorum.epoch, self._next_offset(), led_here, answer)
         for action in decided:
             if isinstance(action, Fact):
                 decision.facts.append(action)
             elif not isinstance(action, AppendRecord):
                 decision.replies.append(action)
-        self._decisions.add(decision)
+        self._decisions.add(decision, written=bool(records))
         if records:
             self.quorum.appended()
             self._perform(now_us)
@@ -282,7 +285,7 @@ class ControllerCore:
 
     def _complete(self, now_us: int) -> None:
         """What is committed has happened: it is told, then brokers hear of it, then who had asked is answered."""
-        committed = self._decisions.take_committed(self.quorum.high_watermark)
+        committed = self._decisions.take_committed(self.quorum.high_watermark, self.log.epoch_at)
         self._fetches.wake(now_us)
         for decision in committed:
             for reply in decision.replies:
@@ -311,8 +314,8 @@ class ControllerCore:
                     case Tell():
                         self._recorder.emit(action.event)
                     case Committed():
-                        self._maybe_activate(now_us)
                         self._complete(now_us)
+                        self._maybe_activate(now_us)
                     case LeadershipChanged():
                         self._leadership_changed(now_us)
 

@@ -10,20 +10,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.events import Fact, Reply
+from controller.quorum_messages import ControllerEpoch
 from replica.ids import Offset
 from replica.trace import Recorder
 
 OnReply = Callable[[Reply | None], None]
-"""None: the controller was deposed first; what it had decided never happened."""
+"""None: the controller was deposed first; what it had decided may happen or not."""
 
 
 @dataclass(slots=True)
 class Decision:
     """What one event led to, complete once everything below `required_offset` is committed.
 
-    led_here: the fact in the trace that led to the event
+    epoch: of the controller that decided     led_here: the fact in the trace that led to the event
     """
 
+    epoch: ControllerEpoch
     required_offset: Offset
     led_here: tuple[int, ...]
     answer: OnReply
@@ -31,33 +33,65 @@ class Decision:
     replies: list[Reply] = field(default_factory=list)
 
 
+class Chronicle:
+    """What has been written to the metadata log and not yet told, of all controllers of a quorum.
+
+    A controller may die after a majority has its record and before it hears so. The next one
+    then commits what the first has decided, and it is told then: the trace is one, as the log is.
+    """
+
+    def __init__(self) -> None:
+        self._written: list[Decision] = []
+
+    def wrote(self, decision: Decision) -> None:
+        self._written.append(decision)
+
+    def tell(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None], recorder: Recorder) -> None:
+        """Everything below is committed in a log that has `epoch_at(offset)` there: what it lacks never happened."""
+        due = [decision for decision in self._written if decision.required_offset <= high_watermark]
+        if due:
+            self._written = [decision for decision in self._written if decision.required_offset > high_watermark]
+            for decision in sorted(due, key=lambda decision: decision.required_offset):
+                if epoch_at(decision.required_offset - 1) == decision.epoch:
+                    tell(decision, recorder)
+
+
 class DecisionQueue:
     """Decisions in the order they were made. One without records waits for those before it: it may build on them."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, chronicle: Chronicle) -> None:
         self._recorder = recorder
-        self._waiting: deque[Decision] = deque()
+        self._chronicle = chronicle
+        self._waiting: deque[tuple[Decision, bool]] = deque()
 
-    def add(self, decision: Decision) -> None:
-        self._waiting.append(decision)
+    def add(self, decision: Decision, *, written: bool) -> None:
+        """written: it has records in the log"""
+        self._waiting.append((decision, written))
+        if written:
+            self._chronicle.wrote(decision)
 
-    def take_committed(self, high_watermark: Offset) -> list[Decision]:
-        """The decisions that have become real, in order; their facts are told now."""
+    def take_committed(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None]) -> list[Decision]:
+        """The decisions that have become real, in order; all facts up to there are told now."""
         committed = []
-        while self._waiting and self._waiting[0].required_offset <= high_watermark:
-            committed.append(self._waiting.popleft())
-        for decision in committed:
-            self._tell(decision)
+        while self._waiting and self._waiting[0][0].required_offset <= high_watermark:
+            decision, written = self._waiting.popleft()
+            self._chronicle.tell(decision.required_offset, epoch_at, self._recorder)
+            if not written:
+                tell(decision, self._recorder)
+            committed.append(decision)
+        self._chronicle.tell(high_watermark, epoch_at, self._recorder)
         return committed
 
-    def _tell(self, decision: Decision) -> None:
-        told: dict[int, int] = {}
-        for fact in decision.facts:
-            causes = decision.led_here if fact.cause is None else (told[fact.cause],)
-            told[fact.number] = self._recorder.emit(fact.event, *causes)
-
     def revert(self) -> None:
-        """Nothing of what waits will be."""
+        """Nobody is answered; what of it happens all the same, the next controller will say."""
         reverted, self._waiting = self._waiting, deque()
-        for decision in reverted:
+        for decision, _ in reverted:
             decision.answer(None)
+
+
+def tell(decision: Decision, recorder: Recorder) -> None:
+    """Put a decision's facts into the trace, each with what led to it."""
+    told: dict[int, int] = {}
+    for fact in decision.facts:
+        causes = decision.led_here if fact.cause is None else (told[fact.cause],)
+        told[fact.number] = recorder.emit(fact.event, *causes)

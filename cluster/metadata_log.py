@@ -53,6 +53,10 @@ class MetadataLog:
         found, offset = self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
         return self.end if offset < 0 else OffsetAndEpoch(found, offset)
 
+    def epoch_at(self, offset: Offset) -> ControllerEpoch | None:
+        """The epoch in which the record at `offset` was written."""
+        return self.log.leader_epochs.epoch_for_offset(offset)
+
     def records(self) -> Iterator[MetadataRecord]:
         """All records in order, from the start of the log."""
         return (decode_record(record.value) for _, record in self.log.records() if record.value is not None)

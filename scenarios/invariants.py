@@ -67,6 +67,15 @@ class EpochCacheSnapshot(NamedTuple):
     entries: tuple[tuple[int, int], ...]
 
 
+class MetadataLogSnapshot(NamedTuple):
+    """A controller's copy of the metadata log: (epoch, start offset), oldest first, and what it knows is committed."""
+
+    node: str
+    entries: tuple[tuple[int, int], ...]
+    end_offset: int
+    high_watermark: int
+
+
 class Probe(Protocol):
     """What the trace does not say, read from the brokers' cores between two steps. Brokers that are down are out."""
 
@@ -77,7 +86,11 @@ class Probe(Protocol):
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]: ...
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
-        """End of the controller's metadata log, and how far each running broker has applied it."""
+        """End of the controllers' metadata log, and how far each running broker has applied it."""
+        ...
+
+    def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
+        """Of every controller of the quorum that was ever up; one that is down has what its disk has."""
         ...
 
 

@@ -127,6 +127,24 @@ class OneLeaderPerEpoch(Invariant):
             self.broken(f"{known} and {node} both led {where}", event.topic, event.partition)
 
 
+class OneControllerPerEpoch(Invariant):
+    """S12 for the quorum: in one controller epoch one controller leads the metadata log, and it alone becomes active.
+
+    Source: V kraft NeverTwoLeadersInSameEpoch
+    """
+
+    NAME = "S12"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.controller_of: dict[int, str] = {}
+        return dict.fromkeys((trace.QuorumLeaderElected, trace.ControllerActivated), self._leads)
+
+    def _leads(self, row: TraceRow, event: trace.QuorumLeaderElected | trace.ControllerActivated) -> None:
+        known = self.controller_of.setdefault(event.controller_epoch, event.node)
+        if known != event.node:
+            self.broken(f"{known} and {event.node} were both controllers in epoch {event.controller_epoch}")
+
+
 class EpochsNeverFall(Invariant):
     """S13: leader and partition epochs never fall, at the controller or in a broker's life; every change raises the
     partition epoch. A restarted broker learns everything anew. Source: Partition.makeLeader, PartitionChangeBuilder.
@@ -281,6 +299,34 @@ class MetadataIsPrefix(Invariant):
             self.applied[node] = offset
 
 
+class MetadataLogsMatch(Invariant):
+    """S22 for the quorum: below their high watermarks the controllers' logs are the same, and stay as they were.
+
+    One controller writes an epoch, in order, so two logs that name the same epochs up to an offset are equal to there.
+    Source: V kraft, LogMatching and LeaderCompleteness
+    """
+
+    NAME = "S22"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.committed: tuple[tuple[int, int], ...] = ()
+        self.high_watermark = 0
+        return {}
+
+    def probed(self, probe: Probe) -> None:
+        for log in probe.metadata_logs():
+            shared = min(log.high_watermark, self.high_watermark)
+            if _below(log.entries, shared) != _below(self.committed, shared) or log.end_offset < log.high_watermark:
+                self.broken(f"the metadata log of {log.node} differs below offset {shared} from what was committed")
+            if log.high_watermark > self.high_watermark:
+                self.high_watermark = log.high_watermark
+                self.committed = _below(log.entries, log.high_watermark)
+
+
+def _below(entries: tuple[tuple[int, int], ...], offset: int) -> tuple[tuple[int, int], ...]:
+    return tuple(entry for entry in entries if entry[1] < offset)
+
+
 class OneFetcherAimedAtLeader(Invariant):
     """S23: who leads a partition does not fetch it; nobody has two fetchers for it; each is aimed at the leader its
     broker has been told of. A follower may be without one for a moment, and one that was told of no leader may go on
@@ -319,9 +365,11 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     LeaderInIsr,
     FencedOutOfIsr,
     OneLeaderPerEpoch,
+    OneControllerPerEpoch,
     EpochsNeverFall,
     AcceptedProposalsAreCurrent,
     MaximalIsrCoversIsr,
     MetadataIsPrefix,
+    MetadataLogsMatch,
     OneFetcherAimedAtLeader,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scenarios.invariants import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot
+from scenarios.invariants import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot, MetadataLogSnapshot
 from scenarios.simulation import Simulation
 
 
@@ -52,3 +52,14 @@ class CoreProbe:
         applied = {node: broker.cache.image.offset + 1 for node, broker in self._simulation.brokers().items()}
         ends = [core.log.end.offset for core in self._simulation.controllers().values()]
         return max(ends or applied.values(), default=0), applied
+
+    def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
+        return [
+            MetadataLogSnapshot(
+                node,
+                tuple(core.log.log.leader_epochs.entries),
+                core.log.end.offset,
+                core.quorum.high_watermark,
+            )
+            for node, core in self._simulation.controllers().items()
+        ]

@@ -21,6 +21,7 @@ from scenarios.spec import Scenario
 Tree = dict[str, Any]
 
 CHAOS_BEGINS_MS = 1_000
+QUORUM_STANDS_MS = 6_000
 CHAOS_ENDS_MS = 30_000
 HEALED_MS = 40_000
 DURATION_MS = 130_000
@@ -72,6 +73,12 @@ class _Draft:
     # ------------------------------------------------------------------------------------------------------ the parts
 
     def tree(self) -> Tree:
+        tree = self._tree()
+        if tree["seed"] % 4 == 0 and PROFILES[self.profile].membership == "registration":
+            _add_controllers(tree)
+        return tree
+
+    def _tree(self) -> Tree:
         return {
             "schema": 1,
             "id": "random-schedule",
@@ -261,12 +268,41 @@ class _Draft:
 
     def _the_end(self, faults: list[Tree]) -> list[Tree]:
         """Everything is mended. What runs already refuses to start; what is still shutting down is started later."""
-        steps: list[Tree] = [{"at": f"{HEALED_MS}ms", "heal": "all"}, {"at": f"{HEALED_MS}ms", "release": "all"}]
-        steps += [{"at": f"{HEALED_MS}ms", "resume": f"@{fault['as']}"} for fault in faults if "pause" in fault]
-        down = [fault["as"] for fault in faults if any(verb in fault for verb in ("kill", "stop", "power_off"))]
-        for at_ms in (HEALED_MS, HEALED_MS + 6000, HEALED_MS + 12_000):
-            steps += [{"at": f"{at_ms}ms", "start": f"@{label}"} for label in down]
-        return steps
+        mended: list[Tree] = [{"at": f"{HEALED_MS}ms", "heal": "all"}, {"at": f"{HEALED_MS}ms", "release": "all"}]
+        return mended + _repairs(faults)
+
+
+def _repairs(faults: list[Tree]) -> list[Tree]:
+    steps: list[Tree] = [{"at": f"{HEALED_MS}ms", "resume": f"@{fault['as']}"} for fault in faults if "pause" in fault]
+    down = [fault["as"] for fault in faults if any(verb in fault for verb in ("kill", "stop", "power_off"))]
+    for at_ms in (HEALED_MS, HEALED_MS + 6000, HEALED_MS + 12_000):
+        steps += [{"at": f"{at_ms}ms", "start": f"@{label}"} for label in down]
+    return steps
+
+
+def _add_controllers(tree: Tree) -> None:
+    """Three controllers instead of one, and faults of their own, from a stream of their own."""
+    rng = random.Random(f"{tree['seed']}/controllers")
+    names = ["c1", "c2", "c3"]
+    tree["cluster"]["controllers"] = names
+    faults: list[Tree] = []
+    for number in range(rng.randint(1, 4)):
+        verb = rng.choice(("kill", "pause", "cut", "cut", "partition"))
+        one = rng.choice((*names, "controller", "controller"))
+        what: Any = one
+        if verb == "cut":
+            others = [name for name in names if name != one]
+            what = {"between": [one, rng.choice((others, others, ["brokers"], others[:1]))]}
+            what["direction"] = rng.choice(("both", "both", "to", "from"))
+        elif verb == "partition":
+            island = rng.sample([*names, *tree["cluster"]["brokers"]], rng.randint(1, 3))
+            what = [island, [node for node in (*names, *tree["cluster"]["brokers"]) if node not in island]]
+        label = f"controller-{verb}-{number}"
+        step: Tree = {"at": f"{rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)}ms", verb: what, "as": label}
+        if rng.random() < 0.8:
+            step["for"] = f"{rng.choice((700, 2500, 6000, 12_000))}ms"
+        faults.append(step)
+    tree["timeline"] += [*faults, *_repairs(faults)]
 
 
 def judge(schedule: Schedule) -> tuple[RunResult, list[str]]:

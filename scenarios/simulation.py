@@ -16,6 +16,7 @@ from cluster.broker import BrokerCore
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
+from cluster.decisions import Chronicle
 from cluster.fabric import Fabric
 from cluster.host import Host
 from cluster.links import Latency, Network
@@ -71,6 +72,7 @@ class Simulation:
         self.fabric.api_name = api_name
         self.machines: dict[str, Machine] = {}
         self._nursery: trio.Nursery
+        self._chronicle = Chronicle()
         self._topic_replies: dict[str, list[Reply | None]] = {}
         """By topic: the answer to its creation; empty while it is awaited, None if it has to be asked for again."""
         self._names = scenario.cluster.names
@@ -216,6 +218,7 @@ class Simulation:
                 controller_id=self._ids[name],
                 voters=self._controllers,
                 draw=stream.randrange,
+                chronicle=self._chronicle,
                 names=self._names,
                 config=cluster.controller_config(),
                 rules=scenario.rules,
@@ -448,11 +451,11 @@ class Simulation:
         return None if isinstance(core, ControllerCore) and core.state is None else core
 
     def controllers(self) -> dict[str, ControllerCore]:
-        """The controllers that run and have opened their logs, by name."""
+        """The controllers of a quorum that have opened their logs, by name, the latest life of each."""
         return {
             name: machine.core
             for name, machine in self.machines.items()
-            if isinstance(machine.core, ControllerCore) and machine.host.running and machine.core.is_open
+            if isinstance(machine.core, ControllerCore) and machine.core.was_opened
         }
 
     def brokers(self) -> dict[str, BrokerCore]:

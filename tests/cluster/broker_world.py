@@ -17,6 +17,7 @@ from cluster.broker import BrokerCore
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.controller_node import ControllerCore
+from cluster.decisions import Chronicle
 from cluster.node import Action, Close, Connect, Exit, Resume, Send
 from cluster.wall_clock import WallClock
 from cluster.wire import cold
@@ -146,6 +147,7 @@ class BrokerWorld:
         self.clock = WallClock()
         self._callers: dict[int, Caller] = {}
         self._hosts: dict[int, str] = {}
+        self._chronicle = Chronicle()
         self._controller_side: dict[int, int] = {}
         self._due: deque[Callable[[], None]] = deque()
         self._lives = 0
@@ -161,6 +163,7 @@ class BrokerWorld:
             controller_id=1001,
             voters=CONTROLLERS,
             draw=lambda bound: 0,
+            chronicle=self._chronicle,
             names=NAMES,
             config=self._config,
             rules=self._rules,

@@ -14,6 +14,7 @@ from scenarios.invariants import (
     EpochCacheSnapshot,
     FetcherSnapshot,
     LeaderSnapshot,
+    MetadataLogSnapshot,
     all_invariants,
 )
 
@@ -232,6 +233,11 @@ def s12(script: TraceScript) -> None:
     script.leads("b2", 0)
 
 
+def s12_controllers(script: TraceScript) -> None:
+    script.emit(trace.QuorumLeaderElected(node="c1", controller_epoch=3, reason=""))
+    script.emit(trace.QuorumLeaderElected(node="c2", controller_epoch=3, reason=""))
+
+
 def s13_controller(script: TraceScript) -> None:
     script.elect("b2", "b1", "b2", "b3", epoch=5)
     script.at(2)
@@ -386,6 +392,7 @@ BROKEN: tuple[tuple[str, Story], ...] = (
     ("S10", s10),
     ("S11", s11),
     ("S12", s12),
+    ("S12", s12_controllers),
     ("S13", s13_controller),
     ("S13", s13_same_version),
     ("S13", s13_broker),
@@ -428,6 +435,7 @@ class FakeProbe:
     fetching: Sequence[FetcherSnapshot] = ()
     caches: Sequence[EpochCacheSnapshot] = ()
     metadata: tuple[int, Mapping[str, int]] = field(default=(0, {}))
+    metadata_of_controllers: Sequence[MetadataLogSnapshot] = ()
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
         return self.leaders
@@ -440,6 +448,9 @@ class FakeProbe:
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         return self.metadata
+
+    def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
+        return self.metadata_of_controllers
 
 
 ALL = ("b1", "b2", "b3")
@@ -483,6 +494,18 @@ def test_what_the_cores_show(probe: FakeProbe, broken: list[str]) -> None:
     script.replicate("r0", "r1")
     script.checker.probe(probe)
     assert script.broken() == broken
+
+
+def test_metadata_logs_of_controllers_match_below_what_is_committed() -> None:
+    script = TraceScript()
+    c1 = MetadataLogSnapshot("c1", ((1, 0), (2, 7)), 9, 8)
+    behind = MetadataLogSnapshot("c2", ((1, 0),), 7, 3)
+    ahead = MetadataLogSnapshot("c3", ((1, 0), (2, 7), (3, 8)), 12, 0)
+    script.checker.probe(FakeProbe(metadata_of_controllers=[c1, behind, ahead]))
+    assert "S22" not in script.broken()
+    overwritten = MetadataLogSnapshot("c3", ((1, 0), (3, 7)), 9, 8)
+    script.checker.probe(FakeProbe(metadata_of_controllers=[c1, overwritten]))
+    assert "S22" in script.broken()
 
 
 def test_applied_metadata_never_falls_within_a_life() -> None:
