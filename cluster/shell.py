@@ -69,10 +69,12 @@ class NodeShell:
             try:
                 wire = await self._world.connect(host, port)
             except ConnectionGone as gone:
-                del self._dialling[connection]
-                self._step(self.core.disconnected, connection, str(gone))
+                if self._dialling.pop(connection, None) is not None:
+                    self._step(self.core.disconnected, connection, str(gone))
                 return
-            del self._dialling[connection]
+            if self._dialling.pop(connection, None) is None:  # given up in the very instant in which it came about
+                wire.close()
+                return
             self._wires[connection] = wire
             self._step(self.core.connected, connection)
             await self._read(connection, wire)

@@ -161,13 +161,17 @@ class Truth:
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         """What a disk still holds is known again, and may match what was committed while its machine was dark."""
-        self._end_stated(row, event)
         committed = self.of(event.topic, event.partition)
+        # What it lost it may have told its leader of: the high watermark can still rise over it while it is in the ISR.
+        lost_records = event.node in committed.excused and bool(self.mirror.dropped)
+        self._end_stated(row, event)
         if event.log_end_offset <= committed.corrupted.get(event.node, -1):
             del committed.corrupted[event.node]
             committed.excused[event.node] = None  # recovery cut at the batch that the disk had damaged
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         committed.match(event.node, list(log.between(committed.matched[event.node], log.end)))
+        if lost_records:
+            committed.excused[event.node] = None
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self._end_stated(row, event)

@@ -574,6 +574,24 @@ def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: s
 # ------------------------------------------------------------------------------------------------------- the checker
 
 
+def test_what_a_disk_lost_may_still_be_committed_on_the_word_of_its_broker() -> None:
+    """b2 told b1 of r0 and lost it; b3, which held the high watermark up, is fenced before b2 registers anew."""
+    script = TraceScript()
+    script.send("r0")
+    script.request("r0")
+    script.append("b1", 0, "r0")
+    script.append("b2", 0, "r0")
+    script.fetch("b2", 1)
+    script.stop("b2", "power_off")
+    script.lose("b2")
+    script.start("b2")
+    script.recover("b2", 0)
+    script.fence("b3")
+    script.commit_isr("b1", "b2")
+    script.advance(1)
+    assert script.broken() == []
+
+
 def test_a_violation_brings_the_last_events_of_its_partition_and_is_told_once() -> None:
     script = TraceScript()
     for offset in range(EVENTS_KEPT):
