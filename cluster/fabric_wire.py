@@ -50,6 +50,17 @@ class Message:
     held_by: Hold | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A response whose header is out and whose file bytes have not yet left the file."""
+
+    segments: Sequence[Segment]
+    api: int
+    part: str
+    cause: int | None
+    hold: Hold
+
+
 class FabricWire:
     """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
 
@@ -61,6 +72,7 @@ class FabricWire:
         self.other: FabricWire
         self.inbox: deque[bytearray] = deque()
         self.stopped: deque[Message] = deque()  # what was sent from this end and may not arrive yet
+        self.withheld: Withheld | None = None
         self.last_arrival_us = 0
         self.gone: str | None = None  # how this end learned that the connection is over
         self.open = True
@@ -89,7 +101,7 @@ class FabricWire:
         self._waiting = True
 
     def unmute(self) -> None:
-        if self._mute:
+        if self._mute and self.withheld is None:
             self._mute = False
             if self._waiting and self.inbox:
                 self.fabric.time.at(self.fabric.time.now_us, self.wake)
@@ -97,9 +109,42 @@ class FabricWire:
     def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
         if not self.open:
             return
+        hold = self._body_hold(segments, api)
+        if hold is None:
+            self._transmit(segments, api, part, cause)
+            return
+        hold.caught += 1
+        self.withheld = Withheld(segments, api, part, cause, hold)
+        self.fabric.held(self, Message(None, api, "body", 0, hold))
+
+    def _transmit(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
         frame = self._through_the_socket(segments)
         message = Message(frame, api, part, len(frame))
         self._depart(message, cause)
+
+    # ---------------------------------------------------------------------------------- header sent, file bytes not
+
+    def _body_hold(self, segments: Sequence[Segment], api: int) -> Hold | None:
+        network = self.fabric.network
+        if not network.holds or not any(isinstance(segment, FileSlice) and segment.length for segment in segments):
+            return None
+        return network.body_hold_on(self.host.name, self.peer, api)
+
+    def _send_withheld(self) -> None:
+        """Now sendfile runs, and sends what the file holds now: it may have been truncated and written anew since the
+        answer was decided (KAFKA-18723). source: DefaultRecordsSend, FileRecords.writeTo"""
+        withheld, self.withheld = self.withheld, None
+        if withheld is None or not self.open:
+            return
+        try:
+            self._transmit(withheld.segments, withheld.api, withheld.part, withheld.cause)
+        except TornSend as torn:
+            self.gone = str(torn)
+            self._shut("closed by the other side")
+            self.fabric.lost(self, self.gone)
+            self.wake()
+        else:
+            self.unmute()
 
     def close(self) -> None:
         """Close in order: the other side learns it after one latency. What is still held back is lost."""
@@ -189,6 +234,11 @@ class FabricWire:
 
     def move_on(self) -> None:
         """After a heal or a release: let go of whatever need not wait any longer, in order."""
+        withheld = self.withheld
+        if withheld is not None and withheld.hold not in self.fabric.network.holds:
+            self.fabric.released(self, Message(None, withheld.api, "body", 0, withheld.hold))
+            if self.host.may_run(self._send_withheld):
+                self.fabric.time.at(self.fabric.time.now_us, self._send_withheld)
         while self.stopped and not self._must_wait(self.stopped[0]):
             message = self.stopped.popleft()
             if message.held_by is not None:
@@ -214,6 +264,7 @@ class FabricWire:
         if not self.open:
             return
         self.open = False
+        self.withheld = None
         self.stopped.clear()
         self.inbox.clear()
         self._depart(Message(None, 0, reason, 40))
@@ -222,6 +273,7 @@ class FabricWire:
     def vanish(self) -> None:
         """The machine lost power: nobody is told."""
         self.open = False
+        self.withheld = None
         self.stopped.clear()
         self.inbox.clear()
         self.fabric.forget(self)
@@ -237,6 +289,7 @@ class FabricWire:
         if self.open and self.gone is None:
             self.gone = reason
             self.open = False
+            self.withheld = None
             self.stopped.clear()
             self.fabric.lost(self, reason)
             self.wake()

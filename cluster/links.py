@@ -81,7 +81,11 @@ class Link:
 
 @dataclass(slots=True)
 class Hold:
-    """Keeps back messages of one API between two sets of nodes until it is released."""
+    """Keeps back messages of one API between two sets of nodes until it is released.
+
+    part: request, response, None for both; or body: the file bytes of a response, which then leave the file only
+    when the hold is released
+    """
 
     fault: str
     sources: Sequence[str]
@@ -116,6 +120,13 @@ class Network:
 
     def links(self) -> list[Link]:
         return list(self._links.values())
+
+    def body_hold_on(self, source: str, target: str, api: int) -> Hold | None:
+        """The hold that stops a response between its header and its file bytes."""
+        for hold in self.holds:
+            if hold.part == "body" and hold.matches(source, target, api, "body"):
+                return hold
+        return None
 
     def hold_on(self, source: str, target: str, api: int, part: str) -> Hold | None:
         for hold in self.holds:

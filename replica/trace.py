@@ -63,7 +63,7 @@ _Fault = Annotated[str, "name of the fault: its `as`, else verb-N"]
 _Verb = Annotated[str, "verb of the timeline step"]
 _Targets = Annotated[tuple[str, ...], "the nodes the step resolved to"]
 _Api = Annotated[str, "API of the message, as Kafka spells it"]
-_Part = Annotated[str, "request or response"]
+_Part = Annotated[str, "request, response, or body: the file bytes of a response"]
 _Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
 
 

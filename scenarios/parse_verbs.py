@@ -194,12 +194,16 @@ def _release(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]
 def _hold(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> Payload:
     reader = scope.reader
     fields = reader.fields(node, path, "`hold`", ("from", "to", "api", "part"), ("from", "to"))
-    part = fields.choice("part", "both", ("request", "response", "both"))
+    part = fields.choice("part", "both", ("request", "response", "body", "both"))
+    api = fields.choice("api", None, HOLDABLE_APIS)
+    if part == "body" and api != "Fetch":
+        title = "only responses of `api: Fetch` have a body that comes from a file"
+        reader.error("E135", title, fields.key_place("part"), path=f"{path}.part", label="add `api: Fetch`")
     return Hold(
         sender=fields.read("from", lambda n, p: scope.some_nodes(n, p, "`from`"), NOBODY),
         receiver=fields.read("to", lambda n, p: scope.some_nodes(n, p, "`to`"), NOBODY),
-        api=fields.choice("api", None, HOLDABLE_APIS),
-        part=None if part == "both" else cast(Literal["request", "response"], part),
+        api=api,
+        part=None if part == "both" else cast(Literal["request", "response", "body"], part),
     )
 
 

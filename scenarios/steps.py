@@ -140,13 +140,14 @@ class ResetPeer:
 class Hold:
     """Messages of one API that travel from `sender` to `receiver` wait, in order, until released.
 
-    api: Kafka's spelling, None for any       part: None for both request and response
+    api: Kafka's spelling, None for any       part: None for both request and response; body: a response is stopped
+    between its header and its file bytes, which leave the file only on release
     """
 
     sender: Selector
     receiver: Selector
     api: str | None = None
-    part: Literal["request", "response"] | None = None
+    part: Literal["request", "response", "body"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
