@@ -13,6 +13,7 @@ from cluster.accepted_connections import AcceptedConnections
 from cluster.blocking_logs import BlockingLogs
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
+from cluster.cpu import HandlerTime
 from cluster.delayed import FetchParams, FetchResults, ProduceResults
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
@@ -74,6 +75,7 @@ class Apis:
         cache: MetadataCache,
         replicas: ReplicaManager,
         logs: BlockingLogs,
+        handler_time: HandlerTime,
         recorder: Recorder,
         broker_epoch: Callable[[], BrokerEpoch],
         control_plane: Mapping[int, Handler],
@@ -84,6 +86,7 @@ class Apis:
         self._connections = connections
         self._cache = cache
         self._logs = logs
+        self._handler_time = handler_time
         self._recorder = recorder
         self._broker_epoch = broker_epoch
         self._offsets = OffsetApis(replicas, cache)
@@ -118,6 +121,7 @@ class Apis:
             for topic, partitions in request.topics
             for number, records in partitions
         ]
+        self._handler_time.produced([records for _, records in entries])
         self._logs.append_records(
             request.acks,
             request.timeout_ms * 1000,
@@ -217,6 +221,7 @@ class Apis:
                 result = result._replace(current_leader=self._current_leader(name, endpoints))
             answers.setdefault(topics[name.topic], []).append(result)
             if size_bytes(result):
+                self._handler_time.found(result.slice)
                 self._state_records_sent(peer, name, request, topics[name.topic], result)
         for topic, result in unknown:
             answers.setdefault(topic, []).append(result)

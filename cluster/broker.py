@@ -13,8 +13,10 @@ from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerStat
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.controller_channel import ActiveController, ControllerChannel
+from cluster.cpu import CpuTimes, HandlerTime
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.metadata_follower import MetadataCache, MetadataFollower
+from cluster.network_thread import NO_LIMIT, NetworkThread
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
@@ -58,7 +60,9 @@ class BrokerCore:
         disk: Disk,
         clock: WallClock,
         recorder: Recorder,
+        cpu: CpuTimes | None = None,
     ) -> None:
+        """cpu: what takes time; None: nothing does"""
         self.identity = identity
         self.cache = MetadataCache()
         self._config = config
@@ -72,6 +76,12 @@ class BrokerCore:
         self._outbox = Outbox()
         self._channels = Channels()
         self._handlers = RequestHandlers(config.num_io_threads)
+        times = cpu or CpuTimes()
+        self._handler_time = HandlerTime(times, self._handlers, self._outbox)
+        self._network: NetworkThread | None = None
+        if times.connection_us or config.max_connection_creation_rate < NO_LIMIT:
+            rate = config.max_connection_creation_rate
+            self._network = NetworkThread(times, rate, self._outbox, self._came_in)
         self._locks = PartitionLocks()
         self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
         self._too_early: list[tuple[ConnectionId, bytearray]] = []
@@ -161,6 +171,7 @@ class BrokerCore:
             cache=self.cache,
             replicas=self.replicas,
             logs=blocking_logs,
+            handler_time=self._handler_time,
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             control_plane={} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes),
@@ -242,7 +253,7 @@ class BrokerCore:
         """Unfenced for the first time: what clients and followers have sent meanwhile is served now."""
         waiting, self._too_early = self._too_early, []
         for connection, frame in waiting:
-            self._handlers.submit(partial(self._handle, connection, frame), now_us)
+            self._submit(connection, frame, now_us)
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
         """Controlled shutdown (SIGTERM)."""
@@ -330,7 +341,9 @@ class BrokerCore:
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
         self._connections.accepted(connection, peer, now_us)
-        return []
+        if self._network is not None:
+            self._network.accepted(connection, now_us)
+        return self._actions(now_us)
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         channel = self._channels.of(connection)
@@ -344,21 +357,35 @@ class BrokerCore:
             channel.received(frame, now_us)
         else:
             self._connections.active(connection, now_us)
-            if self.lifecycle.serving:
-                self._handlers.submit(partial(self._handle, connection, frame), now_us)
-            else:  # Kafka opens its listeners to requests only once the broker is unfenced.
-                self._too_early.append((connection, frame))
+            if self._network is not None:
+                self._network.received(connection, frame, now_us)
+            else:
+                self._came_in(connection, frame, now_us)
         return self._actions(now_us)
+
+    def _came_in(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        if self.lifecycle.serving:
+            self._submit(connection, frame, now_us)
+        else:  # Kafka opens its listeners to requests only once the broker is unfenced.
+            self._too_early.append((connection, frame))
+
+    def _submit(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        self._handlers.submit(self._handler_time.taken_by(partial(self._handle, connection, frame)), now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
         channel = self._channels.of(connection)
         if channel is not None:
             channel.disconnected(reason, now_us)
         self._connections.gone(connection)
+        if self._network is not None:
+            self._network.gone(connection)
         return self._actions(now_us)
 
     def _actions(self, now_us: int) -> list[Action]:
-        return self._connections.answered(self._outbox.take(), now_us)
+        actions = self._outbox.take()
+        if self._network is not None:
+            actions = self._network.outgoing(actions)
+        return self._connections.answered(actions, now_us)
 
     def _handle(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         peer = self._connections.peer(connection)

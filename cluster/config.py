@@ -68,6 +68,7 @@ class BrokerConfig(Config):
     request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
     socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 600_000, low=1)
+    max_connection_creation_rate: int = key("max.connection.creation.rate", 2_147_483_647, low=1)
 
     def __post_init__(self) -> None:
         # KafkaConfig.validateValues: an idle follower must be able to fetch within the lag time.

@@ -67,6 +67,19 @@ class Exit:
 Action = Connect | Send | Resume | Close | Exit
 
 
+def is_answer(action: Action) -> bool:
+    """It goes to a connection that somebody opened to us."""
+    match action:
+        case Send():
+            return action.part == "response"
+        case Resume():
+            return True
+        case Close():
+            return action.connection < 0
+        case _:
+            return False
+
+
 class NodeCore(Protocol):
     """The decisions of one node. Every method returns the actions to perform, in order."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Segment, Send
+from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Segment, Send, is_answer
 from cluster.timers import Timers
 
 
@@ -41,6 +41,19 @@ class Outbox:
     def exit(self, halted: str = "") -> None:
         """halted: why the process ends out of order"""
         self._actions.append(Exit(halted))
+
+    def mark(self) -> int:
+        """A place in the list, for `withdraw_answers`."""
+        return len(self._actions)
+
+    def withdraw_answers(self, since: int) -> list[Action]:
+        """Takes back what goes to connections that others opened, as far as it came after `since`."""
+        new = self._actions[since:]
+        self._actions[since:] = [action for action in new if not is_answer(action)]
+        return [action for action in new if is_answer(action)]
+
+    def put_back(self, actions: list[Action]) -> None:
+        self._actions += actions
 
     def take(self) -> list[Action]:
         actions, self._actions = self._actions, []

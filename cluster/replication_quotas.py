@@ -7,66 +7,11 @@ sync never is, so that a throttle cannot push a replica out of the ISR. source: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from cluster.sampled_rate import SimpleRate
 from controller.image import MetadataImage
 from replica.config import NEVER, DynamicBrokerConfig
 from replica.ids import BrokerId, Offset, TopicPartition
-
-SAMPLES = 11
-"""replication.quota.window.num"""
-WINDOW_US = 1_000_000
-"""replication.quota.window.size.seconds"""
-
-
-@dataclass(slots=True)
-class _Sample:
-    start_us: int
-    last_us: int
-    value: int = 0
-
-    def reset(self, now_us: int) -> None:
-        self.start_us = self.last_us = now_us
-        self.value = 0
-
-
-class SimpleRate:
-    """Bytes per second over the last `SAMPLES` windows, counted from the oldest sample kept, at least one window.
-
-    One sample more than the window needs is kept for the one that overlaps its beginning. source: SampledStat, Rate
-    """
-
-    __slots__ = ("_current", "_samples")
-
-    def __init__(self) -> None:
-        self._samples: list[_Sample] = []
-        self._current = 0
-
-    def record(self, value: int, now_us: int) -> None:
-        if not self._samples:
-            self._samples.append(_Sample(now_us, now_us))
-        sample = self._samples[self._current]
-        if now_us - sample.start_us >= WINDOW_US:
-            sample = self._advance(now_us)
-        sample.value += value
-        sample.last_us = now_us
-
-    def _advance(self, now_us: int) -> _Sample:
-        self._current = (self._current + 1) % (SAMPLES + 1)
-        if self._current == len(self._samples):
-            self._samples.append(_Sample(now_us, now_us))
-        else:
-            self._samples[self._current].reset(now_us)
-        return self._samples[self._current]
-
-    def per_second(self, now_us: int) -> float:
-        total, oldest_us = 0, now_us
-        for sample in self._samples:
-            if now_us - sample.last_us >= SAMPLES * WINDOW_US:
-                sample.reset(now_us)
-            total += sample.value
-            oldest_us = min(oldest_us, sample.start_us)
-        return total * 1_000_000 / max(now_us - oldest_us, WINDOW_US)
 
 
 class ReplicationQuota:

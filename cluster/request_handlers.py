@@ -42,6 +42,11 @@ class RequestHandlers:
 
         return resume
 
+    @property
+    def is_blocked(self) -> bool:
+        """The work in progress has called `block`."""
+        return self._rest is not None
+
     def _go_on(self, now_us: int) -> None:
         while self._waiting and self._busy < self.num_io_threads:
             self._busy += 1

@@ -1,0 +1,79 @@
+"""Rates over the last seconds, as Kafka's quotas measure them. source: SampledStat, SimpleRate, Rate"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SAMPLES = 11
+"""quota.window.num, replication.quota.window.num"""
+WINDOW_US = 1_000_000
+"""quota.window.size.seconds, replication.quota.window.size.seconds"""
+
+
+@dataclass(slots=True)
+class _Sample:
+    start_us: int
+    last_us: int
+    value: int = 0
+
+    def reset(self, now_us: int) -> None:
+        self.start_us = self.last_us = now_us
+        self.value = 0
+
+
+class SimpleRate:
+    """Bytes per second over the last `SAMPLES` windows, counted from the oldest sample kept, at least one window.
+
+    One sample more than the window needs is kept for the one that overlaps its beginning. source: SampledStat, Rate
+    """
+
+    __slots__ = ("_current", "_samples")
+
+    def __init__(self) -> None:
+        self._samples: list[_Sample] = []
+        self._current = 0
+
+    def record(self, value: int, now_us: int) -> None:
+        if not self._samples:
+            self._samples.append(_Sample(now_us, now_us))
+        sample = self._samples[self._current]
+        if now_us - sample.start_us >= WINDOW_US:
+            sample = self._advance(now_us)
+        sample.value += value
+        sample.last_us = now_us
+
+    def _advance(self, now_us: int) -> _Sample:
+        self._current = (self._current + 1) % (SAMPLES + 1)
+        if self._current == len(self._samples):
+            self._samples.append(_Sample(now_us, now_us))
+        else:
+            self._samples[self._current].reset(now_us)
+        return self._samples[self._current]
+
+    def per_second(self, now_us: int) -> float:
+        total = sum(sample.value for sample in self._purged(now_us))
+        return total * 1_000_000 / self.window_us(now_us)
+
+    def window_us(self, now_us: int) -> int:
+        """What the sum is divided by: since the oldest sample, at least one window."""
+        return max(self._elapsed_us(now_us), WINDOW_US)
+
+    def _elapsed_us(self, now_us: int) -> int:
+        return now_us - min((sample.start_us for sample in self._purged(now_us)), default=now_us)
+
+    def _purged(self, now_us: int) -> list[_Sample]:
+        for sample in self._samples:
+            if now_us - sample.last_us >= SAMPLES * WINDOW_US:
+                sample.reset(now_us)
+        return self._samples
+
+
+class Rate(SimpleRate):
+    """The same, but as if all windows but the last had always been there: a short burst is no high rate."""
+
+    __slots__ = ()
+
+    def window_us(self, now_us: int) -> int:
+        elapsed_us = self._elapsed_us(now_us)
+        missing = max(0, SAMPLES - 1 - elapsed_us // WINDOW_US)
+        return max(elapsed_us + missing * WINDOW_US, 1000)
