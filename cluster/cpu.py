@@ -1,7 +1,7 @@
 """How much time a broker's threads need: none, unless a scenario says otherwise.
 
-A handler stays taken while it works on a request, so requests queue behind num.io.threads busy ones. New connections take
-the network thread's time, and what is on its other connections waits meanwhile.
+A handler stays taken while it works on a request, so requests queue behind num.io.threads busy ones. New connections
+take the network thread's time, and what is on its other connections waits meanwhile.
 """
 
 from __future__ import annotations

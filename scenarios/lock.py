@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from cluster.cpu import CpuTimes
 from replica.disk_speed import ServiceTime
 from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
 from scenarios.expect import Expect
@@ -126,12 +127,23 @@ def _cluster(cluster: Cluster) -> Tree:
             {
                 "rack": broker.rack,
                 "disk": None if broker.disk is None else service_time_tree(broker.disk),
+                "cpu": None if broker.cpu is None else _cpu(broker.cpu),
                 "config": dict(broker.config) or None,
             }
         )
         for broker in cluster.brokers.values()
     }
     return {"controllers": list(cluster.controllers), "brokers": brokers, "config": dict(cluster.config)}
+
+
+def _cpu(times: CpuTimes) -> Tree:
+    at_once = times.connections_per_poll
+    return {
+        "produce": time_text(times.produced_us),
+        "fetch": time_text(times.fetched_us),
+        "connection": time_text(times.connection_us),
+        "connections_per_poll": "all" if at_once is None else at_once,
+    }
 
 
 def _topic(topic: TopicSpec) -> Tree:

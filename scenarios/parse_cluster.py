@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping as MappingType
 
 from cluster.config import BrokerConfig
+from cluster.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.disk_speed import ServiceTime
 from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, contradiction, unsupported
@@ -121,13 +122,11 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
             continue
         scope.brokers.append(name)
         fields = reader.fields(value, value_path, f"broker `{name}`", ("rack", "disk", "cpu", "config"))
-        if "cpu" in fields:
-            title = "`cpu` of a broker is not yet supported"
-            reader.error("E120", title, fields.key_place("cpu"), path=f"{value_path}.cpu")
         disk = fields.read("disk", lambda n, p: _read_disk(reader, n, p), None)
+        cpu = fields.read("cpu", lambda n, p: _read_cpu(reader, n, p), None)
         rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), None)
         config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
-        brokers[name] = BrokerSpec(name=name, rack=rack, disk=disk, config=config)
+        brokers[name] = BrokerSpec(name=name, rack=rack, disk=disk, cpu=cpu, config=config)
     if isinstance(node, Mapping) and not 1 <= len(node.entries) <= BROKERS_MAX:
         reader.error("E140", f"{len(node.entries)} brokers; allowed are 1 to {BROKERS_MAX}", node.place, path=path)
     return brokers
@@ -135,6 +134,19 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
 
 def _read_disk(reader: Reader, node: Node, path: str) -> ServiceTime:
     return read_service_time(reader.fields(node, path, "`disk`", SERVICE_TIME_KEYS))
+
+
+def _read_cpu(reader: Reader, node: Node, path: str) -> CpuTimes:
+    fields = reader.fields(node, path, "`cpu`", ("produce", "fetch", "connection", "connections_per_poll"))
+    found = fields.get("connections_per_poll")
+    takes_all = found is not None and isinstance(found[0], Scalar) and found[0].text == "all"
+    at_once = None if takes_all else fields.integer("connections_per_poll", CONNECTION_QUEUE_SIZE, 1, 1_000_000)
+    return CpuTimes(
+        produced_us=fields.time("produce", 0),
+        fetched_us=fields.time("fetch", 0),
+        connection_us=fields.time("connection", 0),
+        connections_per_poll=at_once,
+    )
 
 
 def _read_rack(scope: Scope, node: Node, path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.producer_config import producer_config_from
@@ -13,7 +14,7 @@ from scenarios.scope import Scope
 from scenarios.spec import DEFAULT_RECORD_BYTES, Arrival, Workload
 from scenarios.yaml_source import Mapping, Node, Scalar
 
-WORKLOADS_MAX = 100
+WORKLOADS_MAX = 250
 BATCH_MAX = 100_000
 RECORD_BYTES_MAX = 1 << 20
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
@@ -25,10 +26,27 @@ def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
     workloads: dict[str, Workload] = {}
     for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`"):
         if new_node(scope, name, key_node, value_path, "client"):
-            workloads[name] = _read_workload(scope, name, value, value_path)
+            workloads.update(_read_workloads(scope, name, key_node, value, value_path))
     if len(workloads) > WORKLOADS_MAX:
         scope.reader.error("E140", f"{len(workloads)} workloads; allowed are {WORKLOADS_MAX}", node.place, path=path)
     return workloads
+
+
+def _read_workloads(scope: Scope, name: str, key_node: Scalar, node: Node, path: str) -> dict[str, Workload]:
+    """One workload; or, of consumers with `count`, as many that are alike: c-1, c-2, ..."""
+    count_node = node.get("count") if isinstance(node, Mapping) else None
+    workload = _read_workload(scope, name, node, path)
+    if count_node is None or workload.kind != "consumer":
+        return {name: workload}
+    count = scope.reader.integer(count_node, f"{path}.count", "`count`", 1, WORKLOADS_MAX)
+    del scope.consumers[name]
+    copies: dict[str, Workload] = {}
+    for number in range(1, count + 1):
+        copy = f"{name}-{number}"
+        if new_node(scope, copy, key_node, path, "client"):
+            scope.consumers[copy] = workload.topic
+            copies[copy] = replace(workload, name=copy)
+    return copies
 
 
 _COMMON_FIELDS = ("kind", "topic", "config", "start", "stop")
@@ -39,7 +57,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader = scope.reader
     kind_node = node.get("kind") if isinstance(node, Mapping) else None
     consumer = isinstance(kind_node, Scalar) and kind_node.text == "consumer"
-    known = _COMMON_FIELDS if consumer else _PRODUCER_FIELDS
+    known = (*_COMMON_FIELDS, "count") if consumer else _PRODUCER_FIELDS
     what = f"{'consumer' if consumer else 'producer'} `{name}`"
     fields = reader.fields(node, path, what, known, ("kind", "topic"))
     fields.choice("kind", "producer", ("producer", "consumer"))

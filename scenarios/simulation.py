@@ -200,6 +200,7 @@ class Simulation:
                 disk=machine.disk,
                 clock=machine.clock,
                 recorder=self.trace,
+                cpu=cluster.brokers[name].cpu,
             )
         if machine.role == "controller" and self.in_zookeeper_era:
             assert machine.log_dir is not None and machine.disk is not None

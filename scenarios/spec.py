@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from cluster.cpu import CpuTimes
 from cluster.producer_config import producer_config_from
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.disk_speed import ServiceTime
@@ -41,11 +42,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """disk: how long it takes, None for no time at all"""
+    """disk, cpu: how long they take, None for no time at all"""
 
     name: str
     rack: str | None = None
     disk: ServiceTime | None = None
+    cpu: CpuTimes | None = None
     config: Mapping[str, str] = field(default_factory=dict)
 
 

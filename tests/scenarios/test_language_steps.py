@@ -97,6 +97,7 @@ PAYLOADS = [
         "hold: {from: leader(t-0), to: followers(t-0), api: Fetch, part: response}",
         Hold(LEADER, Selector((Term("followers", (), T0),)), "Fetch", "response"),
     ),
+    ("hold: {from: b1, to: b2, api: Fetch, part: body}", Hold(nodes("b1"), nodes("b2"), "Fetch", "body")),
     ("hold: {from: b1, to: b2, part: both}", Hold(nodes("b1"), nodes("b2"))),
     ("flush: rack(B)", Flush(Selector((Term("rack", ("B",)),)))),
     ("flush: {brokers: b1, partition: t-0}", Flush(nodes("b1"), T0)),
