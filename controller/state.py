@@ -261,7 +261,7 @@ class ControllerState:
                     node=self._journal.node,
                     topic=event.topic,
                     key=key,
-                    value=None if value is None else str(complete[key]),
+                    value=None if value is None else str(value),
                     min_isr=self.image.topics[event.topic].effective_min_isr,
                     reason=f"an operator sets {key} of topic {event.topic} {_to(value)}",
                 )

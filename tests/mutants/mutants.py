@@ -273,7 +273,41 @@ MUTANTS: tuple[Mutant, ...] = (
         LOG,
         "        headers, size_bytes = whole_batches(data, max_leader_epoch)",
         "        headers, size_bytes = whole_batches(data, None)",
+        "sendfile-meets-truncation",
         "test tests/replica/test_log.py",
+    ),
+    # -------------------------------------------------------------------------------------------- moving and throttling
+    mutant(
+        "reassignment-completes-too-early",
+        "A reassignment is complete once every replica of its target is in the ISR (KIP-455)",
+        "controller.reassignment",
+        "    if not replicas or not isr or without(replicas, isr):",
+        "    if not replicas or not isr:",
+        "reassign-target-dies",
+    ),
+    mutant(
+        "removed-replica-keeps-its-epoch",
+        "A replica that is taken away takes the leader epoch with it, so that its fetches are fenced (KIP-455)",
+        CHANGES,
+        " or without(partition.replicas, replicas) else None",
+        " else None",
+        "reassign-target-dies",
+    ),
+    mutant(
+        "removed-replica-stays-in-the-isr",
+        "Who a reassignment removes leaves the ISR as well (S1)",
+        "controller.reassignment",
+        "    replicas, isr = reassignment.target, without(in_sync_replicas, reassignment.removing)",
+        "    replicas, isr = reassignment.target, in_sync_replicas",
+        "reassign-target-dies",
+    ),
+    mutant(
+        "throttle-hits-the-isr",
+        "A throttle leaves replicas alone that are in sync (KIP-73)",
+        "cluster.replica_fetcher",
+        "            is_in_sync = followed.lag_records is not None and followed.lag_records <= 0",
+        "            is_in_sync = False",
+        "throttle-below-ingest",
     ),
     # ------------------------------------------------------------------------------------------------------- producing
     mutant(
