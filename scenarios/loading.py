@@ -156,7 +156,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     fields = reader.fields(tree, "", "the scenario", FIELDS, _REQUIRED)
     _read_schema(reader, fields)
     profile, rules = read_era(reader, fields)
-    cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p), None)
+    cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p, rules), None)
     if cluster is None:
         return None
     topics = fields.read("topics", lambda n, p: read_topics(scope, n, p, cluster), {})

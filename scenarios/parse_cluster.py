@@ -94,7 +94,7 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
     return True
 
 
-def read_cluster(scope: Scope, node: Node, path: str) -> Cluster:
+def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> Cluster:
     reader = scope.reader
     fields = reader.fields(node, path, "`cluster`", ("controllers", "brokers", "config"), ("brokers",))
     found = fields.get("brokers")
@@ -102,7 +102,7 @@ def read_cluster(scope: Scope, node: Node, path: str) -> Cluster:
     controllers: list[str] = []
     found = fields.get("controllers")
     if found is not None:
-        controllers = _read_controllers(scope, *found)
+        controllers = _read_controllers(scope, *found, rules)
     elif "c1" not in scope.nodes:
         controllers = ["c1"]
     scope.controllers = controllers
@@ -158,13 +158,21 @@ def _read_rack(scope: Scope, node: Node, path: str) -> str:
     return rack
 
 
-def _read_controllers(scope: Scope, node: Node, path: str) -> list[str]:
+def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules) -> list[str]:
     names: list[str] = []
     for item, item_path in scope.reader.items(node, path, "`controllers`"):
         name = scope.reader.text(item, item_path, "a controller")
         if isinstance(item, Scalar) and new_node(scope, name, item, item_path, "controller"):
             names.append(name)
-    if len(names) not in CONTROLLERS:
+    if len(names) > 1 and rules.membership == "zk-session":
+        scope.reader.error(
+            "E111",
+            "several controllers in the ZooKeeper era",
+            node.place,
+            path=path,
+            label="there the name stands for the registry, and one of the brokers controls",
+        )
+    elif len(names) not in CONTROLLERS:
         scope.reader.error(
             "E112",
             f"{len(names)} controllers; a quorum has 1, 3 or 5",

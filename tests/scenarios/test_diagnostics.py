@@ -70,6 +70,13 @@ SINGLE_ERRORS = [
     ("b3: {rack: B}", "all: {rack: B}", "E113", "all", None),
     ("b3: {rack: B}", "b/3: {rack: B}", "E113", "b/3", None),
     ("  brokers:", "  controllers: [c1, c2]\n  brokers:", "E112", "[c1, c2]", None),
+    (
+        "\ncluster:",
+        "\nprotocol: {membership: zk-session}\ncluster:\n  controllers: [c1, c2, c3]",
+        "E111",
+        "[c1, c2, c3]",
+        None,
+    ),
     ("  brokers:", "  config: {replica.lag.time.max: 1}\n  brokers:", "E126", "replica.lag.time.max", None),
     (
         "  brokers:",
