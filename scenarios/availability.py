@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import islice, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from replica import trace
@@ -45,8 +45,9 @@ def write_windows(ledger: RecordLedger, partition: TopicPartition, end_us: int) 
         answered.append(acked_us if acked_us is not None else end_us if failed_us is None else failed_us)
     windows = []
     done = 0  # all before this place were answered by the latest ack looked at
-    for last_ack, next_ack in pairwise([*sorted(acks), None]):
-        assert last_ack is not None
+    if any(one > other for one, other in pairwise(acks)):
+        acks = array("q", sorted(acks))
+    for last_ack, next_ack in zip_longest(acks, islice(acks, 1, None)):
         if next_ack is not None and next_ack - last_ack < PATIENCE_US:
             continue
         while done < len(sent) and answered[done] <= last_ack:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from replica.ids import TopicPartition
 from replica.trace import EndOffsetSeen, TraceRow
@@ -213,17 +216,21 @@ def _latency(test: LatencyTest, ledger: RecordLedger) -> int | None:
 
 def latency_statistics(ledger: RecordLedger, client: str | None = None) -> dict[str, int]:
     """min, mean, p50, p90, p99, max of the time from send to ack, microseconds; nearest rank; {} without an ack."""
-    found = sorted(
+    counts = Counter(
         entry.latency_us
         for entry in ledger
         if entry.latency_us is not None and (client is None or entry.client == client)
     )
-    if not found:
+    if not counts:
         return {}
+    found = sorted(counts)
+    ends = list(accumulate(counts[latency_us] for latency_us in found))  # how many records took so long or less
+    mean_us = sum(latency_us * count for latency_us, count in counts.items()) // ends[-1]
     ranks = {
-        name: found[max(-(-len(found) * part // 100) - 1, 0)] for name, part in (("p50", 50), ("p90", 90), ("p99", 99))
+        name: found[bisect_left(ends, max(-(-ends[-1] * part // 100), 1))]
+        for name, part in (("p50", 50), ("p90", 90), ("p99", 99))
     }
-    return {"min": found[0], "mean": sum(found) // len(found), **ranks, "max": found[-1]}
+    return {"min": found[0], "mean": mean_us, **ranks, "max": found[-1]}
 
 
 def _bounds(test: TimeTest) -> str:

@@ -1,4 +1,4 @@
-"""Every record of a run in columns, a hundred bytes for each: a run of a million records is one to look at, too.
+"""Every record of a run in columns, some seventy bytes for each: a run of a million records is one to look at, too.
 
 table = RecordTable()
 place = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)         # places count from 0, in sending order
@@ -43,12 +43,12 @@ class NameIndex:
         """UNKNOWN if it was never added."""
         prefix = name.rstrip(_DIGITS)
         places = self._numbered.get(prefix)
-        if places is not None:
-            digits = name[len(prefix) :]
-            if _is_plain(digits):
-                number = int(digits)
-                if number < len(places) and places[number] >= 0:
-                    return places[number]
+        digits = len(name) - len(prefix)
+        if places is not None and 0 < digits <= _NUMBER_DIGITS_MAX:
+            number = int(name[-digits:])
+            # A number may be written in several ways: `r07` is not `r7`.
+            if number < len(places) and (place := places[number]) >= 0 and self.names[place] == name:
+                return place
         return self._words.get(name, UNKNOWN) if self._words else UNKNOWN
 
     def add(self, name: str) -> int:
@@ -80,7 +80,7 @@ class _Words:
     __slots__ = ("_places", "values")
 
     def __init__(self) -> None:
-        self.values: list[str | None] = [None]
+        self.values: list[str] = []
         self._places: dict[str, int] = {}
 
     def place(self, value: str) -> int:
@@ -89,6 +89,32 @@ class _Words:
             known = self._places[value] = len(self.values)
             self.values.append(value)
         return known
+
+    def get(self, place: int) -> str | None:
+        return None if place < 0 else self.values[place]
+
+
+class _Column:
+    """Integers by place; what was never set is UNKNOWN and, behind all that was, takes no room."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, typecode: str) -> None:
+        self._values = array(typecode)
+
+    def __getitem__(self, place: int) -> int:
+        values = self._values
+        return values[place] if place < len(values) else UNKNOWN
+
+    def __setitem__(self, place: int, value: int) -> None:
+        values = self._values
+        length = len(values)
+        if place < length:
+            values[place] = value
+            return
+        if place > length:
+            values.extend(array(values.typecode, [UNKNOWN]) * (place - length))
+        values.append(value)
 
 
 class RecordTable:
@@ -126,22 +152,22 @@ class RecordTable:
         self.words = _Words()
         self.origins: list[tuple[str, TopicPartition, int]] = []
         self._origins: dict[tuple[str, TopicPartition, int], int] = {}
-        self._origin = array("i")
-        self.sent_us = array("q")
-        self.sent_seq = array("q")
-        self.acked_us = array("q")
-        self.acked_seq = array("q")
-        self.acked_offset = array("q")
-        self.acked_by = array("i")
-        self.handed_over_us = array("q")
-        self.failed_us = array("q")
-        self.failed_seq = array("q")
-        self.error = array("i")
-        self.definite = array("b")
-        self.latency_us = array("q")
-        self.first_read_us = array("q")
-        self.first_read_seq = array("q")
-        self.first_reader = array("i")
+        self._origin = array("h")
+        self.sent_us = _Column("q")
+        self.sent_seq = _Column("q")
+        self.acked_us = _Column("q")
+        self.acked_seq = _Column("q")
+        self.acked_offset = _Column("q")
+        self.acked_by = _Column("h")
+        self.handed_over_us = _Column("q")
+        self.failed_us = _Column("q")
+        self.failed_seq = _Column("q")
+        self.error = _Column("h")
+        self.definite = _Column("b")
+        self.latency_us = _Column("q")
+        self.first_read_us = _Column("q")
+        self.first_read_seq = _Column("q")
+        self.first_reader = _Column("h")
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
         """Returns the place of a record that is not there yet."""
@@ -152,22 +178,7 @@ class RecordTable:
             number = self._origins[origin] = len(self.origins)
             self.origins.append(origin)
         self._origin.append(number)
-        self.sent_us.append(sent_us)
-        self.sent_seq.append(seq)
-        for column in (
-            self.acked_us,
-            self.acked_seq,
-            self.acked_offset,
-            self.handed_over_us,
-            self.failed_us,
-            self.failed_seq,
-            self.latency_us,
-            self.first_read_us,
-            self.first_read_seq,
-        ):
-            column.append(UNKNOWN)
-        for column in (self.acked_by, self.error, self.definite, self.first_reader):
-            column.append(0)
+        self.sent_us[place], self.sent_seq[place] = sent_us, seq
         return place
 
     def __len__(self) -> int:
@@ -236,7 +247,7 @@ class RecordEntry:
 
     @property
     def acked_by(self) -> str | None:
-        return self._table.words.values[self._table.acked_by[self.place]]
+        return self._table.words.get(self._table.acked_by[self.place])
 
     @property
     def acked_offset(self) -> int:
@@ -256,7 +267,7 @@ class RecordEntry:
 
     @property
     def error(self) -> str | None:
-        return self._table.words.values[self._table.error[self.place]]
+        return self._table.words.get(self._table.error[self.place])
 
     @property
     def definite(self) -> bool:
@@ -276,7 +287,7 @@ class RecordEntry:
 
     @property
     def first_reader(self) -> str | None:
-        return self._table.words.values[self._table.first_reader[self.place]]
+        return self._table.words.get(self._table.first_reader[self.place])
 
     @property
     def acked(self) -> bool:
