@@ -54,7 +54,7 @@ EXPLANATIONS: dict[str, str] = {
     "acks=all write.",
     "W203": "This happens after the end of the run (`duration`), so it never happens.",
     "W204": "Without `expect` the run cannot pass or fail; it only reports.",
-    "W205": "This step changes nothing.",
+    "W205": "This step, or this key in the era of the run, changes nothing.",
     "W206": "The run ends before a follower could be dropped from the ISR: the check runs every half\n"
     "replica.lag.time.max.ms, so a cut link shows up 1 to 1.5 times that long after it.",
 }

@@ -188,6 +188,9 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
         if workload.start_us > scenario.duration_us:
             path = f"workloads.{workload.name}"
             warn(reader, "W203", f"`{workload.name}` starts after the end of the run", f"{path}.start", path)
+    if "replica.lag.max.messages" in scenario.cluster.config and scenario.rules.isr_lag != "messages":
+        title = "`replica.lag.max.messages` changes nothing: since 0.9 lag is time (`protocol: {isr-lag: messages}`)"
+        warn(reader, "W205", title, "cluster.config.replica.lag.max.messages", "cluster.config")
     if reader.problems.any_error:
         return
     lag_us = scenario.cluster.controller_config().replica_lag_time_max_ms * 1000

@@ -78,7 +78,7 @@ GAPS: tuple[Gap, ...] = (
     _gap(
         "isr-eligibility",
         ("any",),
-        f"S19,{_LEADER_INCOMPLETE}",
+        "S19",
         "KIP-841 (3.3): a broker that is fenced or shuts down cannot join the ISR",
     ),
     _gap(

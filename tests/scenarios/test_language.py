@@ -133,6 +133,12 @@ def test_without_expect_nothing_is_judged() -> None:
     assert [warning.code for warning in file.warnings] == ["W204"]
 
 
+def test_a_key_of_another_era_is_said_to_change_nothing() -> None:
+    head = HEAD.replace("  brokers:", "  config: {replica.lag.max.messages: 100}\n  brokers:")
+    assert [warning.code for warning in load_whole(file_of(head=head)).warnings] == ["W205"]
+    assert load_whole(file_of(head=f"{head}protocol: {{isr-lag: messages}}\n")).warnings == ()
+
+
 def test_broker_ids_follow_the_names_or_else_the_file() -> None:
     swapped = load(head=HEAD.replace("{b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", "{b3: , b1: , b2: }"))
     assert swapped.cluster.ids == {"b3": 3, "b1": 1, "b2": 2, "c1": 1001}

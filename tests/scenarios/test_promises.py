@@ -37,8 +37,11 @@ def test_promises_only_grow_from_era_to_era() -> None:
 
 def test_every_missing_rule_is_named() -> None:
     rules = PROFILES["kafka-3.9"].changed({"isr-eligibility": "any"})
-    fenced, other_life = missing_rules(rules, "S6")
+    (fenced,) = missing_rules(rules, "S19")
+    (other_life,) = missing_rules(rules, "S6")
     assert fenced.startswith("`isr-eligibility: any` lacks KIP-841 (3.3)") and "KIP-903 (3.5)" in other_life
+    both = missing_rules(rules.changed({"isr-join": "high-watermark"}), "S6")
+    assert len(both) == 2 and "KAFKA-7128 (2.1)" in both[1]
     assert missing_rules(rules, "S9") == ()
 
 
