@@ -97,9 +97,9 @@ def _periods(switch: str) -> Iterator[Period]:
 
 
 def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ...]) -> Iterator[Contrast]:
-    """At most one per file and pair of values: the pair that differs in the fewest other switches."""
+    """At most one per file and pair of values: the one that differs least in other switches, then in other parts."""
     for file in files:
-        best: dict[tuple[str, str], Contrast] = {}
+        best: dict[tuple[str, str], tuple[tuple[int, int], Contrast]] = {}
         for one, other in itertools.combinations(file.all, 2):
             ours, theirs = plain(one.rules, switch), plain(other.rules, switch)
             if ours == theirs:
@@ -107,9 +107,13 @@ def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ..
             old, new = (one, other) if values.index(ours) < values.index(theirs) else (other, one)
             others = sum(plain(old.rules, name) != plain(new.rules, name) for name in Rules.switches()) - 1
             pair = (plain(old.rules, switch), plain(new.rules, switch))
-            if pair not in best or others < best[pair].others:
-                best[pair] = Contrast(file.scenario.id, _name(old), _name(new), others)
-        yield from best.values()
+            distance = (others, sum(getattr(old, part) != getattr(new, part) for part in _PARTS))
+            if pair not in best or distance < best[pair][0]:
+                best[pair] = distance, Contrast(file.scenario.id, _name(old), _name(new), others)
+        yield from (contrast for _, contrast in best.values())
+
+
+_PARTS = ("cluster", "topics", "network", "workloads", "timeline")
 
 
 def plain(rules: Rules, switch: str) -> str:
