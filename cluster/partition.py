@@ -18,7 +18,7 @@ from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration
 from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
-from replica.fetch_fencing import begins_anew, check_leader_epoch
+from replica.fetch_fencing import begins_anew, check_leader_epoch, only_leader_serves
 from replica.file_slice import EMPTY_SLICE
 from replica.ids import (
     NO_BROKER_EPOCH,
@@ -290,7 +290,7 @@ class Partition:
     def _check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
         """source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow"""
         check_leader_epoch(self._rules, entry.current_leader_epoch, self.leader_epoch)
-        if params.leader_only or params.from_follower:
+        if params.from_follower or only_leader_serves(self._rules, params.leader_only):
             leader = self._leading()
             if params.from_follower:
                 has_epoch = entry.current_leader_epoch != UNDEFINED_EPOCH

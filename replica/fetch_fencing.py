@@ -39,6 +39,15 @@ def answers(rules: Rules, requested_epoch: LeaderEpoch, leader_epoch: LeaderEpoc
     return rules.fetch_fencing == "none" or requested_epoch == leader_epoch
 
 
+def only_leader_serves(rules: Rules, old_client: bool) -> bool:
+    """Whether a consumer's fetch is refused by a follower. Reading from followers (KIP-392, 2.4) rests on the epoch in
+    the fetch: without it a consumer that still asks a deposed leader would never hear of the new one.
+
+    old_client: it speaks a version of Fetch that knows nothing of such reads
+    """
+    return old_client or rules.fetch_fencing == "none"
+
+
 def newest_epoch_taken(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch | None:
     """Batches of a later epoch are not taken from an answer (KAFKA-18723); None: whatever came is taken."""
     return None if rules.fetch_fencing == "none" else leader_epoch

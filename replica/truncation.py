@@ -62,6 +62,9 @@ class ToHighWatermark:
     source: ReplicaManager.makeFollowers (0.10.2)
 
     Simplified: batches carry their leader epoch all the same, for the checker; nobody asks about it.
+    Differs from Kafka: they have format 2 in every era. The formats before 0.11 named a compressed batch by its last
+    offset, so a follower whose log ended inside one took it, and its offsets went backwards; here it refuses the batch
+    and stops (KAFKA-3919).
     """
 
     asks_first = False

@@ -175,3 +175,14 @@ def test_the_high_watermark_is_checkpointed_from_when_the_broker_knows_its_parti
     assert not checkpoint.exists() or "t 0 1" not in checkpoint.read_text()
     world.run(100)
     assert "t 0 1" in checkpoint.read_text()
+
+
+@pytest.mark.parametrize(
+    ("switch", "error"), [("none", ErrorCode.NOT_LEADER_OR_FOLLOWER), ("leader-epoch", ErrorCode.NONE)]
+)
+def test_before_kip_320_a_follower_serves_no_consumer(world_of, switch, error):
+    world = world_of(fetch_fencing=switch)
+    append(world, "b2", "r0", high_watermark=1)
+    caller = world.call("r1")
+    caller.fetch(0, version=16, max_wait_ms=0)
+    assert caller.fetched(16).error is error
