@@ -33,6 +33,8 @@ class BrokerConfig(Config):
     # membership
     broker_heartbeat_interval_ms: int = key("broker.heartbeat.interval.ms", 2000, low=1)
     broker_session_timeout_ms: int = key("broker.session.timeout.ms", 9000, low=1)
+    zookeeper_session_timeout_ms: int = key("zookeeper.session.timeout.ms", 0, low=0)
+    """0: as long as broker.session.timeout.ms says, so that one file can be played in both eras."""
     initial_broker_registration_timeout_ms: int = key("initial.broker.registration.timeout.ms", 60_000, low=1)
     controlled_shutdown_enable: bool = key("controlled.shutdown.enable", True)
     controlled_shutdown_max_retries: int = key("controlled.shutdown.max.retries", 3, low=1)
@@ -69,6 +71,10 @@ class BrokerConfig(Config):
     socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 600_000, low=1)
     max_connection_creation_rate: int = key("max.connection.creation.rate", 2_147_483_647, low=1)
+
+    @property
+    def registry_session_timeout_us(self) -> int:
+        return (self.zookeeper_session_timeout_ms or self.broker_session_timeout_ms) * 1000
 
     def __post_init__(self) -> None:
         # KafkaConfig.validateValues: an idle follower must be able to fetch within the lag time.

@@ -19,7 +19,8 @@ from cluster.timers import Timer
 from cluster.wire.control_messages import api_of, encode_control_request
 from controller import znodes
 from controller.control_requests import ControlRequest
-from controller.kafka_controller import KafkaController, Process, Reply, Tell
+from controller.controller_context import Process, Reply, Tell
+from controller.kafka_controller import KafkaController
 from controller.registry import Operation, RegistryError, Result
 from replica.ids import BrokerEpoch, BrokerId
 from replica.trace import Recorder
@@ -104,6 +105,8 @@ class ControllerRunner:
                 self.post(self.controller.topics_changed(), now_us)
             case znodes.ISR_CHANGES:
                 self.post(self.controller.isr_changed(), now_us)
+            case _ if path.startswith(f"{znodes.CONFIGS}/"):
+                self.post(self.controller.topic_config_changed(), now_us)
 
     def session_expired(self, now_us: int) -> None:
         self.controller.session_expired()
@@ -130,8 +133,7 @@ class ControllerRunner:
             self._was_active = self.controller.is_active
             self._changed_sides(now_us)
         self._close_gone()
-        actions, self.controller.actions = self.controller.actions, []
-        for action in actions:
+        for action in self.controller.take_actions():
             match action:
                 case Tell():
                     self._recorder.emit(action.event)

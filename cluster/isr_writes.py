@@ -119,7 +119,7 @@ class IsrWrites:
                     leader_epoch=proposal.leader_epoch,
                     partition_epoch=proposal.partition_epoch,
                     isr=tuple(map(self._names, proposal.in_sync_replicas)),
-                    error="BAD_VERSION",
+                    error=ErrorCode.INVALID_UPDATE_VERSION.name,
                     reason=reason,
                 )
             )

@@ -16,10 +16,10 @@ from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.wire.versions import ZOOKEEPER
 from controller import topics, znodes
-from controller.events import CreateTopicReply, Reply
+from controller.events import ChangeConfig, CreateTopicReply, Event, Reply, TopicReply
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
 from controller.placement import place
-from controller.registry import NO_SESSION, Create, Multi, Registry, SessionId
+from controller.registry import NO_SESSION, Create, Multi, Registry, SessionId, SetData
 from controller.registry_facts import RegistryTeller
 from controller.registry_messages import (
     WATCH_XID,
@@ -242,6 +242,33 @@ class RegistryCore:
         )
         self._changed(self._node, now_us)
         answer(CreateTopicReply(error=ErrorCode.NONE, topic_id=topic_id))
+        return self._connections.answered(self._outbox.take(), now_us)
+
+    def operate(
+        self, event: Callable[[int], Event], answer: Callable[[Reply | None], None], now_us: int
+    ) -> list[Action]:
+        """Any other request of an operator: kafka-configs --zookeeper writes a topic's file; the rest is not played."""
+        asked = event(now_us)
+        if not isinstance(asked, ChangeConfig):
+            message = f"{type(asked).__name__} is not played in the ZooKeeper era"
+            answer(TopicReply(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
+            return []
+        path = znodes.config_path(asked.topic)
+        node = self.registry.nodes.get(path)
+        if node is None:
+            answer(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {asked.topic}"))
+            return []
+        try:
+            complete = topics.complete_config(asked.config, topic_defaults(self._config))
+        except KafkaError as error:
+            answer(TopicReply(error=error.code, message=error.message))
+            return []
+        stored = {key: topics.as_stored(key, complete[key]) for key in asked.config}
+        config = {**znodes.config_of(node.data), **stored}
+        data = znodes.config_data({key: value for key, value in config.items() if value is not None})
+        self.registry.apply(NO_SESSION, SetData(path=path, data=data))
+        self._changed(self._node, now_us)
+        answer(TopicReply(error=ErrorCode.NONE))
         return self._connections.answered(self._outbox.take(), now_us)
 
     def _image(self) -> MetadataImage:

@@ -35,13 +35,11 @@ class TopicConfigs:
 
         self._client.execute(GetData(path=znodes.config_path(missing), watch=True), read)
 
-    def watch_fired(self, path: str) -> bool:
-        """Whether it was a topic's file, which is then read again."""
+    def watch_fired(self, path: str) -> None:
+        """If it was a topic's file, it is read again, and watched on."""
         topic = path.rpartition("/")[2]
-        if path != znodes.config_path(topic):
-            return False
-        self._client.execute(GetData(path=path, watch=True), partial(self._changed, topic))
-        return True
+        if path == znodes.config_path(topic):
+            self._client.execute(GetData(path=path, watch=True), partial(self._changed, topic))
 
     def _take(self, topic: str, results: Sequence[Result]) -> None:
         """A topic that is gone has Kafka's own defaults; after an expired session the next look tells."""

@@ -83,7 +83,8 @@ class ZooKeeperLifecycle:
     def watch_fired(self, kind: str, path: str, now_us: int) -> None:
         if path == self._path:
             self.session_began(now_us)
-        elif not self.configs.watch_fired(path):
+        else:
+            self.configs.watch_fired(path)
             self.runner.watch_fired(path, now_us)
 
     def _made(self, results: Sequence[Result], now_us: int) -> None:

@@ -89,7 +89,7 @@ class ZooKeeperPlane:
             channels=channels,
             host=host,
             port=port,
-            timeout_us=config.broker_session_timeout_ms * 1000,
+            timeout_us=config.registry_session_timeout_us,
             events=self.lifecycle,
         )
         self.controller = KafkaController(broker_id=identity.broker_id, names=names, rules=rules)

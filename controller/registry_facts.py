@@ -38,9 +38,8 @@ class RegistryTeller:
             )
         elif transaction.kind == "create" and path == znodes.CONTROLLER:
             epoch = int(self._registry.nodes[znodes.CONTROLLER_EPOCH].data)
-            yield trace.ControllerElected(
-                node=self._node,
-                broker=writer,
+            yield trace.ControllerActivated(
+                node=writer,
                 controller_epoch=epoch,
                 reason=f"{writer} was the first to make {path} and is the controller of epoch {epoch}",
             )

@@ -130,7 +130,8 @@ class QuorumLeaderElected(_Control):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerActivated(_Control):
-    """`node` is the active controller: all that was decided before is committed, and it knows it."""
+    """`node` is the active controller: all that was decided before is committed, and it knows it. In the ZooKeeper era
+    it was the first to make /controller."""
 
     node: _Node
     controller_epoch: _ControllerEpoch
@@ -139,7 +140,8 @@ class ControllerActivated(_Control):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerResigned(_Control):
-    """`node` leads no more. What it had decided and not committed never happened."""
+    """`node` leads no more. What it had decided and not committed never happened. In the ZooKeeper era it has learned
+    that it is not the controller any more, or may not be."""
 
     node: _Node
     controller_epoch: _ControllerEpoch
@@ -174,16 +176,6 @@ class SessionExpired(_Control):
 
     node: _Node
     broker: _Broker
-    reason: _Reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerElected(_Control):
-    """`broker` is the controller from now on, in a new controller epoch."""
-
-    node: _Node
-    broker: _Broker
-    controller_epoch: _ControllerEpoch
     reason: _Reason
 
 

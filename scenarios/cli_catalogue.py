@@ -65,7 +65,7 @@ def _list_line(file: ScenarioFile, style: Style) -> str:
         else style.paint(f"{style.sign('bad')} {word}", "red")
         for word in outcomes
     )
-    return f"    {scenario.id:<30} {scenario.title:<47} {marks}"
+    return f"    {scenario.id:<30} {scenario.title:<44} {marks}"
 
 
 def _worst(outcomes: Sequence[str]) -> list[str]:

@@ -123,7 +123,8 @@ class AcknowledgedByIsr(Invariant):
     min.insync.replicas members (`S25 min-isr`, its second half, since 3.7).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
-    epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch.
+    epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
+    goes on leading in a new epoch still knows what it was told (Partition.makeLeader).
     Source: H AsyncIsr.ValidHighWatermark; KAFKA-15583.
     """
 
@@ -135,12 +136,20 @@ class AcknowledgedByIsr(Invariant):
         return {
             **self.isrs.handlers(),
             trace.LeadershipBegan: self._began,
+            trace.FollowingBegan: self._ended,
+            trace.NodeStarted: self._started,
             trace.FollowerFetched: self._fetched,
             trace.HighWatermarkAdvanced: self._advanced,
         }
 
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        self.told[event.topic, event.partition, event.node] = {}
+        self.told.setdefault((event.topic, event.partition, event.node), {})
+
+    def _ended(self, row: TraceRow, event: trace.FollowingBegan) -> None:
+        self.told.pop((event.topic, event.partition, event.node), None)
+
+    def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
+        self.told = {key: told for key, told in self.told.items() if key[2] != event.node}
 
     def _fetched(self, row: TraceRow, event: trace.FollowerFetched) -> None:
         told = self.told.get((event.topic, event.partition, event.node))

@@ -66,6 +66,11 @@ HOLDABLE_APIS = (
     "BrokerRegistration",
     "BrokerHeartbeat",
     "AllocateProducerIds",
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+    "ControlledShutdown",
+    "ZooKeeper",
 )
 HEALABLE = ("partition", "cut", "latency", "bandwidth", "loss")
 DIRECTIONS = ("both", "to", "from")

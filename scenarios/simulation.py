@@ -429,7 +429,17 @@ class Simulation:
         self.machines[node].host.shell.call(partial(core.elect_leader, name, desired, unclean, answer))
 
     def operate(self, event: Callable[[int], Event], answer: Callable[[Reply | None], None]) -> None:
-        """Any other request to the active controller of a quorum. raises: SimulationError while there is none"""
+        """Any other request to the active controller of a quorum, or to the registry of the ZooKeeper era.
+
+        raises: SimulationError while there is none
+        """
+        if self.in_zookeeper_era:
+            name = self.scenario.cluster.controllers[0]
+            registry = self._operated(name)
+            if not isinstance(registry, RegistryCore):
+                raise SimulationError(f"the registry {name} is down")
+            self.machines[name].host.shell.call(partial(registry.operate, event, answer))
+            return
         node = self.view.controller
         self.machines[node].host.shell.call(partial(self._active_controller(node).operate, event, answer))
 

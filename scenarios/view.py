@@ -87,6 +87,8 @@ class ClusterView:
         controllers: Sequence[str] = ("c1",),
         clients: Sequence[str] = (),
         racks: Mapping[str, str] | None = None,
+        *,
+        registration_fences: bool = True,
     ) -> None:
         self.brokers = tuple(brokers)
         self.controllers = tuple(controllers)
@@ -96,6 +98,7 @@ class ClusterView:
         self.partitions: dict[TopicPartition, PartitionView] = {}
         self.version = 0
         self._controller: str | None = None
+        self._registration_fences = registration_fences  # KRaft: until the broker has caught up
         self._handlers: dict[type, Callable[[Any], None]] = {
             trace.NodeStarted: self._node_started,
             trace.NodeStopped: self._node_stopped,
@@ -103,7 +106,6 @@ class ClusterView:
             trace.BrokerRegistered: self._broker_registered,
             trace.BrokerFenced: self._broker_fenced,
             trace.BrokerUnfenced: self._broker_unfenced,
-            trace.ControllerElected: self._controller_elected,
             trace.FaultBegan: self._fault_began,
             trace.FaultEnded: self._fault_ended,
             trace.PartitionCreated: self._partition_created,
@@ -128,7 +130,13 @@ class ClusterView:
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
         cluster = scenario.cluster
-        return cls(tuple(cluster.brokers), cluster.controllers, tuple(scenario.workloads), cluster.racks)
+        return cls(
+            tuple(cluster.brokers),
+            cluster.controllers,
+            tuple(scenario.workloads),
+            cluster.racks,
+            registration_fences=scenario.rules.membership == "registration",
+        )
 
     def wants(self, kind: type) -> bool:
         return kind in self._handlers
@@ -210,7 +218,8 @@ class ClusterView:
 
     def _broker_registered(self, event: trace.BrokerRegistered) -> None:
         node = self._node(event.broker or event.node)
-        node.broker_epoch, node.fenced = event.broker_epoch, True
+        node.broker_epoch = event.broker_epoch
+        node.fenced |= self._registration_fences
         node.came_in_disorder, node.in_disorder = node.in_disorder, False
 
     def _broker_fenced(self, event: trace.BrokerFenced) -> None:
@@ -218,9 +227,6 @@ class ClusterView:
 
     def _broker_unfenced(self, event: trace.BrokerUnfenced) -> None:
         self._node(event.broker or event.node).fenced = False
-
-    def _controller_elected(self, event: trace.ControllerElected) -> None:
-        self._controller = event.broker
 
     def _fault_began(self, event: trace.FaultBegan) -> None:
         if event.verb in ("pause", "resume"):

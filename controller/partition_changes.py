@@ -1,0 +1,266 @@
+"""Leaders and in-sync replicas as a ZooKeeper-era controller changes them: read, decide, write, tell.
+
+source: ZkPartitionStateMachine, ZkReplicaStateMachine, Election.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+
+from controller import znodes
+from controller.controller_context import ControllerContext, ControllerMoved, Process, Results, Tell
+from controller.election import Candidates, Choice, Election, elect
+from controller.events import IsrProposal, IsrResult
+from controller.image import PartitionRegistration
+from controller.registry import Check, Create, GetData, Multi, Operation, RegistryError, SetData
+from replica import trace
+from replica.config import TopicConfig
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
+from replica.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One change of a partition: what it becomes, how that was chosen, and on what occasion."""
+
+    after: PartitionRegistration
+    choice: Choice
+    occasion: str
+
+
+Plan = Callable[[PartitionRegistration], Planned | None]
+
+
+class PartitionChanges:
+    """Processes that change partitions of the context; each write carries its reason for the trace."""
+
+    def __init__(self, context: ControllerContext, *, node: str, names: Names, rules: Rules) -> None:
+        self._context = context
+        self._node = node
+        self._names = names
+        self._rules = rules
+
+    def elect_leaderless(self, occasion: str) -> Process:
+        """Partitions that are new or whose leader is not alive. source: triggerOnlinePartitionStateChange"""
+        for name in sorted(self._context.assignment):
+            state = self._context.states.get(name)
+            if state is None:
+                yield from self.create(name)
+            elif state.leader not in self._context.live:
+                yield from self._elect_offline(name, occasion)
+
+    def take_offline(self, dead: Sequence[BrokerId], occasion: str) -> Process:
+        """Out of every ISR, except as its last member. source: the OfflineReplica transition, removeReplicasFromIsr"""
+        for name in sorted(self._context.states):
+            for broker_id in dead:
+                if (
+                    broker_id in self._context.states[name].in_sync_replicas
+                    or broker_id == self._context.states[name].leader
+                ):
+                    yield from self.remove_from_isr(name, broker_id, occasion)
+
+    def create(self, name: TopicPartition) -> Process:
+        """New -> Online: the first live replica leads, and all that live are in sync. None lives: it stays new.
+
+        source: initializeLeaderAndIsrForPartitions
+        """
+        replicas = self._context.assignment[name]
+        live = self._context.online_of(replicas)
+        if not live:
+            return
+        registration = PartitionRegistration(
+            replicas=replicas, in_sync_replicas=live, leader=live[0], leader_epoch=0, partition_epoch=0
+        )
+        why = f"replicas as assigned; {self._names(live[0])} leads, the first that is live"
+        data = znodes.state_data(registration, self._context.epoch)
+        results = yield from self._write(Create(path=znodes.state_path(name), data=data, note={"why": why}))
+        if results[-1].error is None:
+            self._context.states[name] = registration
+            self._announce(name)
+
+    def _elect_offline(self, name: TopicPartition, occasion: str) -> Process:
+        """source: OfflinePartitionLeaderElectionStrategy, Election.leaderForOffline"""
+        isr = self._context.states[name].in_sync_replicas
+        unclean = False
+        if not self._context.online_of(isr):
+            unclean = yield from self._unclean_allowed(name)
+
+        def plan(before: PartitionRegistration) -> Planned | None:
+            election = Election.UNCLEAN if unclean else Election.ONLINE
+            choice = elect(election, self._candidates(before, self._context.is_online))
+            if choice.leader in (NO_BROKER, before.leader):
+                return None
+            isr = self._context.online_of(before.in_sync_replicas) if choice.clean else (choice.leader,)
+            return Planned(_next_term(before, choice.leader, isr), choice, occasion)
+
+        yield from self.change(name, plan)
+
+    def _unclean_allowed(self, name: TopicPartition) -> Generator[Operation, Results, bool]:
+        (found,) = yield GetData(path=znodes.config_path(name.topic))
+        if found.error is not None:
+            return False
+        return TopicConfig.from_mapping(znodes.config_of(found.data)).unclean_leader_election_enable
+
+    def remove_from_isr(self, name: TopicPartition, broker_id: BrokerId, occasion: str) -> Process:
+        """The leader epoch rises although the leader may stay: a ZooKeeper controller has no other way to be heard."""
+
+        def plan(before: PartitionRegistration) -> Planned | None:
+            if broker_id not in before.in_sync_replicas and broker_id != before.leader:
+                return None
+            leader = NO_BROKER if before.leader == broker_id else before.leader
+            rest = tuple(member for member in before.in_sync_replicas if member != broker_id)
+            isr = rest if len(before.in_sync_replicas) > 1 else before.in_sync_replicas
+            if leader == NO_BROKER and before.leader == NO_BROKER and isr == before.in_sync_replicas:
+                return None
+            why = f"{self._node} takes {self._names(broker_id)} offline"
+            if leader == NO_BROKER:
+                why = f"no leader: no member of the ISR {self._names.set_of(before.in_sync_replicas)} is live"
+            return Planned(_next_term(before, leader, isr), Choice(leader, True, why), occasion)
+
+        yield from self.change(name, plan, without=broker_id)
+
+    def _candidates(self, partition: PartitionRegistration, is_acceptable: Callable[[BrokerId], bool]) -> Candidates:
+        return Candidates(
+            partition=partition,
+            replicas=partition.replicas,
+            in_sync_replicas=partition.in_sync_replicas,
+            is_acceptable=is_acceptable,
+            names=self._names,
+        )
+
+    def change(
+        self, name: TopicPartition, plan: Plan, *, without: BrokerId = NO_BROKER
+    ) -> Generator[Operation, Results, bool]:
+        """Read the partition's state, decide, and write it in the version that was read; again if somebody was faster.
+
+        A state that a newer controller has written is left alone. without: a replica that need not hear of it
+        source: doElectLeaderForPartitions, removeReplicasFromIsr
+        """
+        while True:
+            (found,) = yield GetData(path=znodes.state_path(name))
+            state = znodes.state_of(found.data)
+            before = state.registration(self._context.assignment[name], found.version)
+            planned = plan(before) if state.controller_epoch <= self._context.epoch else None
+            if planned is None:
+                self._context.states[name] = before
+                return False
+            note = {"why": planned.choice.why, "clean": planned.choice.clean, "occasion": planned.occasion}
+            data = znodes.state_data(planned.after, self._context.epoch)
+            path = znodes.state_path(name)
+            results = yield from self._write(SetData(path=path, data=data, version=found.version, note=note))
+            if results[-1].error is None:
+                self._context.states[name] = replace(planned.after, partition_epoch=results[-1].version)
+                self._announce(name, without=without)
+                return True
+
+    def _write(self, operation: Create | SetData) -> Generator[Operation, Results, Results]:
+        """KAFKA-6082: a write of a controller holds only while the epoch is the one it was elected with.
+
+        raises: ControllerMoved
+        """
+        if self._rules.control_fencing != "broker-epoch":
+            return (yield operation)
+        check = Check(path=znodes.CONTROLLER_EPOCH, version=self._context.epoch_version)
+        results = yield Multi(ops=(check, operation))
+        if results[0].error is RegistryError.BAD_VERSION and results[0].path == znodes.CONTROLLER_EPOCH:
+            raise ControllerMoved
+        return results
+
+    def _announce(self, name: TopicPartition, *, without: BrokerId = NO_BROKER) -> None:
+        """To the partition's replicas, and to everybody's metadata."""
+        registration = self._context.states[name]
+        told = [broker_id for broker_id in self._context.live_of(registration.replicas) if broker_id != without]
+        self._context.batch.leader_and_isr(told, name, registration)
+        self._context.batch.update_metadata(self._context.live, {name: registration})
+
+    def alter(self, sender: BrokerId, proposal: IsrProposal) -> Generator[Operation, Results, IsrResult]:
+        name = TopicPartition(proposal.topic, proposal.partition)
+        known = self._context.states.get(name)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else _proposal_error(known, proposal)
+        after = None
+        if known is not None and error is ErrorCode.NONE:
+            after = replace(known, in_sync_replicas=proposal.in_sync_replicas)
+            data = znodes.state_data(after, self._context.epoch)
+            note = {"why": f"{self._names(sender)} proposed it as leader"}
+            path = znodes.state_path(name)
+            written = yield from self._write(SetData(path=path, data=data, version=known.partition_epoch, note=note))
+            if written[-1].error is None:
+                after = self._context.states[name] = replace(after, partition_epoch=written[-1].version)
+                self._context.batch.update_metadata(self._context.live, {name: after})
+            else:
+                error = ErrorCode.INVALID_UPDATE_VERSION
+        if error is not ErrorCode.NONE or after is None:
+            self._tell_rejected(sender, proposal, known, error)
+            return IsrResult(topic=proposal.topic, partition=proposal.partition, error=error)
+        return IsrResult(
+            topic=proposal.topic,
+            partition=proposal.partition,
+            error=ErrorCode.NONE,
+            leader=after.leader,
+            leader_epoch=after.leader_epoch,
+            in_sync_replicas=after.in_sync_replicas,
+            partition_epoch=after.partition_epoch,
+        )
+
+    def _tell_rejected(
+        self, sender: BrokerId, proposal: IsrProposal, known: PartitionRegistration | None, error: ErrorCode
+    ) -> None:
+        at = "" if known is None else f"; it is at {known.leader_epoch}/{known.partition_epoch}"
+        reason = (
+            f"{self._names(sender)} proposed at leader epoch {proposal.leader_epoch} and version "
+            f"{proposal.partition_epoch}{at}"
+        )
+        event = trace.IsrRejected(
+            node=self._node,
+            broker=self._names(sender),
+            topic=proposal.topic,
+            partition=proposal.partition,
+            leader_epoch=known.leader_epoch if known else proposal.leader_epoch,
+            partition_epoch=known.partition_epoch if known else proposal.partition_epoch,
+            isr=tuple(map(self._names, proposal.in_sync_replicas)),
+            error=error.name,
+            reason=reason,
+        )
+        self._context.actions.append(Tell(event))
+
+    def away_from_those_who_leave(self, occasion: str) -> Plan:
+        """source: Election.leaderForControlledShutdown"""
+
+        def plan(before: PartitionRegistration) -> Planned | None:
+            choice = elect(Election.ONLINE, self._candidates(before, self._context.is_online))
+            if choice.leader in (NO_BROKER, before.leader):
+                return None
+            isr = tuple(member for member in before.in_sync_replicas if member not in self._context.shutting_down)
+            return Planned(_next_term(before, choice.leader, isr), choice, occasion)
+
+        return plan
+
+    def preferred(self, election: Election, occasion: str) -> Plan:
+        """source: Election.leaderForPreferredReplica"""
+
+        def plan(before: PartitionRegistration) -> Planned | None:
+            choice = elect(election, self._candidates(before, self._context.is_online))
+            is_wanted = choice.leader == before.replicas[0] or election is Election.UNCLEAN
+            if choice.leader in (NO_BROKER, before.leader) or not is_wanted:
+                return None
+            isr = before.in_sync_replicas if choice.clean else (choice.leader,)
+            return Planned(_next_term(before, choice.leader, isr), choice, occasion)
+
+        return plan
+
+
+def _next_term(before: PartitionRegistration, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionRegistration:
+    """source: LeaderAndIsr.newLeaderAndIsr: the leader epoch rises with every change that a controller makes"""
+    return replace(before, leader=leader, in_sync_replicas=isr, leader_epoch=before.leader_epoch + 1)
+
+
+def _proposal_error(known: PartitionRegistration, proposal: IsrProposal) -> ErrorCode:
+    if proposal.leader_epoch < known.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if proposal.leader_epoch > known.leader_epoch:
+        return ErrorCode.NOT_CONTROLLER
+    if proposal.partition_epoch != known.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    return ErrorCode.NONE
