@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from quorum_world import MS, MemoryLog, QuorumWorld
+
 from controller.quorum import Quorum, QuorumTimeouts
 from controller.quorum_messages import (
     Answer,
@@ -18,7 +20,6 @@ from controller.quorum_messages import (
 from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Unattached
 from replica.errors import ErrorCode
 from replica.ids import Names
-from tests.controller.quorum_world import MS, MemoryLog, QuorumWorld
 
 SECOND = 1000 * MS
 NAMES = Names({1: "c1", 2: "c2", 3: "c3"})

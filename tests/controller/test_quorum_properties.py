@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tests.controller.quorum_world import LATENCY_US, MS, QuorumWorld
+from quorum_world import LATENCY_US, MS, QuorumWorld
 
 SECOND = 1000 * MS
 
