@@ -298,6 +298,8 @@ class ControllerCore:
     ) -> None:
         if self.is_open:
             self.quorum.answered(peer_id, request, answer, now_us)
+            # At once: a leader that has just resigned must not decide anything in the same step.
+            self._perform(now_us)
 
     def _actions(self, now_us: int) -> list[Action]:
         if self.is_open:

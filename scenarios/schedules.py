@@ -302,6 +302,10 @@ def _add_controllers(tree: Tree) -> None:
         if rng.random() < 0.8:
             step["for"] = f"{rng.choice((700, 2500, 6000, 12_000))}ms"
         faults.append(step)
+    for step in tree["timeline"]:  # the topics have to exist first, and that takes an election
+        at_ms = int(step["at"].removesuffix("ms"))
+        if at_ms < QUORUM_STANDS_MS:
+            step["at"] = f"{at_ms + QUORUM_STANDS_MS}ms"
     tree["timeline"] += [*faults, *_repairs(faults)]
 
 
