@@ -29,7 +29,7 @@ def replica_timeline(control: DataFrame, log: DataFrame, high_watermark: DataFra
 
 def _stops(control: DataFrame) -> DataFrame:
     replicas = (
-        control.filter(F.col("event") == "partition_created")
+        control.filter(F.col("event").isin("partition_created", "reassignment_began"))
         .select(*PARTITION_KEY, F.explode("replicas").alias("node"))
         .distinct()
     )
