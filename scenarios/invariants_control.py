@@ -214,6 +214,9 @@ class AcceptedProposalsAreCurrent(Invariant):
             trace.LeaderElected: self._decided,
             trace.PartitionWentOffline: self._decided,
             trace.ElrCommitted: self._decided,
+            trace.ReassignmentBegan: self._decided,
+            trace.ReassignmentCompleted: self._decided,
+            trace.ReassignmentCancelled: self._decided,
         }
 
     def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
