@@ -163,8 +163,12 @@ Records = dict[str, tuple[str, ...]]
 
 
 def _by_partition(ledger: RecordLedger, names: Iterable[str]) -> list[tuple[TopicPartition, tuple[str, ...]]]:
-    keyed = sorted(names, key=lambda name: ledger.records[name].topic_partition)
-    groups = groupby(keyed, key=lambda name: ledger.records[name].topic_partition)
+    """Where a record is, or was sent to: one without a key may get its partition only after it was sent."""
+
+    def partition_of(name: str) -> TopicPartition:
+        return ledger.present.partition(name) or ledger.records[name].topic_partition
+
+    groups = groupby(sorted(names, key=partition_of), key=partition_of)
     return [(partition, tuple(group)) for partition, group in groups]
 
 

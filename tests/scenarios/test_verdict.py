@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from trace_script import T0, TraceScript
 
+from replica.trace import RecordSent
 from scenarios.expect import ANOMALIES
 from scenarios.jepsen import JEPSEN_CLASS
 
@@ -75,6 +76,15 @@ def test_unseen_is_above_the_high_watermark_or_without_leader(found: dict[str, o
     script.ack("r1", 1)
     script.find("b1", "r0", "r1", **found)  # type: ignore[arg-type]
     assert script.verdict().kinds == kinds
+
+
+def test_a_record_whose_partition_was_not_known_when_it_was_sent_is_unseen_where_it_is() -> None:
+    script = ledger_only()
+    script.emit(RecordSent(client="p1", topic="t", partition=-1, record="r0", acks=1))
+    script.ack("r0", 0)
+    script.find("b1", "r0", hw=0)
+    (anomaly,) = script.verdict().anomalies
+    assert (anomaly.kind, str(anomaly.partition)) == ("unseen", "t-0")
 
 
 def test_without_a_leader_the_isr_member_that_reaches_furthest_counts() -> None:
