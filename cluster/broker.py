@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.apis import Apis
@@ -14,7 +13,9 @@ from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.controller_channel import ActiveController, ControllerChannel
 from cluster.cpu import CpuTimes, HandlerTime
+from cluster.directory_assignments import DirectoryAssignments
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
+from cluster.log_dir_failures import LogDirFailures
 from cluster.metadata_follower import MetadataCache, MetadataFollower
 from cluster.network_thread import NO_LIMIT, NetworkThread
 from cluster.node import Action, ConnectionId
@@ -30,11 +31,11 @@ from cluster.wall_clock import WallClock
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.zookeeper_plane import ZooKeeperPlane
 from controller.events import Reply
+from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
 from replica.disk import Disk
 from replica.errors import PeerViolation
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
-from replica.log_manager import LogManager
 from replica.rules import Rules
 from replica.trace import LogFlushed, LogRecovered, Recorder
 
@@ -56,8 +57,7 @@ class BrokerCore:
         rules: Rules,
         names: Names,
         controllers: Mapping[BrokerId, tuple[str, int]],
-        log_dir: Path,
-        disk: Disk,
+        disks: Mapping[str, Disk],
         clock: WallClock,
         recorder: Recorder,
         cpu: CpuTimes | None = None,
@@ -69,8 +69,7 @@ class BrokerCore:
         self._rules = rules
         self._names = names
         self._recorder = recorder
-        self._log_dir = log_dir
-        self._disk = disk
+        self._disks = disks
         self._clock = clock
         self._controller = ActiveController(controllers)
         self._outbox = Outbox()
@@ -87,7 +86,7 @@ class BrokerCore:
         self._too_early: list[tuple[ConnectionId, bytearray]] = []
         self._unpublished: dict[TopicPartition, None] = {}
         self.is_open = False
-        self.logs: LogManager
+        self.logs: BrokerLogs
         self.replicas: ReplicaManager
         self.fetchers: ReplicaFetchers
         self.lifecycle: BrokerLifecycle | ZooKeeperLifecycle
@@ -98,9 +97,8 @@ class BrokerCore:
 
     def start(self, now_us: int) -> list[Action]:
         defaults = TopicConfig(flush_messages=self._config.log_flush_interval_messages)
-        self.logs = LogManager.open(
-            self._log_dir,
-            self._disk,
+        self.logs = BrokerLogs.open(
+            self._disks,
             self.identity.broker_id,
             defaults,
             self._clock.at(now_us),
@@ -108,11 +106,16 @@ class BrokerCore:
         )
         self._state_recovery()
         self._build()
+        self.is_open = True
+        if not self.logs.directories:
+            self._outbox.exit("none of its log directories can be read")
+            return self._outbox.take()
+        for disk in self._disks.values():
+            disk.on_failure = self._log_dir_failures.report
         self.replicas.start(now_us)
         self.lifecycle.start(now_us)
         if self.zookeeper is None:
             self._metadata.fetch(now_us)
-        self.is_open = True
         return self._outbox.take()
 
     def _build(self) -> None:
@@ -162,6 +165,25 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
         )
+        self._log_dir_failures = LogDirFailures(
+            node=identity.name,
+            metadata_log_dir=next(iter(self._disks)) if self.zookeeper is None else None,
+            logs=self.logs,
+            replicas=self.replicas,
+            fetchers=self.fetchers,
+            recorder=self._recorder,
+            propagate=self.lifecycle.propagate_directory_failure,
+            halt=outbox.exit,
+        )
+        self._assignments = DirectoryAssignments(
+            identity=identity,
+            outbox=outbox,
+            channel=self._controller_channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
+            cache=self.cache,
+            replicas=self.replicas,
+            logs=self.logs,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+        )
         blocking_logs = BlockingLogs(self.replicas, self._handlers, self._locks, outbox)
         self._apis = Apis(
             identity=identity,
@@ -190,6 +212,7 @@ class BrokerCore:
             outbox=outbox,
             channel=self._controller_channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
             previous_broker_epoch=self.logs.previous_broker_epoch,
+            log_dirs=self.logs.directory_ids() if len(self._disks) > 1 else (),
             metadata_offset=lambda: self.cache.image.offset,
             on_caught_up=self._publish_first,
             on_running=self._open_for_requests,
@@ -247,7 +270,12 @@ class BrokerCore:
         self._publish(list(waiting), [], now_us)
 
     def _publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        self._locks.change(changed, partial(self._changes.apply, changed, configured), now_us)
+        def publish(now_us: int) -> None:
+            self._changes.apply(changed, configured, now_us)
+            if len(self._disks) > 1:
+                self._assignments.bring_up_to_date(now_us)
+
+        self._locks.change(changed, publish, now_us)
 
     def _open_for_requests(self, now_us: int) -> None:
         """Unfenced for the first time: what clients and followers have sent meanwhile is served now."""
@@ -382,6 +410,8 @@ class BrokerCore:
         return self._actions(now_us)
 
     def _actions(self, now_us: int) -> list[Action]:
+        if self._log_dir_failures.reported and self.is_open:
+            self._log_dir_failures.handle(now_us)
         actions = self._outbox.take()
         if self._network is not None:
             actions = self._network.outgoing(actions)

@@ -6,7 +6,7 @@ it while the broker has yet to catch up, 50 ms after the first answer of a contr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
@@ -52,6 +52,7 @@ class BrokerState(Enum):
 class BrokerLifecycle:
     """`broker_epoch` is -1 until registered. A broker that the controller has fenced notices nothing and goes on.
 
+    log_dirs: ids of those that are online, of a broker that has several
     on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
     """
 
@@ -63,6 +64,7 @@ class BrokerLifecycle:
         outbox: Outbox,
         channel: Requests,
         previous_broker_epoch: BrokerEpoch,
+        log_dirs: Sequence[UUID],
         metadata_offset: Callable[[], Offset],
         on_caught_up: Callable[[int], None],
         on_running: Callable[[int], None],
@@ -75,6 +77,9 @@ class BrokerLifecycle:
         self._outbox = outbox
         self._channel = channel
         self._previous_broker_epoch = previous_broker_epoch
+        self._log_dirs = log_dirs
+        self._offline_dirs: dict[UUID, bool] = {}
+        """Whether the controller has been told of it."""
         self._metadata_offset = metadata_offset
         self._on_caught_up = on_caught_up
         self._on_running = on_running
@@ -113,6 +118,19 @@ class BrokerLifecycle:
     def stopped(self) -> None:
         self.state = BrokerState.SHUTTING_DOWN
 
+    def propagate_directory_failure(self, directory_id: UUID, now_us: int) -> None:
+        """Tell the controller with the next heartbeat, which leaves at once; give up if it cannot be told for
+        log.dir.failure.timeout.ms. source: OfflineDirEvent, OfflineDirBrokerFailureEvent"""
+        self._offline_dirs[directory_id] = False
+        timeout_us = self._config.log_dir_failure_timeout_ms * 1000
+        self._outbox.timers.at(now_us + timeout_us, lambda now_us: self._give_up_on(directory_id, now_us))
+        if self.broker_epoch != NO_BROKER_EPOCH:
+            self._communicate_at_once(now_us)
+
+    def _give_up_on(self, directory_id: UUID, now_us: int) -> None:
+        if not self._offline_dirs[directory_id]:
+            self._on_stop(now_us)
+
     # -------------------------------------------------------------------------------------------------- registration
 
     def _register(self, now_us: int) -> None:
@@ -127,7 +145,7 @@ class BrokerLifecycle:
             features=[],
             rack=identity.rack,
             is_migrating_zk_broker=False,
-            log_dirs=[],
+            log_dirs=self._log_dirs,
             previous_broker_epoch=self._previous_broker_epoch,
         )
         self._channel.request(
@@ -162,24 +180,27 @@ class BrokerLifecycle:
             current_metadata_offset=self._metadata_offset(),
             want_fence=self.state is BrokerState.STARTING,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            offline_log_dirs=list(self._offline_dirs),
         )
+        told = list(self._offline_dirs)
         self._channel.request(
             BROKER_HEARTBEAT,
             lambda correlation_id: cold.encode_request(
                 BROKER_HEARTBEAT, HEARTBEAT_VERSION, correlation_id, self._identity.name, entity
             ),
-            self._answered,
+            lambda frame, reason, now_us: self._answered(frame, told, now_us),
             self._timeout_us,
             now_us,
         )
 
-    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+    def _answered(self, frame: bytearray | None, told: Sequence[UUID], now_us: int) -> None:
         """A broker whose epoch is stale keeps on trying in vain: Kafka does not register again, either."""
         answer = None if frame is None else cold.decode_response(BROKER_HEARTBEAT, HEARTBEAT_VERSION, frame)
         if answer is None or answer.error_code != ErrorCode.NONE:
             self._after_failure(self._heartbeat, now_us)
             return
         self._failures = 0
+        self._offline_dirs.update(dict.fromkeys(told, True))
         interval_us = self._config.broker_heartbeat_interval_ms * 1000
         match self.state:
             case BrokerState.STARTING if answer.is_caught_up:

@@ -65,6 +65,9 @@ class BrokerConfig(Config):
     log_flush_offset_checkpoint_interval_ms: int = key("log.flush.offset.checkpoint.interval.ms", 60_000, low=1)
     producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
 
+    log_dirs: str = key("log.dirs", "")
+    log_dir_failure_timeout_ms: int = key("log.dir.failure.timeout.ms", 30_000, low=1)
+
     # network
     num_io_threads: int = key("num.io.threads", 8, low=1)
     request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)

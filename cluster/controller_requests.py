@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
+from cluster.assign_replicas_wire import assign_replicas_event
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import ALTER_PARTITION, BROKER_HEARTBEAT, BROKER_REGISTRATION
+from cluster.wire.versions import ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, BROKER_HEARTBEAT, BROKER_REGISTRATION
 from controller.events import (
     AlterPartitionReply,
+    AssignReplicasReply,
     Event,
     Heartbeat,
     HeartbeatReply,
@@ -18,7 +20,7 @@ from controller.events import (
 from controller.image import MetadataImage
 from replica.errors import ErrorCode
 
-_SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION)
+_SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS)
 
 
 def is_request_of_brokers(header: RequestHeader) -> bool:
@@ -36,6 +38,7 @@ def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_
             metadata_offset=int(request.current_metadata_offset),
             want_fence=bool(request.want_fence),
             want_shut_down=bool(request.want_shut_down),
+            offline_log_dirs=tuple(str(directory) for directory in request.offline_log_dirs),
         )
     if header.api_key == BROKER_REGISTRATION:
         listener = request.listeners[0]
@@ -47,7 +50,10 @@ def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_
             port=int(listener.port),
             rack=request.rack,
             previous_broker_epoch=int(request.previous_broker_epoch),
+            log_dirs=tuple(str(directory) for directory in request.log_dirs) or None,
         )
+    if header.api_key == ASSIGN_REPLICAS_TO_DIRS:
+        return assign_replicas_event(request, image.topic_names, now_us)
     return alter_partition_event(request, image.topic_names, now_us)
 
 
@@ -63,6 +69,8 @@ def response_of(header: RequestHeader, reply: Reply, image: MetadataImage) -> by
             }
         case RegistrationReply():
             values = {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
+        case AssignReplicasReply():
+            values = {"error_code": reply.error}
         case AlterPartitionReply():
             topic_ids = {name: topic.topic_id for name, topic in image.topics.items()}
             values = {"error_code": reply.error, "topics": alter_partition_results(reply, topic_ids)}

@@ -87,7 +87,7 @@ class OffsetApis:
     def _partition(self, name: TopicPartition) -> Partition:
         partition = self._replicas.partitions.get(name)
         if partition is None:
-            raise KafkaError(self._cache.missing_partition_error(name))
+            raise KafkaError(self._replicas.missing_partition_error(name))
         return partition
 
 

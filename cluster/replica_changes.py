@@ -17,10 +17,10 @@ from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ReplicaManager
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
+from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.isr_lag import LagLimits
-from replica.log_manager import LogManager
 from replica.rules import Rules
 from replica.trace import Recorder, ReplicaDeleted
 
@@ -46,7 +46,7 @@ class ReplicaChanges:
         cache: MetadataCache,
         replicas: ReplicaManager,
         fetchers: ReplicaFetchers,
-        logs: LogManager,
+        logs: BrokerLogs,
         recorder: Recorder,
         clock: WallClock,
     ) -> None:
@@ -81,6 +81,8 @@ class ReplicaChanges:
         leaders: list[tuple[Partition, PartitionRegistration]] = []
         followers: list[tuple[Partition, PartitionRegistration]] = []
         for name, topic, registration in assigned:
+            if name in self._replicas.offline:
+                continue
             partition = self._partition(name, topic, now_us)
             if _is_news(partition, registration):
                 leads = registration.leader == self._identity.broker_id
@@ -125,7 +127,7 @@ class ReplicaChanges:
         partition = self._replicas.partitions.get(name)
         if partition is not None and partition.topic_id == topic.topic_id:
             return partition
-        known = self._logs.topic_ids.get(name)
+        known = self._logs.topic_id(name)
         if known is not None and known != topic.topic_id:
             self._delete(name, now_us)  # A topic of that name was deleted and created again.
         partition = self._replicas.partitions[name] = self._open(name, topic)
@@ -173,6 +175,7 @@ class ReplicaChanges:
         """source: stopPartitions; also the stray log of a topic that was deleted while we were down"""
         self._fetchers.remove(name)
         self._replicas.partitions.pop(name, None)
+        self._replicas.offline.pop(name, None)
         self._replicas.complete_all(name, now_us)
         log = self._logs.logs.get(name)
         if log is not None:

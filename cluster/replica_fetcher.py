@@ -37,6 +37,7 @@ from cluster.wire.api_01_fetch import (
 )
 from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.image import BrokerRegistration, PartitionRegistration
+from replica.broker_logs import BrokerLogs
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.fetch_fencing import current_leader_epoch
 from replica.follower import FollowerState
@@ -68,7 +69,6 @@ from replica.ids import (
     Offset,
     TopicPartition,
 )
-from replica.log_manager import LogManager
 from replica.rules import Rules
 from replica.trace import FetchRefused, FetchThrottled, Recorder
 
@@ -108,7 +108,7 @@ class FetcherContext:
     locks: PartitionLocks
     cache: MetadataCache
     replicas: ReplicaManager
-    logs: LogManager
+    logs: BrokerLogs
     quota: Callable[[], ReplicationQuota]
     recorder: Recorder
     clock: WallClock
@@ -418,10 +418,13 @@ class ReplicaFetcher:
         """The high watermark falls with the log's end, and nobody is woken for that."""
         partition, log = followed.partition, followed.partition.log
         previous_end, previous_high_watermark = log.log_end_offset, partition.high_watermark
-        if isinstance(action, TruncateTo):
-            self._all.logs.truncate_to(followed.name, action.offset)
-        else:
-            self._all.logs.truncate_fully_and_start_at(followed.name, action.offset)
+        try:
+            if isinstance(action, TruncateTo):
+                self._all.logs.truncate_to(followed.name, action.offset)
+            else:
+                self._all.logs.truncate_fully_and_start_at(followed.name, action.offset)
+        except KafkaError:
+            return  # The disk has failed, and takes the partition out of this fetcher next.
         end = log.log_end_offset
         if end != previous_end:
             partition.facts.truncated(

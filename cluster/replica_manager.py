@@ -16,11 +16,11 @@ from cluster.replication_quotas import ReplicationQuotas
 from cluster.wall_clock import WallClock
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
+from replica.broker_logs import BrokerLogs
 from replica.errors import ErrorCode, KafkaError
 from replica.file_slice import EMPTY_SLICE, FileSlice
 from replica.ids import TopicPartition
 from replica.leader_events import ProposeIsr
-from replica.log_manager import LogManager
 from replica.purgatory import Purgatory
 from replica.records import MAGIC
 from replica.rules import Rules
@@ -67,7 +67,10 @@ class Lookup(Protocol):
 
 
 class ReplicaManager:
-    """Partitions by name, in order of arrival; purgatories; the ISR expiration and high watermark checkpoint tasks."""
+    """Partitions by name, in order of arrival; purgatories; the ISR expiration and high watermark checkpoint tasks.
+
+    offline: partitions whose log directory has failed
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class ReplicaManager:
         config: BrokerConfig,
         rules: Rules,
         outbox: Outbox,
-        logs: LogManager,
+        logs: BrokerLogs,
         recorder: Recorder,
         clock: WallClock,
         lookup: Lookup,
@@ -84,6 +87,7 @@ class ReplicaManager:
         propose_isr: ProposeIsrTo,
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
+        self.offline: dict[TopicPartition, None] = {}
         self._node = node
         self._config = config
         self._rules = rules
@@ -134,6 +138,15 @@ class ReplicaManager:
 
     def leadership_ended(self, partition: Partition, now_us: int) -> None:
         self.complete_all(partition.topic_partition, now_us)
+
+    def take_offline(self, name: TopicPartition) -> None:
+        """Its log directory has failed. Whoever waits goes on waiting, up to the request's timeout, as in Kafka."""
+        self.partitions.pop(name, None)
+        self.offline[name] = None
+
+    def missing_partition_error(self, name: TopicPartition) -> ErrorCode:
+        """Why `name` is not among the partitions. source: ReplicaManager.getPartitionOrError"""
+        return ErrorCode.KAFKA_STORAGE_ERROR if name in self.offline else self._lookup.missing_partition_error(name)
 
     def complete_all(self, name: TopicPartition, now_us: int) -> None:
         """The partition is no longer led here, or gone. source: completeDelayedOperationsWhenNotPartitionLeader"""
@@ -189,7 +202,7 @@ class ReplicaManager:
     ) -> tuple[Partition, memoryview]:
         """The checks before a partition is asked, in Kafka's order. raises: KafkaError"""
         partition = self.partitions.get(name)
-        missing = self._lookup.missing_partition_error(name) if partition is None else ErrorCode.NONE
+        missing = self.missing_partition_error(name) if partition is None else ErrorCode.NONE
         if missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(missing)
         batch = check_records(records, api_version)
@@ -238,7 +251,7 @@ class ReplicaManager:
             partition = self.partitions.get(name)
             status: ErrorCode | None
             if partition is None:
-                status = self._lookup.missing_partition_error(name)
+                status = self.missing_partition_error(name)
             elif partition.leader is None:
                 status = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
@@ -411,7 +424,7 @@ class ReplicaManager:
     def _partition(self, topic_partition: TopicPartition) -> Partition:
         partition = self.partitions.get(topic_partition)
         if partition is None:
-            raise KafkaError(self._lookup.missing_partition_error(topic_partition))
+            raise KafkaError(self.missing_partition_error(topic_partition))
         return partition
 
     def _check_lag(self, now_us: int) -> None:

@@ -6,6 +6,7 @@ source: KafkaServer.startup and .controlledShutdown, KafkaZkClient.registerBroke
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 from cluster.broker_lifecycle import BrokerIdentity, BrokerState
 from cluster.channel import Channel, Channels
@@ -111,6 +112,10 @@ class ZooKeeperLifecycle:
         self.runner.startup(now_us)
 
     # ---------------------------------------------------------------------------------------------- controlled shutdown
+
+    def propagate_directory_failure(self, directory_id: UUID, now_us: int) -> None:
+        """Simplified: a failed log directory is not announced in the registry (log_dir_event_notification), so its
+        partitions keep their leader, as in KRaft before 3.7 (KIP-858)."""
 
     def begin_controlled_shutdown(self, now_us: int) -> None:
         """Ask the controller to take our leaderships away; a broker that is not running stops at once."""

@@ -6,10 +6,17 @@ maybeFenceOneStaleBroker.
 
 from __future__ import annotations
 
-from controller.events import Heartbeat, HeartbeatReply, RegisterBroker, RegistrationReply
+from controller.events import (
+    AssignReplicas,
+    AssignReplicasReply,
+    Heartbeat,
+    HeartbeatReply,
+    RegisterBroker,
+    RegistrationReply,
+)
 from controller.image import BrokerRegistration
 from controller.journal import Journal
-from controller.metadata import BrokerChanged, BrokerRegistered
+from controller.metadata import BrokerChanged, BrokerRegistered, ReplicaPlaced
 from controller.partitions import Partitions
 from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
 from replica import trace
@@ -74,6 +81,7 @@ class Brokers:
                 port=event.port,
                 fenced=fenced,
                 in_controlled_shutdown=amended is not None and amended.in_controlled_shutdown,
+                log_dirs=event.log_dirs,
             )
         )
         self.sessions.open(event.broker_id, fenced, event.now_us)
@@ -119,6 +127,7 @@ class Brokers:
         self.sessions.touch(event.broker_id, after.fenced, event.metadata_offset, event.now_us)
         if after is not before:
             self._enter(broker, after, event)
+        self._lose_directories(event)
         if self._image.brokers[event.broker_id] != broker:
             # A change of the registration forgets how far the broker's metadata is; its next heartbeat tells again
             # (BrokerHeartbeatManager.register, called by the replay of the change).
@@ -133,6 +142,35 @@ class Brokers:
                 should_shut_down=after is BrokerControlState.SHUTDOWN_NOW,
             )
         )
+
+    def _lose_directories(self, event: Heartbeat) -> None:
+        """KIP-858: what lay in a failed directory is led by somebody else, first; the broker stays.
+
+        source: ReplicationControlManager.handleDirectoriesOffline
+        """
+        online = self._image.brokers[event.broker_id].log_dirs or ()
+        lost = [directory for directory in online if directory in event.offline_log_dirs]
+        if lost:
+            number = "a log directory" if len(lost) == 1 else f"{len(lost)} log directories"
+            who = self._names(event.broker_id)
+            self._partitions.remove_from_dirs(event.broker_id, lost, f" after {number} of {who} failed")
+            left = tuple(directory for directory in online if directory not in lost)
+            self._journal.append(
+                BrokerChanged(broker_id=event.broker_id, broker_epoch=event.broker_epoch, log_dirs=left)
+            )
+
+    def assign_replicas(self, event: AssignReplicas) -> None:
+        """A broker tells in which directory each of its replicas lies. source: handleAssignReplicasToDirs"""
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+        if stale is not None:
+            self._journal.reply(AssignReplicasReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
+            return
+        for topic, partition, directory in event.places:
+            if self._image.partition(topic, partition) is not None:
+                self._journal.append(
+                    ReplicaPlaced(broker_id=event.broker_id, topic=topic, partition=partition, log_dir=directory)
+                )
+        self._journal.reply(AssignReplicasReply(error=ErrorCode.NONE))
 
     def _enter(self, broker: BrokerRegistration, state: BrokerControlState, event: Heartbeat) -> None:
         match state:

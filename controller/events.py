@@ -30,6 +30,7 @@ class RegisterBroker:
     port: int
     rack: str | None = None
     previous_broker_epoch: BrokerEpoch = -1
+    log_dirs: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,17 @@ class Heartbeat:
     metadata_offset: Offset
     want_fence: bool = False
     want_shut_down: bool = False
+    offline_log_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignReplicas:
+    """AssignReplicasToDirs(73): (topic, partition, directory) of replicas of this broker."""
+
+    now_us: int
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    places: tuple[tuple[str, int, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +165,7 @@ class UncleanSweepDue:
 Event = (
     RegisterBroker
     | Heartbeat
+    | AssignReplicas
     | AlterPartition
     | CreateTopic
     | DeleteTopic
@@ -217,6 +230,12 @@ class IsrResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AssignReplicasReply:
+    error: ErrorCode
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionReply:
     error: ErrorCode
     partitions: tuple[IsrResult, ...] = ()
@@ -244,5 +263,13 @@ class ElectReply:
     message: str = ""
 
 
-Reply = RegistrationReply | HeartbeatReply | AlterPartitionReply | CreateTopicReply | TopicReply | ElectReply
+Reply = (
+    RegistrationReply
+    | HeartbeatReply
+    | AssignReplicasReply
+    | AlterPartitionReply
+    | CreateTopicReply
+    | TopicReply
+    | ElectReply
+)
 Action = AppendRecord | Fact | Reply

@@ -19,6 +19,7 @@ from controller.metadata import (
     MetadataRecord,
     PartitionChanged,
     PartitionCreated,
+    ReplicaPlaced,
     TopicCreated,
     TopicDeleted,
 )
@@ -39,6 +40,7 @@ class BrokerRegistration:
     port: int
     fenced: bool
     in_controlled_shutdown: bool
+    log_dirs: tuple[str, ...] | None = None
 
     @property
     def is_active(self) -> bool:
@@ -112,16 +114,18 @@ class TopicImage:
 class MetadataImage:
     """All brokers and topics; `offset` is the last record applied, -1 before the first.
 
+    directories: of each replica that its broker has told of
     broker_config: what was set dynamically, by broker (BROKER ConfigRecords)
     """
 
-    __slots__ = ("broker_config", "brokers", "offset", "topic_names", "topics")
+    __slots__ = ("broker_config", "brokers", "directories", "offset", "topic_names", "topics")
 
     def __init__(self) -> None:
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[UUID, str] = {}
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
+        self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
         self.offset: Offset = -1
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
@@ -135,6 +139,8 @@ class MetadataImage:
                 self._register(record, offset)
             case BrokerChanged():
                 self._change_broker(record)
+            case ReplicaPlaced():
+                self.directories[record.broker_id, TopicPartition(record.topic, record.partition)] = record.log_dir
             case TopicCreated():
                 config = dict(record.config)
                 self.topic_names[record.topic_id] = record.name
@@ -146,6 +152,8 @@ class MetadataImage:
                 )
             case TopicDeleted():
                 del self.topics[record.name], self.topic_names[record.topic_id]
+                for key in [key for key in self.directories if key[1].topic == record.name]:
+                    del self.directories[key]
             case ConfigChanged():
                 self._change_config(record)
             case BrokerConfigChanged():
@@ -185,6 +193,7 @@ class MetadataImage:
             port=record.port,
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
+            log_dirs=record.log_dirs,
         )
 
     def _change_broker(self, record: BrokerChanged) -> None:
@@ -198,6 +207,7 @@ class MetadataImage:
                 if record.in_controlled_shutdown is None
                 else record.in_controlled_shutdown
             ),
+            log_dirs=broker.log_dirs if record.log_dirs is None else record.log_dirs,
         )
 
     def _change_partition(self, record: PartitionChanged) -> None:
@@ -214,6 +224,12 @@ class MetadataImage:
     def is_active(self, broker_id: BrokerId) -> bool:
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.is_active
+
+    def has_online_dir(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
+        """False if the replica lies in a directory that has failed. source: BrokerRegistration.hasOnlineDir"""
+        directory = self.directories.get((broker_id, topic_partition))
+        broker = self.brokers.get(broker_id)
+        return directory is None or broker is None or broker.log_dirs is None or directory in broker.log_dirs
 
     def partition(self, topic: str, partition: int) -> PartitionRegistration | None:
         image = self.topics.get(topic)

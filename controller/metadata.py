@@ -29,7 +29,10 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
-    """RegisterBrokerRecord: one incarnation of a broker process, or an amendment of it (which keeps the epoch)."""
+    """RegisterBrokerRecord: one incarnation of a broker process, or an amendment of it (which keeps the epoch).
+
+    log_dirs: ids of the directories that are online, of a broker that has several
+    """
 
     broker_id: BrokerId
     incarnation_id: str
@@ -39,6 +42,7 @@ class BrokerRegistered:
     port: int
     fenced: bool = True
     in_controlled_shutdown: bool = False
+    log_dirs: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,20 @@ class BrokerChanged:
     broker_epoch: BrokerEpoch
     fenced: bool | None = None
     in_controlled_shutdown: bool | None = None
+    log_dirs: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPlaced:
+    """The log directory of a replica.
+
+    Differs from Kafka, where it is a field of PartitionChangeRecord, so that it moves the partition epoch.
+    """
+
+    broker_id: BrokerId
+    topic: str
+    partition: int
+    log_dir: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +151,7 @@ MetadataRecord = (
     LeaderChange
     | BrokerRegistered
     | BrokerChanged
+    | ReplicaPlaced
     | TopicCreated
     | TopicDeleted
     | ConfigChanged
@@ -148,6 +167,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
         LeaderChange,
         BrokerRegistered,
         BrokerChanged,
+        ReplicaPlaced,
         TopicCreated,
         TopicDeleted,
         ConfigChanged,
@@ -166,6 +186,7 @@ _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
     "last_known_elr": tuple,
     "adding_replicas": tuple,
     "removing_replicas": tuple,
+    "log_dirs": tuple,
 }
 
 

@@ -6,6 +6,8 @@ maybeBalancePartitionLeaders, maybeElectUncleanLeaders).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controller.alter_partition import Refusal, check_proposal
 from controller.changes import Change, build_change
 from controller.election import Election
@@ -55,6 +57,15 @@ class Partitions:
                 change = self._build(topic_partition, partition, target_isr=target, without=broker_id)
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion, cause)
+
+    def remove_from_dirs(self, broker_id: BrokerId, lost: Sequence[str], occasion: str) -> None:
+        """Log directories of an active broker have failed. source: handleDirectoriesOffline"""
+        for topic_partition, partition in list(self._image.partitions()):
+            if self._image.directories.get((broker_id, topic_partition)) in lost:
+                target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
+                change = self._build(topic_partition, partition, target_isr=target, without=broker_id)
+                if change is not None:
+                    self._journal.change_partition(topic_partition, change, occasion)
 
     def elect_leaderless(self, occasion: str, cause: int | None) -> None:
         """A broker has become active: it may lead what nobody could."""
@@ -121,7 +132,11 @@ class Partitions:
             topic_partition,
             partition,
             names=self._names,
-            is_acceptable=lambda broker_id: broker_id != without and self._image.is_active(broker_id),
+            is_acceptable=lambda broker_id: (
+                broker_id != without
+                and self._image.is_active(broker_id)
+                and self._image.has_online_dir(broker_id, topic_partition)
+            ),
             election=election,
             target_isr=target_isr,
             target_replicas=target_replicas,

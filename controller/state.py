@@ -14,6 +14,7 @@ from controller.brokers import Brokers
 from controller.events import (
     Action,
     AlterPartition,
+    AssignReplicas,
     ChangeBrokerConfig,
     ChangeConfig,
     CreateTopic,
@@ -146,6 +147,8 @@ class ControllerState:
                 self._brokers.register(event)
             case Heartbeat():
                 self._brokers.heartbeat(event)
+            case AssignReplicas():
+                self._brokers.assign_replicas(event)
             case AlterPartition():
                 self._partitions.alter(event)
             case ElectLeader():

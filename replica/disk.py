@@ -10,7 +10,9 @@ rebuilt, and truncations and directory entries count as durable at once.
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,10 @@ from replica.ids import Offset, TopicPartition
 from replica.records import BATCH_HEADER_BYTES, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
+
+
+class DiskFailed(OSError):
+    """A simulated disk refuses: it is full (ENOSPC) or broken (EIO)."""
 
 
 class Loss(NamedTuple):
@@ -39,6 +45,8 @@ class Disk:
     """The page cache of one broker's log directory.
 
     root: the broker's log directory, the same path its LogManager is given
+    full: takes no more bytes     broken: gives none back, either
+    on_failure: told when somebody runs into that, before DiskFailed is raised (LogDirFailureChannel)
     sync: flush with a real fsync. False in the simulated world, where only the bookkeeping counts.
     """
 
@@ -46,8 +54,28 @@ class Disk:
         self.root = root
         self.sync = sync
         self.speed = DiskSpeed()
+        self.full = False
+        self.broken = False
+        self.on_failure: Callable[[Disk, str], None] | None = None
         self._written: dict[str, int] = {}
         self._flushed: dict[str, int] = {}
+
+    def check_readable(self) -> None:
+        """raises: DiskFailed"""
+        if self.broken:
+            self._refuse(errno.EIO)
+
+    def check_writable(self) -> None:
+        """raises: DiskFailed"""
+        self.check_readable()
+        if self.full:
+            self._refuse(errno.ENOSPC)
+
+    def _refuse(self, number: int) -> None:
+        why = os.strerror(number)
+        if self.on_failure is not None:
+            self.on_failure(self, why)
+        raise DiskFailed(number, why)
 
     def opened(self, path: str, size: int) -> None:
         """A segment file begins to be tracked; what was there before this disk knew of it counts as flushed."""

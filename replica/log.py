@@ -8,13 +8,13 @@ Source: Kafka UnifiedLog, LocalLog. Loading and recovery: log_loader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from replica.checkpoints import LEADER_EPOCHS, sync_directory
 from replica.config import TopicConfig
-from replica.disk import Disk
+from replica.disk import Disk, DiskFailed
 from replica.errors import ErrorCode, KafkaError
 from replica.file_slice import EMPTY_SLICE, FileSlice
 from replica.ids import LeaderEpoch, Offset, TopicPartition
@@ -187,6 +187,7 @@ class Log:
         return self._append(whole, tuple(headers), size_bytes, now_us)
 
     def _append(self, data: Bytes, headers: tuple[BatchHeader, ...], size_bytes: int, now_us: int) -> AppendInfo:
+        self._check_disk(self.disk.check_writable)
         self._now_us = now_us
         first, last = headers[0], headers[-1]
         segment = self._segments.active
@@ -212,6 +213,13 @@ class Log:
             # Kafka takes the whole log directory offline then; what a broker does is not the log's to decide.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
         return AppendInfo(first.base_offset, last.last_offset, False, headers, size_bytes, self.log_end_offset, reason)
+
+    def _check_disk(self, check: Callable[[], None]) -> None:
+        """raises: KafkaError KAFKA_STORAGE_ERROR; what becomes of the log directory is the broker's to decide"""
+        try:
+            check()
+        except DiskFailed as failure:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {failure.strerror}") from failure
 
     def _roll(self, base_offset: Offset) -> Segment:
         """Begin a new segment; what came before is flushed, so the recovery point moves up to here."""
@@ -246,6 +254,8 @@ class Log:
             raise self._out_of_range(fetch_offset)
         if fetch_offset >= upper_offset or fetch_offset == self.log_end_offset:
             return EMPTY_SLICE
+        if self.disk.broken:
+            self._check_disk(self.disk.check_readable)
         segment, start = self._segments.locate(fetch_offset)
         end = segment.size if upper_offset >= segment.next_offset else segment.locate(upper_offset)
         if end - start > max_bytes:
@@ -326,6 +336,7 @@ class Log:
         does the same, and epoch boundaries are batch boundaries.
         Call LogManager.truncate_to, which also writes the recovery point.          source: UnifiedLog.truncateTo
         """
+        self._check_disk(self.disk.check_writable)
         if offset >= self.log_end_offset:
             # An ex-leader that never appended in its epoch still has that epoch's empty entry.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
@@ -343,7 +354,8 @@ class Log:
         return offset
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Empty the log; the next record gets `offset`."""
+        """Empty the log; the next record gets `offset`.     raises: KafkaError KAFKA_STORAGE_ERROR"""
+        self._check_disk(self.disk.check_writable)
         self._segments.delete_all()
         self._begin_segment(offset)
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset

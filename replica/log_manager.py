@@ -27,7 +27,7 @@ from replica.checkpoints import (
     write_properties,
 )
 from replica.config import TopicConfig
-from replica.disk import Disk, partition_of
+from replica.disk import Disk, DiskFailed, partition_of
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.log import Log, Recovery
 from replica.producer_state import PRODUCER_ID_EXPIRATION_MS
@@ -40,6 +40,7 @@ class WrongLogDirectory(Exception):
 class LogManager:
     """Opened by a starting broker, left by `close_clean` (orderly) or `abandon` (the process died).
 
+    directory_id: as in meta.properties
     logs: by partition          topic_ids: as in partition.metadata, None where that is missing
     recoveries: what opening each log found     was_clean: the clean-shutdown marker was there
     previous_broker_epoch: from that marker, -1 without
@@ -52,6 +53,7 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.topic_ids: dict[TopicPartition, UUID | None] = {}
         self.recoveries: dict[TopicPartition, Recovery] = {}
+        self.directory_id = UUID(int=0)
         self.was_clean = False
         self.previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         self._default_config = default_config
@@ -70,10 +72,12 @@ class LogManager:
         now_us: int = 0,
         *,
         cluster_id: str = "highwater",
+        directory: str = "",
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> LogManager:
         """Load every partition's log; without the clean-shutdown marker all of them are recovered.
 
+        directory: its name among several of one broker
         default_config: for logs whose topic is not known yet; `set_config` follows when it is
         raises: WrongLogDirectory
         """
@@ -81,6 +85,9 @@ class LogManager:
         manager = cls(root, disk, default_config, producer_id_expiration_ms)
         manager._now_us = now_us
         root.mkdir(parents=True, exist_ok=True)
+        # Differs from Kafka: the directory's id is derived, not random, so that runs can be repeated exactly.
+        place = f"{cluster_id}/{broker_id}/{directory}" if directory else f"{cluster_id}/{broker_id}"
+        manager.directory_id = uuid5(NAMESPACE_URL, place)
         manager._check_owner(broker_id, cluster_id)
         broker_epoch = take_clean_shutdown(root / CLEAN_SHUTDOWN)
         manager.was_clean = broker_epoch is not None
@@ -97,9 +104,7 @@ class LogManager:
         found = read_properties(path)
         expected = {"version": "1", "cluster.id": cluster_id, "node.id": str(broker_id)}
         if not found:
-            # Differs from Kafka: the directory's id is derived, not random, so that runs can be repeated exactly.
-            directory_id = uuid5(NAMESPACE_URL, f"{cluster_id}/{broker_id}")
-            write_properties(path, {**expected, "directory.id": directory_id}, sync=self.disk.sync)
+            write_properties(path, {**expected, "directory.id": self.directory_id}, sync=self.disk.sync)
             return
         for key, value in expected.items():
             if found.get(key) != value:
@@ -194,17 +199,31 @@ class LogManager:
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """Kafka does this every replica.high.watermark.checkpoint.interval.ms, for all partitions in one file."""
+        if not self._is_writable():
+            return
         if high_watermarks == self._high_watermarks:
             return  # The file says so already.
         self._high_watermarks = dict(high_watermarks)
         write_offsets(self.root / HIGH_WATERMARKS, self._high_watermarks, sync=self.disk.sync)
 
+    def _is_writable(self) -> bool:
+        """A checkpoint that cannot be written is not, and the disk has told so (Kafka logs it and goes on)."""
+        try:
+            self.disk.check_writable()
+        except DiskFailed:
+            return False
+        return True
+
     def checkpoint_recovery_points(self) -> None:
+        if not self._is_writable():
+            return
         offsets = {topic_partition: log.recovery_point for topic_partition, log in self.logs.items()}
         write_offsets(self.root / RECOVERY_POINTS, offsets, sync=self.disk.sync)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Only of logs that do not start at their first segment anyway, as Kafka does."""
+        if not self._is_writable():
+            return
         offsets = {
             topic_partition: log.log_start_offset
             for topic_partition, log in self.logs.items()

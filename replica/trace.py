@@ -435,6 +435,16 @@ class DataLost(_Control):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirFailed(_Control):
+    """A broker took a log directory offline after an error of its disk, and every replica in it."""
+
+    node: _Node
+    log_dir: Annotated[str, "name of the directory in log.dirs, empty where the broker has only one"]
+    replicas_offline: Annotated[tuple[str, ...], "the partitions whose replicas were in it, such as t-0"]
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCorrupted(_Control):
     """A bit of a batch changed on the disk of `node`; nobody there has noticed."""
 

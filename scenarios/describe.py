@@ -7,7 +7,7 @@ from typing import Any
 
 from replica.disk_speed import ServiceTime
 from scenarios.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
-from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.expect import EventTest, Expect
 from scenarios.lock_expect import time_text
 from scenarios.record_sets import format_record_names
@@ -94,6 +94,10 @@ def _hold(hold: Hold) -> str:
     return f"hold {what} from {hold.sender} to {hold.receiver}"
 
 
+def _disk(payload: SlowDisk | FillDisk | FailDisk) -> str:
+    return f"the disk {payload.log_dir} of {payload.brokers}" if payload.log_dir else f"the disk of {payload.brokers}"
+
+
 def service_time_text(time: ServiceTime) -> str:
     """`2s per append, 50,000 B/s`"""
     parts = [f"{time_text(us)} per {what}" for us, what in ((time.append_us, "append"), (time.read_us, "read")) if us]
@@ -169,7 +173,9 @@ _SENTENCES: dict[type[Any], Callable[[Any], str]] = {
     Flush: lambda p: f"flush {p.partition or 'all logs'} on {p.brokers}",
     Tear: lambda p: f"tear {p.size_bytes} bytes off {p.partition} on {p.broker}",
     Bitflip: lambda p: f"flip a bit of the batch at offset {p.offset} of {p.partition} on {p.broker}",
-    SlowDisk: lambda p: f"slow the disk of {p.brokers} down: {service_time_text(p.time)}",
+    SlowDisk: lambda p: f"slow {_disk(p)} down: {service_time_text(p.time)}",
+    FillDisk: lambda p: f"fill {_disk(p)}",
+    FailDisk: lambda p: f"break {_disk(p)}",
     BumpClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)}",
     StrobeClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)} and again, every {time_text(p.period_us)}",
     Elect: _elect,

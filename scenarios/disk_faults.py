@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from replica.disk import Disk
 from scenarios.describe import service_time_text
-from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.fault_words import Done, Nodes, by_number, listed_nodes
 from scenarios.lock_expect import time_text
 from scenarios.selectors import Selector
@@ -21,6 +22,8 @@ class DiskFaults:
         self.performers: dict[type, Callable[..., Awaitable[Done]]] = {
             Bitflip: self._bitflip,
             SlowDisk: self._slow_disk,
+            FillDisk: self._fill_disk,
+            FailDisk: self._fail_disk,
             BumpClock: self._bump_clock,
             StrobeClock: self._strobe_clock,
         }
@@ -36,16 +39,41 @@ class DiskFaults:
 
     async def _slow_disk(self, name: str, payload: SlowDisk) -> Done:
         nodes = self._resolve(payload.brokers)
-        for node in nodes:
-            self._sim.disk(node).speed.in_force[name] = payload.time
+        disks = self._disks_of(nodes, payload.log_dir)
+        for disk in disks:
+            disk.speed.in_force[name] = payload.time
 
         async def undo() -> str:
-            for node in nodes:
-                self._sim.disk(node).speed.in_force.pop(name, None)
-            return f"{_disks(nodes)} {by_number(nodes, 'is', 'are')} as fast as before"
+            for disk in disks:
+                disk.speed.in_force.pop(name, None)
+            return f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'is', 'are')} as fast as before"
 
         what = service_time_text(payload.time)
-        return Done(nodes, f"{_disks(nodes)} {by_number(nodes, 'slows', 'slow')} down: {what}", undo)
+        slows = by_number(nodes, "slows", "slow")
+        return Done(nodes, f"{_disks(nodes, payload.log_dir)} {slows} down: {what}", undo)
+
+    async def _fill_disk(self, name: str, payload: FillDisk) -> Done:
+        nodes = self._resolve(payload.brokers)
+        disks = self._disks_of(nodes, payload.log_dir)
+        for disk in disks:
+            disk.full = True
+
+        async def undo() -> str:
+            for disk in disks:
+                disk.full = False
+            return f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'has', 'have')} space again"
+
+        return Done(nodes, f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'is', 'are')} full", undo)
+
+    async def _fail_disk(self, name: str, payload: FailDisk) -> Done:
+        nodes = self._resolve(payload.brokers)
+        for node in nodes:
+            for disk in self._sim.disks(node, payload.log_dir):
+                self._sim.break_disk(node, disk)
+        return Done(nodes, f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'breaks', 'break')}")
+
+    def _disks_of(self, nodes: Nodes, log_dir: str | None) -> list[Disk]:
+        return [disk for node in nodes for disk in self._sim.disks(node, log_dir)]
 
     # -------------------------------------------------------------------------------------------------------- clock
 
@@ -117,5 +145,6 @@ def _distance(by_us: int) -> str:
     return f"{time_text(abs(by_us))} {'ahead' if by_us > 0 else 'back'}"
 
 
-def _disks(nodes: Nodes) -> str:
-    return f"the {by_number(nodes, 'disk', 'disks')} of {listed_nodes(nodes)}"
+def _disks(nodes: Nodes, log_dir: str | None) -> str:
+    which = f" {log_dir}" if log_dir else ""
+    return f"the {by_number(nodes, 'disk', 'disks')}{which} of {listed_nodes(nodes)}"

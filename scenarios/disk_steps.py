@@ -24,6 +24,23 @@ class SlowDisk:
 
     brokers: Selector
     time: ServiceTime
+    log_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FillDisk:
+    """The disk takes no more bytes (ENOSPC). log_dir None: every disk of the brokers"""
+
+    brokers: Selector
+    log_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailDisk:
+    """The disk answers everything with an error (EIO), for good. log_dir None: every disk of the brokers"""
+
+    brokers: Selector
+    log_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,15 +36,15 @@ def state_final_logs(simulation: Simulation) -> None:
 
 def _state_stopped(simulation: Simulation, topic_partition: TopicPartition, name: str, machine: Machine) -> None:
     """Read a stopped broker's log as its next start would recover it, in a copy: the disk stays as the run left it."""
-    assert machine.log_dir is not None
-    directory = machine.log_dir / str(topic_partition)
-    if not directory.is_dir():
+    disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
+    if disk is None or disk.broken:
         return
+    directory = disk.root / str(topic_partition)
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         copy = Path(scratch) / str(topic_partition)
         shutil.copytree(directory, copy)
         log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
-        checkpointed = read_offsets(machine.log_dir / HIGH_WATERMARKS).get(topic_partition, 0)
+        checkpointed = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
         _state_replica(simulation, topic_partition, name, log, min(checkpointed, log.log_end_offset))
         log.abandon()
 

@@ -20,7 +20,19 @@ SETTLE_US = 60_000_000
 IDLE_US = 3_000_000
 """After the last record: followers learn the last high watermark with a fetch of at most 500 ms."""
 
-_LASTING_VERBS = ("partition", "cut", "latency", "bandwidth", "loss", "hold", "bitflip", "slow_disk", "strobe_clock")
+_LASTING_VERBS = (
+    "partition",
+    "cut",
+    "latency",
+    "bandwidth",
+    "loss",
+    "hold",
+    "bitflip",
+    "slow_disk",
+    "fill_disk",
+    "fail_disk",
+    "strobe_clock",
+)
 
 
 class Quiescence:

@@ -12,7 +12,7 @@ import yaml
 
 from cluster.cpu import CpuTimes
 from replica.disk_speed import ServiceTime
-from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.expect import Expect
 from scenarios.lock_expect import (
     Tree,
@@ -252,6 +252,10 @@ def _replica(payload: Tear | Bitflip) -> Tree:
     return {"broker": selector_tree(payload.broker), "partition": str(payload.partition)}
 
 
+def _disks(payload: SlowDisk | FillDisk | FailDisk) -> Tree:
+    return given({"brokers": selector_tree(payload.brokers), "log_dir": payload.log_dir})
+
+
 def service_time_tree(time: ServiceTime) -> Tree:
     return given(
         {
@@ -350,7 +354,9 @@ _WRITE: dict[type[Any], Callable[[Any], Any]] = {
     Flush: _flush,
     Tear: _tear,
     Bitflip: lambda payload: {**_replica(payload), "offset": payload.offset},
-    SlowDisk: lambda payload: {"brokers": selector_tree(payload.brokers), **service_time_tree(payload.time)},
+    SlowDisk: lambda payload: {**_disks(payload), **service_time_tree(payload.time)},
+    FillDisk: _disks,
+    FailDisk: _disks,
     BumpClock: _clock,
     StrobeClock: lambda payload: {**_clock(payload), "period": time_text(payload.period_us)},
     Elect: _elect,

@@ -11,8 +11,9 @@ from replica.config import Config, ConfigError, TopicConfig
 from replica.disk_speed import ServiceTime
 from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, contradiction, unsupported
 from replica.wording import listed
+from scenarios.diagnostics import Place
 from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
-from scenarios.reading import Fields, Reader
+from scenarios.reading import SLUG, Fields, Reader
 from scenarios.scope import Scope
 from scenarios.selectors import NOBODY, Selector
 from scenarios.spec import (
@@ -23,12 +24,14 @@ from scenarios.spec import (
     Link,
     Network,
     TopicSpec,
+    log_dirs_of,
 )
 from scenarios.steps import Delay
 from scenarios.yaml_source import Mapping, Node, Scalar
 
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
+LOG_DIRS_MAX = 8
 
 CONTROLLERS = (1, 3, 5)
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
@@ -108,6 +111,7 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> Cluster:
     scope.controllers = controllers
     config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
     for name, broker in brokers.items():
+        _read_log_dirs(scope, name, {**config, **broker.config}, f"{path}.brokers.{name}", fields.place)
         _check_whole(
             reader, f"{path}.brokers.{name}.config", BrokerConfig, {**config, **broker.config}, f"{path}.config"
         )
@@ -130,6 +134,22 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
     if isinstance(node, Mapping) and not 1 <= len(node.entries) <= BROKERS_MAX:
         reader.error("E140", f"{len(node.entries)} brokers; allowed are 1 to {BROKERS_MAX}", node.place, path=path)
     return brokers
+
+
+def _read_log_dirs(scope: Scope, name: str, config: MappingType[str, str], path: str, place: Place) -> None:
+    """Each becomes a directory, so only plain names will do."""
+    names = log_dirs_of(config.get("log.dirs", ""))
+    scope.log_dirs[name] = names
+    if names == ("",):
+        return
+    if len(set(names)) < len(names) or len(names) > LOG_DIRS_MAX or not all(SLUG.fullmatch(one) for one in names):
+        scope.reader.error(
+            "E113",
+            f"`log.dirs` of `{name}` cannot be `{config['log.dirs'][:80]}`",
+            scope.reader.places.get(f"{path}.config.log.dirs", place),
+            path=f"{path}.config.log.dirs",
+            label=f"up to {LOG_DIRS_MAX} different names of lower-case letters, digits and dashes, such as d1,d2",
+        )
 
 
 def _read_disk(reader: Reader, node: Node, path: str) -> ServiceTime:

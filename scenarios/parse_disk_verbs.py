@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from replica.disk_speed import ServiceTime
-from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.reading import Fields
 from scenarios.scope import BROKER, NO_PARTITION, Scope
 from scenarios.selectors import NOBODY, Selector
 from scenarios.spec import Workload
-from scenarios.yaml_source import Node, Scalar
+from scenarios.yaml_source import Mapping, Node, Scalar
 
 STROBE_PERIOD_MIN_US = 1_000
 
@@ -43,8 +43,44 @@ def read_service_time(fields: Fields) -> ServiceTime:
 
 
 def read_slow_disk(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> SlowDisk:
-    fields = scope.reader.fields(node, path, "`slow_disk`", ("brokers", *SERVICE_TIME_KEYS), ("brokers",))
-    return SlowDisk(_brokers(scope, fields, "brokers"), read_service_time(fields))
+    fields = scope.reader.fields(node, path, "`slow_disk`", ("brokers", *SERVICE_TIME_KEYS, "log_dir"), ("brokers",))
+    brokers = _brokers(scope, fields, "brokers")
+    return SlowDisk(brokers, read_service_time(fields), _log_dir(scope, fields, brokers))
+
+
+def _log_dir(scope: Scope, fields: Fields, brokers: Selector) -> str | None:
+    """`log_dir: d2`, one of the brokers' `log.dirs`."""
+
+    def read(node: Node, path: str) -> str:
+        name = scope.reader.text(node, path, "`log_dir`")
+        named = brokers.plain_names
+        for broker in scope.brokers if named is None else named:
+            known = scope.log_dirs.get(broker, ("",))
+            if name not in known and (named is not None or not any(name in dirs for dirs in scope.log_dirs.values())):
+                label = f"its log.dirs: {', '.join(known)}" if known != ("",) else "it has one, without a name"
+                title = f"`{broker}` has no log directory `{name}`"
+                scope.reader.error("E131", title, node.place, path=path, label=label)
+                break
+        return name
+
+    return fields.read("log_dir", read, None)
+
+
+def _disks(scope: Scope, node: Node, path: str, verb: str) -> tuple[Selector, str | None]:
+    """Brokers, or `{brokers: b1, log_dir: d2}`."""
+    if not isinstance(node, Mapping):
+        return scope.some_nodes(node, path, f"`{verb}`", BROKER), None
+    fields = scope.reader.fields(node, path, f"`{verb}`", ("brokers", "log_dir"), ("brokers",))
+    brokers = _brokers(scope, fields, "brokers")
+    return brokers, _log_dir(scope, fields, brokers)
+
+
+def read_fill_disk(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> FillDisk:
+    return FillDisk(*_disks(scope, node, path, "fill_disk"))
+
+
+def read_fail_disk(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> FailDisk:
+    return FailDisk(*_disks(scope, node, path, "fail_disk"))
 
 
 # --------------------------------------------------------------------------------------------------------- clock

@@ -8,7 +8,7 @@ from scenarios.parse_verbs import READ_VERB
 from scenarios.reading import Fields, Reader
 from scenarios.scope import Scope
 from scenarios.spec import Workload
-from scenarios.steps import NOT_YET_SUPPORTED, UNDOABLE, VERBS, At, Payload, Step, When
+from scenarios.steps import UNDOABLE, VERBS, At, Payload, Step, When
 from scenarios.synonyms import FIELD_SYNONYMS
 from scenarios.yaml_source import Mapping, Node, Scalar
 
@@ -50,7 +50,7 @@ def _read_step(scope: Scope, index: int, node: Node, path: str, workloads: dict[
     if not isinstance(node, Mapping):
         reader.error("E111", f"{what} must be a mapping such as {{at: 10.5s, kill: b1}}", node.place, path=path)
         return None
-    fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS, *NOT_YET_SUPPORTED))
+    fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS))
     trigger = _read_trigger(scope, fields)
     payload = _read_payload(scope, fields, workloads)
     every_us, times = _read_repetition(reader, fields)
@@ -101,7 +101,7 @@ def _read_trigger(scope: Scope, fields: Fields) -> At | When | None:
 def _read_payload(scope: Scope, fields: Fields, workloads: dict[str, Workload]) -> Payload | None:
     reader = scope.reader
     assert fields.node is not None
-    verbs = [key for key in fields.node.entries if key in VERBS or key in NOT_YET_SUPPORTED]
+    verbs = [key for key in fields.node.entries if key in VERBS]
     if not verbs:
         # An unknown field is very likely the verb, misspelt; that was reported.
         if all(key in MODIFIERS for key in fields.node.entries):
@@ -121,11 +121,6 @@ def _read_payload(scope: Scope, fields: Fields, workloads: dict[str, Workload]) 
             path=f"{fields.path}.{verbs[1]}",
             label="make it a step of its own",
         )
-    for verb in verbs:
-        if verb in NOT_YET_SUPPORTED:
-            reader.error("E120", f"`{verb}` is not yet supported", fields.key_place(verb), path=f"{fields.path}.{verb}")
-    if verbs[0] in NOT_YET_SUPPORTED:
-        return None
     found = fields.get(verbs[0])
     assert found is not None
     return READ_VERB[verbs[0]](scope, *found, workloads)

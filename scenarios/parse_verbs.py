@@ -10,7 +10,14 @@ from replica.errors import ErrorCode
 from scenarios.conditions import NumberTest
 from scenarios.parse_cluster import read_delay, read_sides
 from scenarios.parse_conditions import read_logs, read_records, read_state
-from scenarios.parse_disk_verbs import read_bitflip, read_bump_clock, read_slow_disk, read_strobe_clock
+from scenarios.parse_disk_verbs import (
+    read_bitflip,
+    read_bump_clock,
+    read_fail_disk,
+    read_fill_disk,
+    read_slow_disk,
+    read_strobe_clock,
+)
 from scenarios.parse_workloads import BATCH_MAX, RECORD_BYTES_MAX
 from scenarios.reading import Fields
 from scenarios.record_sets import RECORDS_MAX
@@ -408,6 +415,8 @@ READ_VERB: dict[str, Read] = {
     "tear": _tear,
     "bitflip": read_bitflip,
     "slow_disk": read_slow_disk,
+    "fill_disk": read_fill_disk,
+    "fail_disk": read_fail_disk,
     "bump_clock": read_bump_clock,
     "strobe_clock": read_strobe_clock,
     "elect": _elect,

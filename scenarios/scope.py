@@ -23,6 +23,7 @@ class Scope:
 
     reader: Reader
     brokers: list[str] = field(default_factory=list)
+    log_dirs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     controllers: list[str] = field(default_factory=list)
     racks: list[str] = field(default_factory=list)
     topics: dict[str, int] = field(default_factory=dict)

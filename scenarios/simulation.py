@@ -48,12 +48,15 @@ class SimulationError(Exception):
 
 @dataclass(slots=True)
 class Machine:
-    """A host of the fabric with what outlives its processes: disk, wall clock, and how often it was started."""
+    """A host of the fabric with what outlives its processes: disks, wall clock, and how often it was started.
+
+    disks: one per log directory, by its name in log.dirs; a single one has none
+    """
 
     host: Host
     role: str
     log_dir: Path | None = None
-    disk: Disk | None = None
+    disks: dict[str, Disk] = field(default_factory=dict)
     core: Core | None = None
     incarnations: int = 0
     clock: WallClock = field(default_factory=WallClock)
@@ -82,21 +85,26 @@ class Simulation:
             self._add_machine(name, "controller", log_root / name)
         for name in scenario.cluster.brokers:
             self._add_machine(name, "broker", log_root / name)
-            self._set_up_disk(name)
         for workload in scenario.workloads.values():
             self._add_machine(workload.name, workload.kind, None)
         self._shape_links()
 
     def _add_machine(self, name: str, role: str, log_dir: Path | None) -> None:
-        # The page cache is modelled, so nothing is gained by waiting for a real disk.
-        disk = None if log_dir is None else Disk(log_dir, sync=False)
-        self.machines[name] = Machine(self.fabric.add_host(name), role, log_dir, disk)
+        machine = self.machines[name] = Machine(self.fabric.add_host(name), role, log_dir)
+        self._set_up_disks(name, machine)
 
-    def _set_up_disk(self, name: str) -> None:
-        """As fast as the file's `disk` says; a fault adds to that."""
-        time = self.scenario.cluster.brokers[name].disk
+    def _set_up_disks(self, name: str, machine: Machine) -> None:
+        """New and empty; as fast as the file's `disk` says, a fault adds to that."""
+        if machine.log_dir is None:
+            return
+        cluster = self.scenario.cluster
+        # The page cache is modelled, so nothing is gained by waiting for a real disk.
+        names = cluster.log_dirs(name) if machine.role == "broker" else ("",)
+        machine.disks = {directory: Disk(machine.log_dir / directory, sync=False) for directory in names}
+        time = cluster.brokers[name].disk if machine.role == "broker" else None
         if time is not None:
-            self.disk(name).speed.in_force["disk"] = time
+            for disk in machine.disks.values():
+                disk.speed.in_force["disk"] = time
 
     def _shape_links(self) -> None:
         network = self.scenario.network
@@ -182,7 +190,6 @@ class Simulation:
         scenario, cluster = self.scenario, self.scenario.cluster
         if machine.role == "broker":
             stream = random.Random(f"{scenario.seed}/incarnation/{name}/{machine.incarnations}")
-            assert machine.log_dir is not None and machine.disk is not None
             return BrokerCore(
                 identity=BrokerIdentity(
                     broker_id=self._ids[name],
@@ -196,24 +203,23 @@ class Simulation:
                 rules=scenario.rules,
                 names=self._names,
                 controllers=self._controllers,
-                log_dir=machine.log_dir,
-                disk=machine.disk,
+                disks=machine.disks,
                 clock=machine.clock,
                 recorder=self.trace,
                 cpu=cluster.brokers[name].cpu,
             )
         if machine.role == "controller" and self.in_zookeeper_era:
-            assert machine.log_dir is not None and machine.disk is not None
+            assert machine.log_dir is not None
             return RegistryCore(
                 node_id=self._ids[name],
                 names=self._names,
                 config=cluster.controller_config(),
                 log_dir=machine.log_dir,
-                disk=machine.disk,
+                disk=machine.disks[""],
                 recorder=self.trace,
             )
         if machine.role == "controller":
-            assert machine.log_dir is not None and machine.disk is not None
+            assert machine.log_dir is not None
             stream = random.Random(f"{scenario.seed}/quorum/{name}/{machine.incarnations}")
             return ControllerCore(
                 controller_id=self._ids[name],
@@ -224,7 +230,7 @@ class Simulation:
                 config=cluster.controller_config(),
                 rules=scenario.rules,
                 log_dir=machine.log_dir,
-                disk=machine.disk,
+                disk=machine.disks[""],
                 recorder=self.trace,
             )
         return self._new_client(scenario.workloads[name], machine.incarnations)
@@ -268,8 +274,8 @@ class Simulation:
         await machine.host.power_off()
         if was_running:
             self._close_files(machine)
-        if machine.disk is not None:
-            for loss in machine.disk.lose_unflushed():
+        for disk in machine.disks.values():
+            for loss in disk.lose_unflushed():
                 self._state_loss(name, loss.topic_partition, loss.bytes, "was never flushed and died with the power")
 
     def stop(self, name: str) -> None:
@@ -298,23 +304,24 @@ class Simulation:
         for replica in self._replicas_on(machine):
             self._state_loss(name, replica, -1, "is gone with the old disk")
         shutil.rmtree(machine.log_dir, ignore_errors=True)
-        machine.disk = Disk(machine.log_dir, sync=False)
-        self._set_up_disk(name)
+        self._set_up_disks(name, machine)
 
     def tear(self, name: str, topic_partition: TopicPartition, size_bytes: int) -> None:
         """Cut bytes off the end of a stopped broker's log. raises: SimulationError"""
         machine = self.machines[name]
         if machine.host.running:
             raise SimulationError(f"{name} is running; a log can only be torn while its broker is down")
-        if machine.disk is None or topic_partition not in self._replicas_on(machine):
+        disk = self._disk_of(machine, topic_partition)
+        if disk is None:
             raise SimulationError(f"{name} has no replica of {topic_partition}")
-        loss = machine.disk.tear(topic_partition, size_bytes)
+        loss = disk.tear(topic_partition, size_bytes)
         self._state_loss(name, topic_partition, loss.bytes, "was torn off the end of the log")
 
     def flip_bit(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
         """Damage the batch at `offset` on the disk, whether the broker runs or not. raises: SimulationError"""
         machine = self.machines[name]
-        found = None if machine.disk is None else machine.disk.flip_bit(topic_partition, offset)
+        disk = self._disk_of(machine, topic_partition)
+        found = None if disk is None else disk.flip_bit(topic_partition, offset)
         if found is None:
             raise SimulationError(f"{name} holds no record {offset} of {topic_partition}")
         self.trace.emit(
@@ -329,18 +336,28 @@ class Simulation:
             )
         )
 
-    def disk(self, name: str) -> Disk:
-        """raises: SimulationError for a node that keeps nothing"""
-        disk = self.machines[name].disk
-        if disk is None:
-            raise SimulationError(f"{name} has no disk")
-        return disk
+    def disks(self, name: str, log_dir: str | None = None) -> list[Disk]:
+        """All disks of a broker, or the one of a log directory.     raises: SimulationError"""
+        disks = self.machines[name].disks
+        if log_dir is None:
+            return list(disks.values())
+        if log_dir not in disks:
+            raise SimulationError(f"{name} has no log directory {log_dir}")
+        return [disks[log_dir]]
+
+    def break_disk(self, name: str, disk: Disk) -> None:
+        """What is on it is gone; whoever uses it next will notice."""
+        machine = self.machines[name]
+        for replica in self._replicas_on(machine):
+            if self._disk_of(machine, replica) is disk and not disk.broken:
+                self._state_loss(name, replica, -1, "cannot be read any more")
+        disk.broken = True
+
+    def _disk_of(self, machine: Machine, topic_partition: TopicPartition) -> Disk | None:
+        return next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
 
     def _replicas_on(self, machine: Machine) -> list[TopicPartition]:
-        if machine.log_dir is None or not machine.log_dir.is_dir():
-            return []
-        names = {partition.name: partition for partition in sorted(machine.log_dir.iterdir()) if partition.is_dir()}
-        return [name for name in sorted(self.view.partitions) if str(name) in names]
+        return [name for name in sorted(self.view.partitions) if self._disk_of(machine, name) is not None]
 
     def _close_files(self, machine: Machine) -> None:
         if isinstance(machine.core, ServerCore):

@@ -51,6 +51,11 @@ class BrokerSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
+def log_dirs_of(text: str) -> tuple[str, ...]:
+    """`d1,d2` -> (d1, d2)"""
+    return tuple(part.strip() for part in text.split(","))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """Brokers in file order; `config` holds broker keys for all of them and for the controller."""
@@ -61,6 +66,10 @@ class Cluster:
 
     def broker_config(self, name: str) -> BrokerConfig:
         return BrokerConfig.from_mapping({**self.config, **self.brokers[name].config})
+
+    def log_dirs(self, name: str) -> tuple[str, ...]:
+        """Names of a broker's log directories; one without a name where `log.dirs` says nothing."""
+        return log_dirs_of(self.broker_config(name).log_dirs)
 
     def controller_config(self) -> BrokerConfig:
         return BrokerConfig.from_mapping(self.config)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from replica.ids import TopicPartition
 from scenarios.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
-from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.selectors import Selector
 
 Direction = Literal["both", "to", "from"]
@@ -302,6 +302,8 @@ Payload = (
     | Tear
     | Bitflip
     | SlowDisk
+    | FillDisk
+    | FailDisk
     | BumpClock
     | StrobeClock
     | Elect
@@ -336,6 +338,8 @@ VERBS: dict[str, type[Payload]] = {
     "tear": Tear,
     "bitflip": Bitflip,
     "slow_disk": SlowDisk,
+    "fill_disk": FillDisk,
+    "fail_disk": FailDisk,
     "bump_clock": BumpClock,
     "strobe_clock": StrobeClock,
     "elect": Elect,
@@ -350,12 +354,6 @@ VERBS: dict[str, type[Payload]] = {
 }
 VERB_OF: dict[type[Payload], str] = {payload: verb for verb, payload in VERBS.items()}
 
-NOT_YET_SUPPORTED = (
-    "fill_disk",
-    "fail_disk",
-)
-"""Verbs of schema 1 that parse as words but cannot run yet."""
-
 UNDOABLE = (
     Stop,
     Kill,
@@ -368,6 +366,7 @@ UNDOABLE = (
     Loss,
     Hold,
     SlowDisk,
+    FillDisk,
     BumpClock,
     StrobeClock,
 )

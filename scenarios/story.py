@@ -74,6 +74,7 @@ class Story:
             trace.LogTruncated: self._truncated,
             trace.DataLost: self._data_lost,
             trace.BatchCorrupted: self._data_lost,
+            trace.LogDirFailed: self._data_lost,
             trace.ProduceRefused: self._produce_refused,
             trace.CheckMade: self._check_made,
             trace.InvariantBroken: self._invariant_broken,
@@ -179,7 +180,7 @@ class Story:
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         self._say(row, "truncated", event.reason)
 
-    def _data_lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
+    def _data_lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted | trace.LogDirFailed) -> None:
         self._say(row, "lost", event.reason)
 
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:

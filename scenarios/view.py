@@ -122,6 +122,7 @@ class ClusterView:
             trace.FollowingBegan: self._following_began,
             trace.LogTruncated: self._log_truncated,
             trace.LogRecovered: self._log_recovered,
+            trace.LogDirFailed: self._log_dir_failed,
             trace.BatchAppended: self._batch_appended,
             trace.HighWatermarkAdvanced: self._high_watermark_moved,
             trace.HighWatermarkLearned: self._high_watermark_moved,
@@ -304,6 +305,12 @@ class ClusterView:
         replica = self._partition(event.topic, event.partition).replica(event.node)
         replica.log_start_offset, replica.open = event.log_start_offset, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
+
+    def _log_dir_failed(self, event: trace.LogDirFailed) -> None:
+        for partition, state in self.partitions.items():
+            if str(partition) in event.replicas_offline:
+                replica = state.replica(event.node)
+                replica.role, replica.open = None, False
 
     def _batch_appended(self, event: trace.BatchAppended) -> None:
         self._partition(event.topic, event.partition).replica(event.node).log_end_offset = event.log_end_offset

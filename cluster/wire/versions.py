@@ -34,6 +34,7 @@ ALTER_PARTITION: Final = 56
 DESCRIBE_CLUSTER: Final = 60
 BROKER_REGISTRATION: Final = 62
 BROKER_HEARTBEAT: Final = 63
+ASSIGN_REPLICAS_TO_DIRS: Final = 73
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
 UPDATE_METADATA: Final = 6
@@ -62,6 +63,7 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         DESCRIBE_CLUSTER: ("DescribeCluster", 0, 1, 0),
         BROKER_REGISTRATION: ("BrokerRegistration", 0, 4, 0),
         BROKER_HEARTBEAT: ("BrokerHeartbeat", 0, 1, 0),
+        ASSIGN_REPLICAS_TO_DIRS: ("AssignReplicasToDirs", 0, 0, 0),
         LEADER_AND_ISR: ("LeaderAndIsr", 5, 5, 4),
         STOP_REPLICA: ("StopReplica", 3, 3, 2),
         UPDATE_METADATA: ("UpdateMetadata", 7, 7, 6),
@@ -82,6 +84,7 @@ INTER_BROKER: Final = (
     ALTER_PARTITION,
     BROKER_REGISTRATION,
     BROKER_HEARTBEAT,
+    ASSIGN_REPLICAS_TO_DIRS,
     *CONTROL_PLANE,
 )
 

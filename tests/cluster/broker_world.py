@@ -191,8 +191,7 @@ class BrokerWorld:
             rules=self._rules,
             names=NAMES,
             controllers=CONTROLLERS,
-            log_dir=self._root / "b1",
-            disk=self.disk,
+            disks={"": self.disk},
             clock=self.clock,
             recorder=self.trace,
         )

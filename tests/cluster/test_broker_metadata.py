@@ -41,7 +41,7 @@ def test_a_topic_created_again_under_the_same_name_begins_empty(world):
     client = world.call("p1")
     client.produce(batch("r1"))
     assert client.produced().base_offset == 0
-    assert world.broker.logs.topic_ids[T0] == world.topic_id("t")
+    assert world.broker.logs.topic_id(T0) == world.topic_id("t")
 
 
 def test_metadata_by_topic_id(world):

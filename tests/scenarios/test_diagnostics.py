@@ -187,6 +187,8 @@ STEP_ERRORS = [
     ("{at: 1s, seek: {consumer: c1r, partition: t-0, to: -5}}", "E112", "-5"),
     ("{at: 1s, bitflip: {broker: b1, partition: t-0}}", "E105", "{broker: b1, partition: t-0}"),
     ("{at: 1s, bitflip: {broker: p1, partition: t-0, offset: 5}}", "E131", "p1"),
+    ("{at: 1s, fill_disk: {brokers: b1, log_dir: d2}}", "E131", "d2"),
+    ("{at: 1s, fail_disk: b1, for: 1s}", "E135", "for"),
     ("{at: 1s, slow_disk: {brokers: b1}}", "E105", "{brokers: b1}"),
     ("{at: 1s, slow_disk: {brokers: b1, append: 0s}}", "E112", "0s"),
     ("{at: 1s, bump_clock: {brokers: b1, by: 60}}", "E121", "60"),
@@ -199,7 +201,6 @@ STEP_ERRORS = [
     ("{at: 1s, start: b1}", "E130", "start"),
     ("{at: 1s, wipe: b1}", "E130", "wipe"),
     ("{at: 1s, kill: b1, every: 1ms, times: 10001}", "E112", "10001"),
-    *((f"{{at: 1s, {verb}: b1}}", "E120", verb) for verb in ("fill_disk", "fail_disk")),
 ]
 
 

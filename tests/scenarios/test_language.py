@@ -438,3 +438,9 @@ def test_the_lock_keeps_everything(tmp_path: object) -> None:
     assert again.sources == (Source("a", "https://x/y?z=1#w", True),)
     assert again.title == 'Small: a "test" # of quoting'
     assert dump(again) == dump(scenario)
+
+
+@pytest.mark.parametrize("dirs", ["d1,d1", "d1,../x", "d1,,d2", "D1", ",".join(f"d{n}" for n in range(9))])
+def test_log_dirs_are_plain_names(dirs: str) -> None:
+    head = HEAD.replace("b1: {rack: A}", f'b1: {{config: {{log.dirs: "{dirs}"}}}}')
+    assert [error.code for error in errors_of(file_of(head=head))] == ["E113"]

@@ -18,7 +18,7 @@ from scenarios.conditions import (
     TimeTest,
 )
 from scenarios.describe import payload_sentence
-from scenarios.disk_steps import Bitflip, BumpClock, SlowDisk, StrobeClock
+from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.loading import load_text
 from scenarios.lock import dump
 from scenarios.selectors import NOBODY, Selector, Term
@@ -107,6 +107,8 @@ PAYLOADS = [
         "slow_disk: {brokers: b1, append: 10ms, read: 1s, throughput: 1MB/s}",
         SlowDisk(nodes("b1"), ServiceTime(10_000, 1_000_000, 1_000_000)),
     ),
+    ("fill_disk: [b1, b2]", FillDisk(nodes("b1", "b2"))),
+    ("fail_disk: {brokers: b1}", FailDisk(nodes("b1"))),
     ("bump_clock: {brokers: b1, by: 1.5s}", BumpClock(nodes("b1"), 1_500_000)),
     ("bump_clock: {brokers: [b1, b2], by: -1m}", BumpClock(nodes("b1", "b2"), -60_000_000)),
     ("strobe_clock: {brokers: b1, by: -4s, period: 100ms}", StrobeClock(nodes("b1"), -4_000_000, 100_000)),
