@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scenarios.diagnostics import Diagnostic, Place
+from scenarios.disk_steps import FailDisk, FillDisk
 from scenarios.reading import Reader
 from scenarios.record_sets import RECORDS_MAX
 from scenarios.spec import Scenario, Workload
@@ -86,8 +87,10 @@ def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
     """E130 for starting what is not down, or wiping and tearing what is up; silent where the run decides."""
     steps = [step for step in scenario.timeline if not isinstance(step.payload, Restart)]
     processes = [step for step in steps if isinstance(step.payload, (Stop, Kill, PowerOff, Start, Wipe, Tear))]
-    if any(not _is_static(step) for step in processes):
-        return
+    if any(not _is_static(step) for step in processes) or any(
+        isinstance(step.payload, (FillDisk, FailDisk)) for step in steps
+    ):
+        return  # A broker without a disk halts: when, the run decides.
     down: dict[str, Step] = {}
     order = sorted(processes, key=lambda step: (step.trigger.at_us if isinstance(step.trigger, At) else 0, step.index))
     for step in order:

@@ -181,6 +181,10 @@ def test_starting_wiping_tearing_need_a_broker_that_is_down() -> None:
     assert load_text(dump(scenario), "lock").scenario == scenario
 
 
+def test_a_broker_that_may_have_halted_may_be_started() -> None:
+    assert load("{at: 1s, fail_disk: b1}", "{at: 2s, wipe: b1}", "{at: 3s, start: b1}").timeline
+
+
 def test_every_verb_is_covered_by_the_tests_above() -> None:
     assert {type(payload) for _, payload in PAYLOADS} | {Start, Tear, Wipe} == set(VERBS.values())
 
