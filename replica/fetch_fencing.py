@@ -65,3 +65,10 @@ def begins_anew(
     if rules.fetch_fencing == "none":
         return leader_id != NO_BROKER and (followed is None or followed[0] != leader_id)
     return followed is None or followed[1] < leader_epoch
+
+
+def followers_serve_consumers(rules: Rules) -> bool:
+    """KIP-392 (2.4) lets consumers read from followers, which is safe because their fetches carry the leader epoch. A
+    broker of the time before it serves consumers only where it leads.
+    """
+    return rules.fetch_fencing != "none"

@@ -7,14 +7,17 @@ rules, must break nothing the era promises, and is told apart by whether it ends
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from replica.rules import PROFILES
+from scenarios import lock
 from scenarios.catalogue import find_scenario
 from scenarios.diagnostics import ScenarioInvalid
-from scenarios.loading import load_file
+from scenarios.loading import load_file, load_text
 from scenarios.runner import run_scenario
 from scenarios.simulation import SimulationError
+from scenarios.spec import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,17 @@ def era_jobs(scenarios: Sequence[str], profile: str) -> Iterator[EraJob]:
             yield EraJob(name, variant, profile)
 
 
+def moved_to(scenario: Scenario, profile: str) -> Scenario:
+    """The same under the rules of another era; the switches that it flips stay flipped.
+
+    raises: ScenarioInvalid when it asks for what that era cannot do
+    """
+    own = PROFILES[scenario.profile]
+    flipped = {switch: value for switch, value in scenario.rules.as_mapping().items() if own.value(switch) != value}
+    moved = replace(scenario, profile=profile, rules=PROFILES[profile].changed(flipped))
+    return load_text(lock.dump(moved), scenario.id).scenario
+
+
 def play_in_era(job: EraJob) -> dict[str, Any]:
     """The run's summary with `ending` beside it: what the run says about this scenario in this era.
 
@@ -45,11 +59,11 @@ def play_in_era(job: EraJob) -> dict[str, Any]:
     not_played = {"scenario": scenario.id, "variant": job.variant, "written_for": written_for}
     try:
         if written_for != job.profile:
-            moved = load_file(find_scenario(job.scenario), [f"profile={job.profile}"])
-            scenario = moved.scenario if job.variant is None else moved.variants[job.variant]
+            scenario = moved_to(scenario, job.profile)
         result = run_scenario(scenario, runs_dir=None)
     except ScenarioInvalid as invalid:
-        return {**not_played, "ending": "not-applicable", "why": invalid.diagnostics[0].title}
+        errors = [found.title for found in invalid.diagnostics if found.severity == "error"]
+        return {**not_played, "ending": "not-applicable", "why": errors[0]}
     except SimulationError as error:
         return {**not_played, "ending": "not-applicable", "why": str(error)}
     endings = ("held", "failed") if written_for == job.profile else ("same", "differs")

@@ -27,7 +27,13 @@ cluster:
 topics:
   t: {{partitions: {{0: [b1, b2, b3], 1: [b2, b3, b1]}}, config: {{min.insync.replicas: 2}}}}
 workloads:
-  p1: {{kind: producer, topic: t, rate: 5/s, start: 1s, stop: {stop}s, config: {{acks: all, delivery.timeout.ms: 600000}}}}
+  p1:
+    kind: producer
+    topic: t
+    rate: 5/s
+    start: 1s
+    stop: {stop}s
+    config: {{acks: all, delivery.timeout.ms: 600000}}
   r1: {{kind: consumer, topic: t, config: {{auto.offset.reset: earliest}}}}
 expect: {{verdict: ok}}
 timeline:
