@@ -24,12 +24,14 @@ from controller.registry import Create, GetData, RegistryError, Result
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch
 
+TRY_AGAIN_US = 1_000_000
+
 
 class ZooKeeperLifecycle:
     """`broker_epoch` is the number of the transaction that made the broker's file, -1 until then.
 
-    Differs from Kafka: a broker that finds the file of its previous life waits until that session is over; Kafka's
-    process ends with NodeExists, and whatever supervises it starts it again.
+    Differs from Kafka: a broker that finds the file of its previous life tries again every second until that session is
+    over; Kafka's process ends with NodeExists, and whatever supervises it starts it again.
     """
 
     client: RegistryClient
@@ -82,27 +84,24 @@ class ZooKeeperLifecycle:
         self.runner.session_expired(now_us)
 
     def watch_fired(self, kind: str, path: str, now_us: int) -> None:
-        if path == self._path:
-            self.session_began(now_us)
-        else:
-            self.configs.watch_fired(path)
-            self.runner.watch_fired(path, now_us)
+        self.configs.watch_fired(path)
+        self.runner.watch_fired(path, now_us)
 
     def _made(self, results: Sequence[Result], now_us: int) -> None:
         (result,) = results
         if result.error is None:
             self._registered(result, now_us)
         elif result.error is RegistryError.NODE_EXISTS:
-            self.client.execute(GetData(path=self._path, watch=True), self._found)
+            self.client.execute(GetData(path=self._path), self._found)
 
     def _found(self, results: Sequence[Result], now_us: int) -> None:
-        """The file is there: made by this session, whose connection broke before the answer came, or in a former life;
-        the watch tells when that is over."""
+        """The file is there: made by this session, whose connection broke before the answer came, or in a former life,
+        which may take a while to be over."""
         (result,) = results
-        if result.error is RegistryError.NO_NODE:
-            self.session_began(now_us)
-        elif result.error is None and result.owner == self.client.session:
+        if result.error is None and result.owner == self.client.session:
             self._registered(result, now_us)
+        elif result.error is not RegistryError.SESSION_EXPIRED:
+            self._outbox.timers.at(now_us + TRY_AGAIN_US, self.session_began)
 
     def _registered(self, result: Result, now_us: int) -> None:
         self.broker_epoch = result.czxid

@@ -30,6 +30,12 @@ def state_final_logs(simulation: Simulation) -> None:
                 partition = brokers[name].replicas.partitions.get(topic_partition)
                 if partition is not None:
                     _state_replica(simulation, topic_partition, name, partition.log, partition.high_watermark)
+                elif (
+                    topic_partition in brokers[name].logs.logs
+                ):  # on its disk, and nobody has told it what to do with it
+                    logs = brokers[name].logs
+                    checkpointed = logs.high_watermark_checkpoint(topic_partition)
+                    _state_replica(simulation, topic_partition, name, logs.logs[topic_partition], checkpointed)
             else:
                 _state_stopped(simulation, topic_partition, name, simulation.machines[name])
 

@@ -76,6 +76,12 @@ GAPS: tuple[Gap, ...] = (
         "KIP-380 (2.2): what the controller tells a broker is for one life of that broker",
     ),
     _gap(
+        "control-fencing",
+        ("none", "controller-epoch"),
+        "L2,L3",
+        "KIP-380 (2.2): a controller sees by its broker epoch that a broker has gone and come between two looks",
+    ),
+    _gap(
         "isr-eligibility",
         ("any",),
         "S19",
