@@ -36,16 +36,27 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two runs of one scenario with different values of a switch. others: further switches that differ as well"""
+    """Two runs of one scenario with different values of a switch.
+
+    values: of the switch, old and new     others: further switches that differ as well
+    same_verdict: the difference shows elsewhere than in the verdict
+    """
 
     scenario: str
     old: str
     new: str
+    values: tuple[str, str]
     others: int
+    same_verdict: bool
 
     @property
     def text(self) -> str:
-        return f"{self.scenario}: {self.old} / {self.new}"
+        return f"{self.scenario}: {self.old} / {self.new}{self.alone}"
+
+    @property
+    def alone(self) -> str:
+        """What tells that the rule does not differ alone."""
+        return f" (with {self.others} other rules)" if self.others else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +87,31 @@ def rule_rows(files: Iterable[ScenarioFile]) -> list[RuleRow]:
         periods = tuple(_periods(switch))
         used = {period.value for period in periods}
         values = choices or ("false", "true")
-        contrasts = sorted(_contrasts(found, switch, values), key=lambda one: (one.others, one.scenario, one.old))
+        contrasts = sorted(
+            _contrasts(found, switch, values), key=lambda one: (one.others, one.same_verdict, one.scenario, one.old)
+        )
         rows.append(
             RuleRow(
                 switch,
                 Rules.since(switch),
                 periods,
                 tuple(value for value in values if value not in used),
-                tuple(contrasts[:SHOWN_AT_MOST]),
+                tuple(_most_telling(contrasts)),
             )
         )
     return rows
+
+
+def _most_telling(contrasts: list[Contrast]) -> list[Contrast]:
+    """contrasts: best first. The best of each pair of values first, so that every change of a rule is shown; where the
+    rule differs alone nowhere, the contrasts that come closest.
+    """
+    alone = [contrast for contrast in contrasts if not contrast.others] or contrasts
+    firsts: dict[tuple[str, str], Contrast] = {}
+    for contrast in alone:
+        firsts.setdefault(contrast.values, contrast)
+    chosen = list(firsts.values())[:SHOWN_AT_MOST]
+    return (chosen + [one for one in alone if one not in chosen])[:SHOWN_AT_MOST]
 
 
 def _periods(switch: str) -> Iterator[Period]:
@@ -109,7 +134,8 @@ def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ..
             pair = (plain(old.rules, switch), plain(new.rules, switch))
             distance = (others, sum(getattr(old, part) != getattr(new, part) for part in _PARTS))
             if pair not in best or distance < best[pair][0]:
-                best[pair] = distance, Contrast(file.scenario.id, _name(old), _name(new), others)
+                same_verdict = old.expect.verdict == new.expect.verdict
+                best[pair] = distance, Contrast(file.scenario.id, _name(old), _name(new), pair, others, same_verdict)
         yield from (contrast for _, contrast in best.values())
 
 
@@ -132,6 +158,6 @@ def as_markdown(rows: Iterable[RuleRow]) -> str:
     for row in rows:
         eras = [period.text for period in row.periods]
         eras += [f"{value} in no profile" for value in row.in_no_profile]
-        shown = "<br>".join(f"`{one.scenario}`: {one.old} / {one.new}" for one in row.contrasts)
+        shown = "<br>".join(f"`{one.scenario}`: {one.old} / {one.new}{one.alone}" for one in row.contrasts)
         lines.append(f"| `{row.switch}` | {row.since} | {'; '.join(eras)} | {shown or '-'} |")
     return "\n".join(lines) + "\n"

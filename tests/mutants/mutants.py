@@ -29,6 +29,7 @@ LEADER, FOLLOWER, PARTITION = "replica.leader", "replica.follower", "cluster.par
 LOG, SEGMENT, LOADER, EPOCHS = "replica.log", "replica.segment", "replica.log_loader", "replica.leader_epochs"
 PRODUCERS, MANAGER = "replica.producer_state", "cluster.replica_manager"
 METADATA = "cluster.metadata_follower"
+ELIGIBLE, QUORUM = "controller.eligible_leaders", "controller.quorum"
 ALTER, ELECTION, CHANGES, BROKERS = (
     "controller.alter_partition",
     "controller.election",
@@ -195,7 +196,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "election-outside-the-isr",
         "A clean election takes a member of the ISR (S1, S5)",
         ELECTION,
-        "        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)",
+        "        return broker_id in (self.in_sync_replicas or self.elr) and self.is_acceptable(broker_id)",
         "        return self.is_acceptable(broker_id)",
         "last-replica-standing",
         "min-isr-1-trap",
@@ -204,8 +205,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "dead-broker-is-elected",
         "An election takes a live broker (S19)",
         ELECTION,
-        "        return broker_id in self.in_sync_replicas and self.is_acceptable(broker_id)",
-        "        return broker_id in self.in_sync_replicas",
+        "        return broker_id in (self.in_sync_replicas or self.elr) and self.is_acceptable(broker_id)",
+        "        return broker_id in (self.in_sync_replicas or self.elr)",
         "last-replica-standing",
         "min-isr-1-trap",
     ),
@@ -224,6 +225,72 @@ MUTANTS: tuple[Mutant, ...] = (
         '        self._partitions.remove_broker(broker.broker_id, f" after {what_happened}", cause)\n',
         "",
         "acks1-leader-kill",
+    ),
+    # -------------------------------------------------------------------------------------- eligible leaders (KIP-966)
+    mutant(
+        "unclean-restart-stays-eligible",
+        "A broker that restarts without a clean shutdown leaves the ELR (KIP-966, S21)",
+        ELIGIBLE,
+        " and broker_id != struck_out)",
+        ")",
+        "last-replica-standing / elr-lossy-first",
+    ),
+    mutant(
+        "nobody-becomes-eligible",
+        "Who leaves the ISR below min.insync.replicas stays eligible (KIP-966)",
+        ELIGIBLE,
+        "    candidates = sorted({*partition.elr, *partition.in_sync_replicas})",
+        "    candidates = sorted(partition.elr)",
+        "last-replica-standing / elr",
+    ),
+    mutant(
+        "elr-outlives-the-isr",
+        "With enough replicas in the ISR there is no ELR (KIP-966, S20)",
+        ELIGIBLE,
+        "    if len(target_isr) >= min_isr:\n        return ()",
+        "    if False:\n        return ()",
+        "last-replica-standing / elr",
+    ),
+    # ------------------------------------------------------------------------------------------- the quorum (KIP-595)
+    mutant(
+        "vote-for-a-shorter-log",
+        "A voter grants no vote to a candidate whose log ends before its own (Raft 5.4.1)",
+        QUORUM,
+        "        if role.voted_id is None and request.last >= self._log.end:",
+        "        if role.voted_id is None:",
+        "test tests/controller/test_quorum.py",
+    ),
+    mutant(
+        "two-votes-in-an-epoch",
+        "A voter votes once in an epoch (Raft 5.2)",
+        QUORUM,
+        "        if role.voted_id is None and request.last >= self._log.end:",
+        "        if request.last >= self._log.end:",
+        "test tests/controller/test_quorum.py",
+    ),
+    mutant(
+        "vote-is-forgotten",
+        "A vote is on disk before it is answered (Raft 5.2)",
+        QUORUM,
+        "            self._log.write_election(Election(role.epoch, None, role.voted_id))\n",
+        "",
+        "test tests/controller/test_quorum.py",
+    ),
+    mutant(
+        "older-epoch-is-committed-alone",
+        "A record of an earlier epoch is committed only with one of the leader's own (Raft 5.4.2)",
+        QUORUM,
+        " and offset > role.epoch_start_offset and",
+        " and",
+        "test tests/controller/test_quorum.py",
+    ),
+    mutant(
+        "diverging-controller-counts",
+        "A controller whose log diverges acknowledges nothing (KIP-595)",
+        QUORUM,
+        "        if diverging is None and request.replica_id in self._peers:",
+        "        if request.replica_id in self._peers:",
+        "test tests/controller/test_quorum.py",
     ),
     # ------------------------------------------------------------------------------------------------------- the logs
     mutant(
@@ -376,8 +443,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "any-epoch-may-fetch",
         "A fetch of another leader epoch is refused (KIP-320, S2, S3)",
         PARTITION,
-        "        check_leader_epoch(entry.current_leader_epoch, self.leader_epoch)\n        if params.leader_only",
-        "        if params.leader_only",
+        "check_leader_epoch(self._rules, entry.current_leader_epoch, self.leader_epoch)\n        if params",
+        "if params",
         "zombie-leader-acks1",
     ),
     mutant(
