@@ -19,8 +19,8 @@ from cluster.wire.api_01_fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
+    RepeatedFetches,
     decode_fetch_response,
-    encode_fetch_request,
 )
 from cluster.wire.versions import FETCH
 from replica.config import NEVER
@@ -49,6 +49,7 @@ class ConsumerFetcher:
         self._facts = facts
         self._backoff = backoff
         self._pending_nodes: dict[int, bool] = {}
+        self._fetches: dict[int, RepeatedFetches] = {}
         self.next_deadline_us = NEVER
         """When `run_once` has something to do by the passing of time alone."""
 
@@ -105,12 +106,12 @@ class ConsumerFetcher:
             isolation=READ_UNCOMMITTED,
             topics=list(topics.items()),
         )
-        client_id = self._connections.client_id
+        fetches = self._fetches.setdefault(node_id, RepeatedFetches(FETCH_VERSION, self._connections.client_id))
         self._pending_nodes[node_id] = True
         self._connections.send(
             node_id,
             FETCH,
-            lambda correlation_id: encode_fetch_request(FETCH_VERSION, correlation_id, client_id, request),
+            lambda correlation_id: fetches.encode(correlation_id, request),
             lambda answer, answered_us: self._answered(node_id, asked, answer, answered_us),
             now_us,
         )

@@ -16,8 +16,8 @@ from cluster.wire.api_01_fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
+    RepeatedFetches,
     decode_fetch_response,
-    encode_fetch_request,
 )
 from cluster.wire.versions import FETCH
 from controller.image import MetadataImage
@@ -88,6 +88,7 @@ class MetadataFollower:
         on_change: Callable[[list[TopicPartition], list[str], int], None],
     ) -> None:
         self._identity = identity
+        self._fetches = RepeatedFetches(FETCH_VERSION, identity.name)
         self._outbox = outbox
         self._controller = controller
         self._voters = {voter: Channel(outbox, channels, *address) for voter, address in controller.voters.items()}
@@ -115,7 +116,7 @@ class MetadataFollower:
         )
         self._voters[self._target].request(
             FETCH,
-            lambda correlation_id: encode_fetch_request(FETCH_VERSION, correlation_id, self._identity.name, request),
+            lambda correlation_id: self._fetches.encode(correlation_id, request),
             self._answered,
             TIMEOUT_US,
             now_us,

@@ -32,8 +32,8 @@ from cluster.wire.api_01_fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
+    RepeatedFetches,
     decode_fetch_response,
-    encode_fetch_request,
 )
 from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.image import BrokerRegistration, PartitionRegistration
@@ -134,6 +134,7 @@ class ReplicaFetcher:
         self._all = context
         self._source = source.broker_id
         self._channel = Channel(context.outbox, context.channels, source.host, source.port)
+        self._fetches = RepeatedFetches(FETCH_VERSION, context.identity.name)
         self._timer: Timer | None = None
         self._writing = False
         self._questions: list[tuple[_Followed, AskLeaderOffsets]] = []
@@ -271,10 +272,9 @@ class ReplicaFetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
             topics=list(topics.items()),
         )
-        name = self._all.identity.name
         self._channel.request(
             FETCH,
-            lambda correlation_id: encode_fetch_request(FETCH_VERSION, correlation_id, name, request),
+            lambda correlation_id: self._fetches.encode(correlation_id, request),
             lambda frame, reason, now_us: self._answered(asked, frame, reason, now_us),
             config.replica_socket_timeout_ms * 1000,
             now_us,

@@ -9,6 +9,7 @@ Every row also has `seq` (one global order per run), `at_us` (virtual microsecon
 
 from __future__ import annotations
 
+import functools
 import re
 import types
 import typing
@@ -863,12 +864,20 @@ CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
 
 
+_COLUMNS_OF_EVENT: dict[type[TraceEvent], tuple[Column, ...]] = {}
+
+
 def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
     """The columns one kind of fact fills, without the common ones."""
-    hints = get_type_hints(event_class, include_extras=True)
-    return tuple(_column(field.name, hints[field.name]) for field in fields(event_class))
+    known = _COLUMNS_OF_EVENT.get(event_class)
+    if known is None:  # Every run asks, several times over, and reading type hints is slow.
+        hints = get_type_hints(event_class, include_extras=True)
+        known = tuple(_column(field.name, hints[field.name]) for field in fields(event_class))
+        _COLUMNS_OF_EVENT[event_class] = known
+    return known
 
 
+@functools.cache
 def columns_of_table(table: str) -> tuple[Column, ...]:
     """All columns of a table, common ones first; columns that not every fact of the table fills are nullable."""
     classes = [cls for cls in EVENT_CLASSES if table == cls.TABLE]

@@ -30,6 +30,7 @@ place of replica_id (KIP-903). 16 node_endpoints (KIP-951). Source: FetchRequest
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
@@ -99,6 +100,12 @@ _ANSWERED_V5 = Struct(">ihqqq")  # partition, error, high watermark, last stable
 _ANSWERED_V4 = Struct(">ihqq")  # no log start
 _EPOCH_END_OFFSET = Struct(">iq")
 _ABORTED = Struct(">qq")
+
+
+REMEMBERED_BYTES_MAX = 512
+REMEMBERED_BODIES_MAX = 256
+"""While little happens, most fetches and most answers are byte for byte what they were before, or what another replica
+has just been told: small bodies are decoded once."""
 
 
 class FetchPartition(NamedTuple):
@@ -177,7 +184,7 @@ class FetchResponse(NamedTuple):
 
     error: ErrorCode
     session_id: int
-    topics: list[tuple[Topic, list[FetchedPartition]]]
+    topics: Sequence[tuple[Topic, Sequence[FetchedPartition]]]
     throttle_time_ms: int
     node_endpoints: tuple[NodeEndpoint, ...]
 
@@ -206,6 +213,24 @@ def encode_fetch_request(version: int, correlation_id: int, client_id: str | Non
     if flexible:
         parts.append(_tags_of_request(version, request))
     return request_frame(FETCH, version, correlation_id, client_id, b"".join(parts))
+
+
+class RepeatedFetches:
+    """Encodes the fetches of one fetcher: one that asks what the last one asked differs in its correlation id alone."""
+
+    def __init__(self, version: int, client_id: str | None) -> None:
+        self._version = version
+        self._client_id = client_id
+        self._latest: FetchRequest | None = None
+        self._before = self._after = b""
+
+    def encode(self, correlation_id: int, request: FetchRequest) -> bytes:
+        """As `encode_fetch_request`; nothing inside `request` may change afterwards."""
+        if request != self._latest:
+            frame = encode_fetch_request(self._version, correlation_id, self._client_id, request)
+            self._latest, self._before, self._after = request, frame[:8], frame[12:]
+            return frame
+        return self._before + INT32.pack(correlation_id) + self._after
 
 
 def _top_of_request(version: int, request: FetchRequest) -> bytes:
@@ -237,15 +262,24 @@ def _asked_partitions(version: int, partitions: Sequence[FetchPartition]) -> lis
     return [_ASKED_V4.pack(index, offset, limit) for index, _, offset, _, _, limit in partitions]
 
 
-@decodes("a Fetch request")
 def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
     """Request of a frame without size prefix. Versions 4 to 6 have no session: id 0, epoch -1.
 
     raises: PeerViolation
     """
-    version = header.api_version
+    if len(frame) <= REMEMBERED_BYTES_MAX:
+        return _remembered_request(bytes(frame[header.body_position :]), header.api_version)
+    return _decode_request(frame, header.api_version, header.body_position)
+
+
+@lru_cache(REMEMBERED_BODIES_MAX)
+def _remembered_request(body: bytes, version: int) -> FetchRequest:
+    return _decode_request(body, version, 0)
+
+
+@decodes("a Fetch request")
+def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
     flexible = is_flexible(FETCH, version)
-    position = header.body_position
     replica_id, replica_epoch, session_id, session_epoch = NO_BROKER, NO_BROKER_EPOCH, NO_SESSION, FINAL_EPOCH
     if version >= 15:
         max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch = _TOP_V15.unpack_from(frame, position)
@@ -430,7 +464,15 @@ def _size_of(segment: Segment) -> int:
 
 def decode_fetch_response(version: int, frame: Frame) -> FetchResponse:
     """Response of a frame without size prefix. raises: PeerViolation"""
-    return _decode_response(frame, version, response_body_position(FETCH, version, frame))
+    position = response_body_position(FETCH, version, frame)
+    if len(frame) <= REMEMBERED_BYTES_MAX:
+        return _remembered_response(bytes(frame[position:]), version)
+    return _decode_response(frame, version, position)
+
+
+@lru_cache(REMEMBERED_BODIES_MAX)
+def _remembered_response(body: bytes, version: int) -> FetchResponse:
+    return _decode_response(body, version, 0)
 
 
 @decodes("a Fetch response")

@@ -205,10 +205,13 @@ def check_consumed(frame: Frame, position: int) -> None:
 # ------------------------------------------------------------------------------------------------------------- writers
 
 
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+
+
 def uvarint(value: int) -> bytes:
     """An unsigned varint."""
     if value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

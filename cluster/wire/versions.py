@@ -97,6 +97,7 @@ ADVERTISED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
 _NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {**{key: name for key, (name, *_) in _APIS.items()}, ZOOKEEPER: "ZooKeeper"}
 )
+_FIRST_FLEXIBLE: Final = {key: first for key, (*_, first) in _APIS.items()}
 _KEYS: Final[Mapping[str, int]] = MappingProxyType({name: key for key, name in _NAMES.items()})
 
 
@@ -118,9 +119,9 @@ def is_served(key: int, version: int) -> bool:
 
 def is_flexible(key: int, version: int) -> bool:
     """True if requests of this version have compact lengths, tagged fields and request header v2."""
-    return version >= _APIS[key][3]
+    return version >= _FIRST_FLEXIBLE[key]
 
 
 def has_flexible_response_header(key: int, version: int) -> bool:
     """True for response header v1. ApiVersions keeps v0 for ever: the client does not know yet what we speak."""
-    return key != API_VERSIONS and is_flexible(key, version)
+    return key != API_VERSIONS and version >= _FIRST_FLEXIBLE[key]
