@@ -45,6 +45,9 @@ class BrokerConfig(Config):
     controller_quorum_fetch_timeout_ms: int = key("controller.quorum.fetch.timeout.ms", 2000, low=1)
     controller_quorum_election_backoff_max_ms: int = key("controller.quorum.election.backoff.max.ms", 1000, low=0)
     controller_quorum_request_timeout_ms: int = key("controller.quorum.request.timeout.ms", 2000, low=1)
+    metadata_log_max_record_bytes_between_snapshots: int = key(
+        "metadata.log.max.record.bytes.between.snapshots", 20 << 20, low=1
+    )
     auto_leader_rebalance_enable: bool = key("auto.leader.rebalance.enable", True)
     leader_imbalance_check_interval_seconds: int = key("leader.imbalance.check.interval.seconds", 300, low=1)
     default_replication_factor: int = key("default.replication.factor", 1, low=1)

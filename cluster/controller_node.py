@@ -17,10 +17,12 @@ from cluster.controller_requests import error_response, event_of, is_request_of_
 from cluster.decisions import Chronicle, Decision, DecisionQueue, OnReply
 from cluster.metadata_fetches import MetadataFetches
 from cluster.metadata_log import MetadataLog
+from cluster.metadata_snapshots import file_name
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.quorum_peers import QuorumPeers
 from cluster.quorum_wire import VOTER_REQUESTS, decode_request, encode_answer
+from cluster.snapshot_writer import SnapshotWriter
 from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.versions import FETCH
 from controller.events import Action as Decided
@@ -81,6 +83,7 @@ class ControllerCore:
         self._decisions = DecisionQueue(recorder, chronicle)
         self._leaving = False
         self._fetches: MetadataFetches
+        self._snapshots: SnapshotWriter
         self._peers = QuorumPeers(
             client_id=self._name,
             outbox=self._outbox,
@@ -106,6 +109,8 @@ class ControllerCore:
             draw=self._draw,
         )
         self._fetches = MetadataFetches(self._outbox, self.quorum, self.log)
+        threshold = self._config.metadata_log_max_record_bytes_between_snapshots
+        self._snapshots = SnapshotWriter(self._name, self.log, threshold, self._recorder)
         self.is_open = self.was_opened = True
         self.quorum.start(now_us)
         return self._actions(now_us)
@@ -318,6 +323,8 @@ class ControllerCore:
                     case Committed():
                         self._complete(now_us)
                         self._maybe_activate(now_us)
+                        if self.is_open:
+                            self._snapshots.committed(self.quorum.high_watermark)
                     case LeadershipChanged():
                         self._leadership_changed(now_us)
 
@@ -334,13 +341,27 @@ class ControllerCore:
         if self.state is not None or not self.quorum.has_committed_its_epoch:
             return
         self.state = self._new_state()
-        self.state.load(self.log.records(), now_us)
+        self._load(self.state, now_us)
         reason = f"{self._name} is the active controller: the log is committed up to its first record of epoch"
         self._recorder.emit(
             trace.ControllerActivated(
                 node=self._name, controller_epoch=self.quorum.epoch, reason=f"{reason} {self.quorum.epoch}"
             )
         )
+
+    def _load(self, state: ControllerState, now_us: int) -> None:
+        snapshot = self.log.snapshots.load()
+        state.load(self.log.records(0 if snapshot is None else snapshot.end.offset), now_us, snapshot)
+        if snapshot is not None:
+            self._recorder.emit(
+                trace.SnapshotLoaded(
+                    node=self._name,
+                    offset=snapshot.end.offset,
+                    controller_epoch=snapshot.end.epoch,
+                    reason=f"{self._name} becomes active: it loads {file_name(snapshot.end)}, then its log from offset"
+                    f" {snapshot.end.offset} on",
+                )
+            )
 
     def _new_state(self) -> ControllerState:
         config = self._config

@@ -1,4 +1,4 @@
-"""The metadata log of one controller on its disk, with the quorum-state file beside it: what is written stays.
+"""The metadata log of one controller on its disk, with its snapshots and the quorum-state file: what is written stays.
 
 Source: KafkaMetadataLog.scala, FileQuorumStateStore.java
 """
@@ -10,8 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import UUID, uuid5
 
+from cluster.metadata_snapshots import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
+from controller.image import MetadataImage
 from controller.metadata import LeaderChange, MetadataRecord, decode_record, encode_record
 from controller.quorum_messages import ControllerEpoch, Election, OffsetAndEpoch, leader_or_none
+from controller.snapshot import Snapshot
 from replica.checkpoints import write_atomically
 from replica.config import TopicConfig
 from replica.disk import Disk
@@ -35,6 +38,11 @@ class MetadataLog:
         self.log: Log = found or self._logs.create(METADATA_PARTITION, TopicConfig(), METADATA_TOPIC_ID)
         self._path = self.log.directory / QUORUM_STATE
         self._sync = disk.sync
+        self.snapshots = SnapshotFiles(self.log.directory, sync=disk.sync)
+        latest = self.snapshots.latest
+        if latest is not None and latest.offset > self.log.log_end_offset:
+            self._start_at(latest.offset)  # The process ended before the log was emptied.
+        self._cut()
 
     def close_clean(self) -> None:
         self._logs.close_clean(-1, {METADATA_PARTITION: self.log.log_end_offset})
@@ -47,7 +55,9 @@ class MetadataLog:
 
     @property
     def end(self) -> OffsetAndEpoch:
-        return OffsetAndEpoch(self.log.leader_epochs.latest_epoch or 0, self.log.log_end_offset)
+        latest = self.snapshots.latest
+        epoch = self.log.leader_epochs.latest_epoch or (0 if latest is None else latest.epoch)
+        return OffsetAndEpoch(epoch, self.log.log_end_offset)
 
     def end_of_epoch(self, epoch: ControllerEpoch) -> OffsetAndEpoch:
         found, offset = self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
@@ -57,9 +67,9 @@ class MetadataLog:
         """The epoch in which the record at `offset` was written."""
         return self.log.leader_epochs.epoch_for_offset(offset)
 
-    def records(self) -> Iterator[MetadataRecord]:
-        """All records in order, from the start of the log."""
-        return (decode_record(record.value) for _, record in self.log.records() if record.value is not None)
+    def records(self, start: Offset) -> Iterator[MetadataRecord]:
+        """All records in order, from offset `start` on."""
+        return (decode_record(record.value) for _, record in self.log.records(start) if record.value is not None)
 
     def append(self, records: Sequence[MetadataRecord], epoch: ControllerEpoch, now_us: int) -> None:
         """One batch: all of an event's records are there or none (RaftClient.scheduleAtomicAppend)."""
@@ -76,6 +86,39 @@ class MetadataLog:
 
     def truncate_to(self, offset: Offset) -> None:
         self._logs.truncate_to(METADATA_PARTITION, offset)
+
+    # ----------------------------------------------------------------------------------------------------- snapshots
+
+    def image_at(self, end_offset: Offset) -> tuple[MetadataImage, int]:
+        """What everything below `end_offset` says, and when (ms) the last of it was written."""
+        snapshot = self.snapshots.load()
+        image = MetadataImage() if snapshot is None else snapshot.image()
+        last_timestamp_ms = 0
+        for header, record in self.log.records(image.offset + 1, end_offset):
+            assert record.value is not None, "a metadata record has a value"
+            image.apply(decode_record(record.value), record.offset)
+            last_timestamp_ms = header.max_timestamp
+        return image, last_timestamp_ms
+
+    def write_snapshot(self, snapshot: Snapshot, timestamp_ms: int) -> int:
+        """Its size in bytes. What lies before the snapshot that is now the oldest is cut off the log."""
+        data = encode_snapshot(snapshot, timestamp_ms)
+        self.snapshots.write(snapshot.end, data)
+        self.snapshots.keep_last(SNAPSHOTS_KEPT)
+        self._cut()
+        return len(data)
+
+    def _cut(self) -> None:
+        """Source: KafkaMetadataLog.deleteBeforeSnapshot"""
+        # Simplified: the first snapshot cuts nothing, each later one cuts the log up to the one before it, so that who
+        # is a little behind need not fetch a snapshot. In Kafka it is metadata.max.retention.bytes that decides.
+        if len(self.snapshots.ids) >= SNAPSHOTS_KEPT:
+            assert self.snapshots.earliest is not None
+            self.log.set_log_start_offset(self.snapshots.earliest.offset)
+            self._logs.checkpoint_log_start_offsets()
+
+    def _start_at(self, offset: Offset) -> None:
+        self._logs.truncate_fully_and_start_at(METADATA_PARTITION, offset)
 
     # -------------------------------------------------------------------------------------------------- quorum-state
 

@@ -5,7 +5,7 @@ Source: image/MetadataImage.java, metadata/PartitionRegistration.java, metadata/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from controller.metadata import (
     PartitionChanged,
     PartitionCreated,
     ReplicaPlaced,
+    SnapshotFooter,
+    SnapshotHeader,
     TopicCreated,
     TopicDeleted,
 )
@@ -132,8 +134,22 @@ class MetadataImage:
         """Take over the next record of the log. Records are applied in order, each once."""
         assert offset == self.offset + 1, f"metadata record {offset} after {self.offset}"
         self.offset = offset
+        self._replay(record, offset)
+
+    def load_snapshot(self, records: Iterable[MetadataRecord], end_offset: Offset) -> None:
+        """Become what a snapshot of everything below `end_offset` says; the image was empty.
+
+        As in Kafka, all of it counts as said by the last record below (QuorumController.handleLoadSnapshot), so
+        that registrations have that offset.
+        """
+        assert self.offset < 0, "a snapshot is loaded first"
+        self.offset = end_offset - 1
+        for record in records:
+            self._replay(record, self.offset)
+
+    def _replay(self, record: MetadataRecord, offset: Offset) -> None:
         match record:
-            case LeaderChange():
+            case LeaderChange() | SnapshotHeader() | SnapshotFooter():
                 pass
             case BrokerRegistered():
                 self._register(record, offset)
@@ -157,10 +173,7 @@ class MetadataImage:
             case ConfigChanged():
                 self._change_config(record)
             case BrokerConfigChanged():
-                config = self.broker_config.setdefault(record.broker_id, {})
-                config.pop(record.key, None)
-                if record.value is not None:
-                    config[record.key] = record.value
+                self._configure_broker(record)
             case PartitionCreated():
                 self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
                     replicas=record.replicas,
@@ -171,6 +184,8 @@ class MetadataImage:
                     recovering=record.recovering,
                     elr=record.elr or (),
                     last_known_elr=record.last_known_elr or (),
+                    adding_replicas=record.adding_replicas or (),
+                    removing_replicas=record.removing_replicas or (),
                 )
             case PartitionChanged():
                 self._change_partition(record)
@@ -209,6 +224,14 @@ class MetadataImage:
             ),
             log_dirs=broker.log_dirs if record.log_dirs is None else record.log_dirs,
         )
+
+    def _configure_broker(self, record: BrokerConfigChanged) -> None:
+        config = self.broker_config.pop(record.broker_id, {})
+        config.pop(record.key, None)
+        if record.value is not None:
+            config[record.key] = record.value
+        if config:
+            self.broker_config[record.broker_id] = config
 
     def _change_partition(self, record: PartitionChanged) -> None:
         partitions = self.topics[record.topic].partitions

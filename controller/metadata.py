@@ -28,6 +28,20 @@ class LeaderChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotHeader:
+    """SnapshotHeaderRecord: the first record of a snapshot; when the last record it covers was written, in ms."""
+
+    # Simplified: header and footer, too, are ordinary records, in Kafka control batches.
+
+    last_contained_log_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFooter:
+    """SnapshotFooterRecord: the last record of a snapshot that is complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     """RegisterBrokerRecord: one incarnation of a broker process, or an amendment of it (which keeps the epoch).
 
@@ -106,7 +120,7 @@ class BrokerConfigChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCreated:
-    """PartitionRecord: the whole registration of a new partition; `elr` and `last_known_elr` are None for empty."""
+    """PartitionRecord: the whole registration of a partition that is new, or in a snapshot; None stands for empty."""
 
     topic: str
     partition: int
@@ -118,6 +132,8 @@ class PartitionCreated:
     recovering: bool = False
     elr: tuple[BrokerId, ...] | None = None
     last_known_elr: tuple[BrokerId, ...] | None = None
+    adding_replicas: tuple[BrokerId, ...] | None = None
+    removing_replicas: tuple[BrokerId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +165,8 @@ class ElrCleared:
 
 MetadataRecord = (
     LeaderChange
+    | SnapshotHeader
+    | SnapshotFooter
     | BrokerRegistered
     | BrokerChanged
     | ReplicaPlaced
@@ -165,6 +183,8 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     record_class.__name__: record_class
     for record_class in (
         LeaderChange,
+        SnapshotHeader,
+        SnapshotFooter,
         BrokerRegistered,
         BrokerChanged,
         ReplicaPlaced,

@@ -42,6 +42,7 @@ from controller.metadata import (
 )
 from controller.partitions import Partitions
 from controller.placement import place
+from controller.snapshot import Snapshot
 from replica import trace
 from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
@@ -122,8 +123,11 @@ class ControllerState:
         dues = (self._brokers.sessions.next_expiry_us, self._rebalance.due_us, self._unclean_sweep.due_us)
         return min((due for due in dues if due is not None), default=None)
 
-    def load(self, records: Iterable[MetadataRecord], now_us: int) -> None:
-        """Take over a metadata log, as a controller that (re)starts; every unfenced broker gets a fresh session."""
+    def load(self, records: Iterable[MetadataRecord], now_us: int, snapshot: Snapshot | None = None) -> None:
+        """Take over a snapshot and the metadata log from its end on (all of it without one), as a controller that
+        becomes active; every unfenced broker gets a fresh session."""
+        if snapshot is not None:
+            self.image.load_snapshot(snapshot.records, snapshot.end.offset)
         for record in records:
             self.image.apply(record, self.next_offset)
         self._brokers.open_sessions(now_us)

@@ -150,6 +150,40 @@ class ControllerResigned(_Control):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotWritten(_Control):
+    """`node` has written down all that the metadata log says below `offset`; its log may be cut to there."""
+
+    node: _Node
+    offset: _Offset
+    controller_epoch: _ControllerEpoch
+    size_bytes: _Size
+    log_start_offset: Annotated[int, "first offset of the log that is kept"]
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFetched(_Control):
+    """`node` asked for what the leader of the metadata log has cut off, and was given a snapshot up to `offset`."""
+
+    node: _Node
+    peer: _Peer
+    offset: _Offset
+    controller_epoch: _ControllerEpoch
+    size_bytes: _Size
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLoaded(_Control):
+    """What `node` knows of the cluster is a snapshot up to `offset`, and the metadata log from there on."""
+
+    node: _Node
+    offset: _Offset
+    controller_epoch: _ControllerEpoch
+    reason: _Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered(_Control):
     node: _Node
     broker: _Broker

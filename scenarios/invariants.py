@@ -68,12 +68,16 @@ class EpochCacheSnapshot(NamedTuple):
 
 
 class MetadataLogSnapshot(NamedTuple):
-    """A controller's copy of the metadata log: (epoch, start offset), oldest first, and what it knows is committed."""
+    """A controller's copy of the metadata log: (epoch, start offset), oldest first, and what it knows is committed.
+
+    log_start_offset: what lies before it is in a snapshot only
+    """
 
     node: str
     entries: tuple[tuple[int, int], ...]
     end_offset: int
     high_watermark: int
+    log_start_offset: int = 0
 
 
 class Probe(Protocol):

@@ -319,15 +319,24 @@ class MetadataLogsMatch(Invariant):
     def probed(self, probe: Probe) -> None:
         for log in probe.metadata_logs():
             shared = min(log.high_watermark, self.high_watermark)
-            if _below(log.entries, shared) != _below(self.committed, shared) or log.end_offset < log.high_watermark:
+            start = log.log_start_offset
+            here, there = _between(log.entries, start, shared), _between(self.committed, start, shared)
+            if here != there or log.end_offset < log.high_watermark:
                 self.broken(f"the metadata log of {log.node} differs below offset {shared} from what was committed")
             if log.high_watermark > self.high_watermark:
+                known = self.high_watermark
+                self.committed += tuple(entry for entry in log.entries if known <= entry[1] < log.high_watermark)
                 self.high_watermark = log.high_watermark
-                self.committed = _below(log.entries, log.high_watermark)
 
 
-def _below(entries: tuple[tuple[int, int], ...], offset: int) -> tuple[tuple[int, int], ...]:
-    return tuple(entry for entry in entries if entry[1] < offset)
+def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """The epochs of the records from `start` up to `end`, the first of them as if it began at `start`."""
+    later = [offset for _, offset in entries[1:]]
+    return tuple(
+        (epoch, max(offset, start))
+        for (epoch, offset), ends in zip(entries, [*later, end], strict=False)
+        if offset < end and ends > start
+    )
 
 
 class OneFetcherAimedAtLeader(Invariant):

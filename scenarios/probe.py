@@ -60,6 +60,7 @@ class CoreProbe:
                 tuple(core.log.log.leader_epochs.entries),
                 core.log.end.offset,
                 core.quorum.high_watermark,
+                core.log.log.log_start_offset,
             )
             for node, core in self._simulation.controllers().items()
         ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from controller_world import heartbeat, new_state, register, start_brokers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster.metadata_snapshots import decode_snapshot, encode_snapshot
 from controller import partitions
 from controller.events import (
     Action,
@@ -24,6 +25,8 @@ from controller.events import (
 )
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import PartitionChanged, decode_record, encode_record
+from controller.quorum_messages import OffsetAndEpoch
+from controller.snapshot import snapshot_of
 from controller.state import ControllerState
 from replica import trace
 from replica.errors import ErrorCode
@@ -240,6 +243,21 @@ def register_again(checker: Checker, broker_id: int, incarnation: str, was_clean
             assert broker_id not in (*partition.in_sync_replicas, *partition.elr), "S21"
 
 
+def survives_as_snapshot(image: MetadataImage) -> None:
+    """Image -> records -> bytes -> records -> image; only registrations move to the snapshot's end."""
+    snapshot = snapshot_of(image, OffsetAndEpoch(7, image.offset + 1), 0)
+    data = encode_snapshot(snapshot, 0)
+    loaded = decode_snapshot(snapshot.end, data).image()
+    assert loaded.offset == image.offset
+    assert loaded.brokers == {
+        broker_id: replace(broker, registration_offset=image.offset) for broker_id, broker in image.brokers.items()
+    }
+    assert (loaded.topics, loaded.topic_names) == (image.topics, image.topic_names)
+    assert (loaded.broker_config, loaded.directories) == (image.broker_config, image.directories)
+    assert (list(loaded.topics), list(loaded.brokers)) == (list(image.topics), list(image.brokers))
+    assert encode_snapshot(snapshot_of(loaded, snapshot.end, 0), 0) == data
+
+
 @pytest.mark.parametrize("profile", ["kafka-3.9", "kafka-4.1"])
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
@@ -278,6 +296,7 @@ def test_safety(profile: str, steps: list[tuple[object, ...]]) -> None:
                 )
             case _:
                 raise AssertionError(step)
+    survives_as_snapshot(checker.state.image)
     successor = new_state(PROFILES[profile])
     successor.load([decode_record(data) for data in checker.records], checker.now_us)
     assert successor.image.topics == checker.state.image.topics

@@ -1,0 +1,96 @@
+"""A snapshot of the metadata: as few records as make the same image, instead of all that ever led to it (KIP-630).
+
+Source: SnapshotGenerator, SnapshotFileWriter, the image classes' `write`; RecordsSnapshotReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from controller.image import BrokerRegistration, MetadataImage, PartitionRegistration
+from controller.metadata import (
+    BrokerConfigChanged,
+    BrokerRegistered,
+    MetadataRecord,
+    PartitionCreated,
+    ReplicaPlaced,
+    SnapshotFooter,
+    SnapshotHeader,
+    TopicCreated,
+)
+from controller.quorum_messages import OffsetAndEpoch
+from replica.errors import PeerViolation
+
+
+class Snapshot(NamedTuple):
+    """All that the records below `end.offset` said, the last of them from `end.epoch`."""
+
+    end: OffsetAndEpoch
+    records: Sequence[MetadataRecord]
+
+    def image(self) -> MetadataImage:
+        image = MetadataImage()
+        image.load_snapshot(self.records, self.end.offset)
+        return image
+
+
+def snapshot_of(image: MetadataImage, end: OffsetAndEpoch, last_timestamp_ms: int) -> Snapshot:
+    """last_timestamp_ms: when the last record that went into `image` was written"""
+    assert image.offset == end.offset - 1, "a snapshot ends where its image does"
+    header = SnapshotHeader(last_contained_log_timestamp=last_timestamp_ms)
+    return Snapshot(end, (header, *_records_of(image), SnapshotFooter()))
+
+
+def check_complete(records: Sequence[MetadataRecord]) -> None:
+    """raises: PeerViolation if a snapshot lacks its header or its footer"""
+    ends = (records[0], records[-1]) if records else ()
+    if [type(record) for record in ends] != [SnapshotHeader, SnapshotFooter]:
+        raise PeerViolation("a snapshot without header or footer")
+
+
+def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
+    # In the order in which the image came to know them: whoever loads a snapshot lists everything in the order of those
+    # who read the whole log.
+    for broker in image.brokers.values():
+        yield _registered(broker)
+    for name, topic in image.topics.items():
+        yield TopicCreated(name=name, topic_id=topic.topic_id, config=topic.config)
+        for number, partition in topic.partitions.items():
+            yield _created(name, number, partition)
+    for broker_id, config in image.broker_config.items():
+        for key, value in config.items():
+            yield BrokerConfigChanged(broker_id=broker_id, key=key, value=value)
+    for (broker_id, (topic_name, number)), log_dir in image.directories.items():
+        yield ReplicaPlaced(broker_id=broker_id, topic=topic_name, partition=number, log_dir=log_dir)
+
+
+def _registered(broker: BrokerRegistration) -> BrokerRegistered:
+    return BrokerRegistered(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.broker_epoch,
+        rack=broker.rack,
+        host=broker.host,
+        port=broker.port,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+    )
+
+
+def _created(topic: str, number: int, partition: PartitionRegistration) -> PartitionCreated:
+    return PartitionCreated(
+        topic=topic,
+        partition=number,
+        replicas=partition.replicas,
+        in_sync_replicas=partition.in_sync_replicas,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        recovering=partition.recovering,
+        elr=partition.elr or None,
+        last_known_elr=partition.last_known_elr or None,
+        adding_replicas=partition.adding_replicas or None,
+        removing_replicas=partition.removing_replicas or None,
+    )
