@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenarios.diagnostics import did_you_mean
-from scenarios.loading import load_file
-from scenarios.spec import Scenario, ScenarioFile
+from scenarios.outline import Outline, read_outline
 
 LIBRARY = Path(__file__).parent / "library"
 SCHEMA_FILE = Path(__file__).parent / "scenario.schema.json"
@@ -53,26 +52,20 @@ class Section:
 
     lesson: int | None
     title: str
-    files: tuple[ScenarioFile, ...]
+    files: tuple[Outline, ...]
 
 
 def sections(tag: str | None = None) -> tuple[Section, ...]:
     """All bundled scenarios (with `tag`), lessons first, in curriculum order; empty sections left out."""
-    files = [load_file(path) for path in bundled().values()]
-    chosen = [file for file in files if tag is None or tag in file.scenario.tags]
+    files = [read_outline(path) for path in bundled().values()]
+    chosen = [file for file in files if tag is None or tag in file.tags]
     found = [
-        Section(lesson, title, tuple(file for file in chosen if file.scenario.lesson == lesson))
+        Section(lesson, title, tuple(file for file in chosen if file.lesson == lesson))
         for lesson, title in LESSONS.items()
     ]
-    found.append(Section(None, "Besides", tuple(file for file in chosen if file.scenario.lesson is None)))
+    found.append(Section(None, "Besides", tuple(file for file in chosen if file.lesson is None)))
     return tuple(section for section in found if section.files)
 
 
 def all_tags() -> tuple[str, ...]:
-    return tuple(sorted({tag for path in bundled().values() for tag in load_file(path).scenario.tags}))
-
-
-def outcome(scenario: Scenario) -> str:
-    """What a scenario expects, in a word or two: `ok`, `lost`, `lost, dirty-read`; `-` when it expects nothing."""
-    verdict = scenario.expect.verdict
-    return "-" if verdict is None else ", ".join(verdict) or "ok"
+    return tuple(sorted({tag for path in bundled().values() for tag in read_outline(path).tags}))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios import catalogue, describe
+from scenarios import catalogue
 from scenarios.cli_common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.diagnostics import (
     Diagnostic,
@@ -19,10 +19,12 @@ from scenarios.diagnostics import (
     format_text,
 )
 from scenarios.exit_codes import ExitCode
-from scenarios.loading import load_file
-from scenarios.spec import Scenario, ScenarioFile
+from scenarios.outline import Outcome, Outline
 from scenarios.style import Style
 from scenarios.wording import count_of
+
+if TYPE_CHECKING:
+    from scenarios.spec import Scenario, ScenarioFile
 
 # ---------------------------------------------------------------------------------------------------------------- list
 
@@ -55,9 +57,8 @@ def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
     return ExitCode.HELD
 
 
-def _list_line(file: ScenarioFile, style: Style) -> str:
-    scenario = file.scenario
-    outcomes = _worst([catalogue.outcome(variant) for variant in file.all])
+def _list_line(file: Outline, style: Style) -> str:
+    outcomes = _worst([outcome.words for outcome in file.all])
     good = style.sign("good")
     marks = "  ".join(
         style.paint("ok" if good == "ok" else f"{good} ok", "green")
@@ -65,7 +66,7 @@ def _list_line(file: ScenarioFile, style: Style) -> str:
         else style.paint(f"{style.sign('bad')} {word}", "red")
         for word in outcomes
     )
-    return f"    {scenario.id:<30} {scenario.title:<44} {marks}"
+    return f"    {file.id:<30} {file.title:<44} {marks}"
 
 
 def _worst(outcomes: Sequence[str]) -> list[str]:
@@ -78,16 +79,16 @@ def _list_document(found: Sequence[catalogue.Section]) -> dict[str, Any]:
     return {
         "scenarios": [
             {
-                "id": file.scenario.id,
-                "title": file.scenario.title,
-                "question": file.scenario.question,
+                "id": file.id,
+                "title": file.title,
+                "question": file.question,
                 "lesson": section.lesson,
-                "tags": list(file.scenario.tags),
-                "profile": file.scenario.profile,
-                "verdict": _verdict(file.scenario),
+                "tags": list(file.tags),
+                "profile": file.profile,
+                "verdict": _verdict(file.base),
                 "variants": [
-                    {"id": name, "title": variant.title, "verdict": _verdict(variant)}
-                    for name, variant in file.variants.items()
+                    {"id": variant.id, "title": variant.title, "verdict": _verdict(variant)}
+                    for variant in file.variants
                 ],
                 "path": file.path,
             }
@@ -97,9 +98,8 @@ def _list_document(found: Sequence[catalogue.Section]) -> dict[str, Any]:
     }
 
 
-def _verdict(scenario: Scenario) -> list[str] | None:
-    verdict = scenario.expect.verdict
-    return None if verdict is None else list(verdict)
+def _verdict(outcome: Outcome) -> list[str] | None:
+    return None if outcome.verdict is None else list(outcome.verdict)
 
 
 # ---------------------------------------------------------------------------------------------------------------- show
@@ -139,6 +139,8 @@ def story(text: str) -> str:
 
 
 def _show_lines(file: ScenarioFile, style: Style) -> list[str]:
+    from scenarios import describe
+
     scenario = file.scenario
     lines = ["", f"  {style.bold(scenario.id)} {style.sign('dot')} {scenario.title}"]
     if scenario.question:
@@ -199,6 +201,8 @@ def _settings(config: Any) -> str:
 
 
 def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str]:
+    from scenarios import describe
+
     title = "Expected" if variant is None else f"Variant {style.bold(variant)}: {scenario.title}"
     return [f"  {title}", *("    " + line for line in describe.expect_lines(scenario.expect))]
 
@@ -235,6 +239,8 @@ def _check_one(name: str) -> tuple[str, tuple[Diagnostic, ...], ScenarioFile | N
         path = str(catalogue.find_scenario(name))
     except catalogue.UnknownScenario as unknown:
         fail(str(unknown), ExitCode.INVALID_SCENARIO)
+    from scenarios.loading import load_file
+
     try:
         file = load_file(path)
     except ScenarioInvalid as invalid:

@@ -13,11 +13,11 @@ import click
 
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
-from scenarios.spec import Scenario, ScenarioFile
 from scenarios.style import Style
 
 if TYPE_CHECKING:
     from scenarios.runner import RunResult
+    from scenarios.spec import Scenario, ScenarioFile
 
 FORMATS = click.Choice(["text", "json"])
 format_option = click.option(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from scenarios.anomalies import ANOMALIES
 from scenarios.cli_common import (
     execute,
     exit_code_of,
@@ -16,7 +17,6 @@ from scenarios.cli_common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.expect import ANOMALIES
 from scenarios.runs import RUNS_DIR
 
 set_option = click.option(

@@ -8,17 +8,6 @@ from dataclasses import dataclass, field
 from replica.ids import TopicPartition
 from scenarios.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
 
-ANOMALIES = (
-    "lost",
-    "unseen",
-    "dirty-read",
-    "diverged",
-    "duplicated",
-    "reordered",
-    "offset-regression",
-    "poll-skip",
-    "invariant",
-)
 RECORD_KINDS = ("acked", "failed", "unknown", "lost", "missing", "duplicated", "reordered", "dirty")
 LATENCY_STATISTICS = ("min", "mean", "p50", "p90", "p99", "max")
 

@@ -157,10 +157,11 @@ class Reader:
         )
 
     def _required(self, fields: Fields, required: Sequence[str]) -> Fields:
-        keys = [] if fields.node is None else [key for key in fields.node.entries if key not in required]
-        # A misspelt key is one mistake, not two.
-        meant = [did_you_mean(key, required, FIELD_SYNONYMS) for key in keys]
-        missing = [key for key in required if key not in fields and key not in meant]
+        missing = [key for key in required if key not in fields]
+        if missing and fields.node is not None:  # A misspelt key is one mistake, not two.
+            keys = [key for key in fields.node.entries if key not in required]
+            meant = [did_you_mean(key, required, FIELD_SYNONYMS) for key in keys]
+            missing = [key for key in missing if key not in meant]
         if missing:
             names = ", ".join(f"`{key}`" for key in missing)
             title = f"missing {names} in {fields.what}"

@@ -178,6 +178,9 @@ class TraceWriter:
             raise
         self._parts_written[table] += 1
         self._chunks[table] = []
+        del rows
+        # Writing a part takes as much memory again as its columns: back to the system with it.
+        pa.default_memory_pool().release_unused()
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

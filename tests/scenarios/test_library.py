@@ -18,6 +18,7 @@ from scenarios.cli import cli
 from scenarios.cli_catalogue import story
 from scenarios.loading import FIELDS, load_file, load_text
 from scenarios.lock import as_tree, dump
+from scenarios.outline import read_outline
 from scenarios.steps import VERBS
 
 IDS = list(catalogue.bundled())
@@ -151,3 +152,16 @@ def test_list_and_check_load_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_table_of_contents_says_what_the_loaded_file_says(name):
+    path = catalogue.find_scenario(name)
+    outline, file = read_outline(path), load_file(path)
+    scenario = file.scenario
+    assert outline.path == file.path
+    assert (outline.id, outline.title, outline.question) == (scenario.id, scenario.title, scenario.question)
+    assert (outline.lesson, outline.tags, outline.profile) == (scenario.lesson, scenario.tags, scenario.profile)
+    assert [(run.id, run.title, run.verdict) for run in outline.all] == [
+        (run.variant or "base", run.title, run.expect.verdict) for run in file.all
+    ]

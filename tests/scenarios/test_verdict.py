@@ -6,7 +6,7 @@ import pytest
 from trace_script import T0, TraceScript
 
 from replica.trace import RecordSent
-from scenarios.expect import ANOMALIES
+from scenarios.anomalies import ANOMALIES
 from scenarios.jepsen import JEPSEN_CLASS
 
 
