@@ -114,13 +114,14 @@ def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
 
 
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:
-    """E120 for what an operator asks of a KRaft controller only, so far."""
+    """E120 for what an operator asks of a KRaft controller only, so far; a topic's settings are in the registry."""
     if scenario.rules.membership != "zk-session":
         return
     for step in scenario.timeline:
         place = reader.places.get(f"{_path(step)}.{step.verb}")
-        if isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetConfig)) and place is not None:
-            title = f"`{step.verb}` is not yet supported in the ZooKeeper era"
+        of_brokers = isinstance(step.payload, SetConfig) and step.payload.brokers is not None
+        if (of_brokers or isinstance(step.payload, (Reassign, CancelReassign, Throttle))) and place is not None:
+            title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
             label = "it needs `membership: registration`"
             reader.error("E120", title, place, path=f"{_path(step)}.{step.verb}", label=label)
 

@@ -138,6 +138,22 @@ def test_a_rule_that_cannot_be_played_is_refused(line: str, caret: str | None, m
 
 
 @pytest.mark.parametrize(
+    ("step", "title"),
+    [
+        ("set_config: {topic: t, config: {min.insync.replicas: 1}}", None),
+        ("set_config: {brokers: b1, config: {leader.replication.throttled.rate: 1000}}", "`set_config` of brokers is"),
+        ("throttle: {brokers: b3, rate: 80kB/s}", "`throttle` is"),
+        ("reassign: {partition: t-0, to: [b1, b3]}", "`reassign` is"),
+        ("cancel_reassign: t-0", "`cancel_reassign` is"),
+    ],
+)
+def test_in_the_zookeeper_era_an_operator_may_change_topics_only(step: str, title: str | None) -> None:
+    text = file_of(f"{{at: 5s, {step}}}").replace("title: Small", "title: Small\nprofile: kafka-2.0")
+    expected = [] if title is None else [f"{title} not yet supported in the ZooKeeper era"]
+    assert [error.title for error in errors_of(text)] == expected
+
+
+@pytest.mark.parametrize(
     ("old", "new", "code", "caret", "suggestion"), SINGLE_ERRORS, ids=[case[1] for case in SINGLE_ERRORS]
 )
 def test_one_mistake_in_the_file_is_one_error_in_its_place(
