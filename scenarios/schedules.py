@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from replica.rules import PROFILES
+from replica.rules import PROFILES, Rules
+from scenarios.era_troubles import may_miss_a_rule, old_troubles
 from scenarios.loading import load_text
 from scenarios.runner import RunResult, run_scenario
 from scenarios.spec import Scenario
@@ -76,6 +77,8 @@ class _Draft:
         tree = self._tree()
         if tree["seed"] % 4 == 0 and PROFILES[self.profile].membership == "registration":
             _add_controllers(tree)
+        if may_miss_a_rule(PROFILES[self.profile]):
+            _add_old_troubles(tree, PROFILES[self.profile], self.safe)
         return tree
 
     def _tree(self) -> Tree:
@@ -307,6 +310,15 @@ def _add_controllers(tree: Tree) -> None:
         if at_ms < QUORUM_STANDS_MS:
             step["at"] = f"{at_ms + QUORUM_STANDS_MS}ms"
     tree["timeline"] += [*faults, *_repairs(faults)]
+
+
+def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
+    """In half of an old era's schedules, from a stream of their own."""
+    rng = random.Random(f"{tree['seed']}/troubles")
+    if rng.random() < 0.5:
+        begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
+        steps = old_troubles(rng, tree, rules, safe=safe, begin_ms=begin_ms, end_ms=end_ms)
+        tree["timeline"] += [*steps, *_repairs(steps)]
 
 
 def judge(schedule: Schedule) -> tuple[RunResult, list[str]]:

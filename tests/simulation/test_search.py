@@ -34,6 +34,21 @@ def test_a_seed_is_a_schedule() -> None:
     assert schedule_of(SeedJob(7, "kafka-3.9", safe=True)).safe
 
 
+def test_an_old_era_gets_troubles_of_its_own_and_a_new_one_none() -> None:
+    def troubled(profile: str) -> list[bool]:
+        trees = [schedule_of(SeedJob(seed, profile, safe=False)).tree for seed in range(40)]
+        return [any(str(step.get("as", "")).startswith("trouble-") for step in tree["timeline"]) for tree in trees]
+
+    assert 10 <= sum(troubled("kafka-2.0")) <= 30
+    assert 10 <= sum(troubled("kafka-3.3")) <= 30
+    assert not any(troubled("kafka-3.5") + troubled("kafka-3.9"))
+
+
+def test_a_safe_schedule_of_an_old_era_loses_no_disk() -> None:
+    trees = [schedule_of(SeedJob(seed, "kafka-2.0", safe=True)).tree for seed in range(60)]
+    assert not [step for tree in trees for step in tree["timeline"] if "power_off" in step or "wipe" in step]
+
+
 def test_a_clean_seed_and_its_file_agree() -> None:
     found = play_seed(SeedJob(3, "kafka-3.9", safe=True))
     assert found.clean and not found.our_bug
