@@ -224,6 +224,9 @@ class BrokerCore:
             channels=self._channels,
             controller=self._controller,
             cache=self.cache,
+            recorder=self._recorder,
+            names=self._names,
+            held=lambda: self.logs.logs,
             on_change=self._metadata_changed,
         )
         return IsrUpdates(

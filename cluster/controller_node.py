@@ -21,14 +21,20 @@ from cluster.metadata_snapshots import file_name
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.quorum_peers import QuorumPeers
-from cluster.quorum_wire import VOTER_REQUESTS, decode_request, encode_answer
+from cluster.quorum_wire import (
+    VOTER_REQUESTS,
+    decode_fetch_snapshot,
+    decode_request,
+    encode_answer,
+    encode_snapshot_answer,
+)
 from cluster.snapshot_writer import SnapshotWriter
 from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.versions import FETCH
+from cluster.wire.versions import FETCH, FETCH_SNAPSHOT
 from controller.events import Action as Decided
 from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply
 from controller.quorum import Quorum, QuorumTimeouts
-from controller.quorum_messages import Answer, Committed, FetchAnswer, LeadershipChanged, Request, SendTo, Tell
+from controller.quorum_messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell
 from controller.state import ControllerState
 from replica import trace
 from replica.disk import Disk
@@ -239,6 +245,10 @@ class ControllerCore:
     def _request(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
         if header.api_key == FETCH:
             self._fetches.fetch(connection, header, frame, now_us)
+        elif header.api_key == FETCH_SNAPSHOT:
+            wanted = decode_fetch_snapshot(header, frame)
+            piece = encode_snapshot_answer(header, wanted, self.quorum.snapshot_fetched(wanted, now_us))
+            self._outbox.respond(connection, (piece,), header.api_key)
         elif header.api_key in VOTER_REQUESTS:
             answer = self.quorum.asked(decode_request(header, frame), now_us)
             self._outbox.respond(connection, (encode_answer(header, answer),), header.api_key)
@@ -298,9 +308,7 @@ class ControllerCore:
 
     # ---------------------------------------------------------------------------------------------------------- quorum
 
-    def _peer_answered(
-        self, peer_id: BrokerId, request: Request, answer: Answer | FetchAnswer | None, now_us: int
-    ) -> None:
+    def _peer_answered(self, peer_id: BrokerId, request: Request, answer: AnyAnswer | None, now_us: int) -> None:
         if self.is_open:
             self.quorum.answered(peer_id, request, answer, now_us)
             # At once: a leader that has just resigned must not decide anything in the same step.

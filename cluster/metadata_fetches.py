@@ -16,13 +16,14 @@ from cluster.wire.api_01_fetch import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
+    SnapshotId,
     decode_fetch_request,
     fetch_response_segments,
 )
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH
 from controller.quorum import Quorum
-from controller.quorum_messages import FetchLog
+from controller.quorum_messages import FetchLog, OffsetAndEpoch
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import METADATA_TOPIC, NO_BROKER, Offset
 
@@ -95,6 +96,9 @@ class MetadataFetches:
         # Differs from Kafka: they hear of a commit at once (KIP-1166, 4.1), not with the next record or after 0.5 s.
         if not self._quorum.is_leader:
             return self._refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if fetch.wanted.fetch_offset < self._log.start_offset:
+            assert self._log.latest_snapshot is not None, "a log is cut behind a snapshot only"
+            return self._snapshot_instead(self._log.latest_snapshot)
         end = self._quorum.high_watermark
         offset = fetch.wanted.fetch_offset
         return None if end <= offset <= self._log.end.offset else self._records(fetch, end)
@@ -107,6 +111,8 @@ class MetadataFetches:
         answer = self._quorum.fetched(asked, now_us)
         if answer.error is not ErrorCode.NONE:
             return self._refusal(answer.error)
+        if answer.snapshot is not None:
+            return self._snapshot_instead(answer.snapshot)
         if answer.diverging is not None:
             return self._nothing_new()._replace(diverging_epoch=(answer.diverging.epoch, answer.diverging.offset))
         end = self._log.end.offset
@@ -119,6 +125,9 @@ class MetadataFetches:
         high_watermark = self._quorum.high_watermark
         error = ErrorCode.NONE if self._quorum.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
         return FetchPartitionResponse(0, error, high_watermark, high_watermark, 0, current_leader=self._leader())
+
+    def _snapshot_instead(self, end: OffsetAndEpoch) -> FetchPartitionResponse:
+        return self._nothing_new()._replace(snapshot_id=SnapshotId(end.offset, end.epoch))
 
     def _records(self, fetch: _Fetch, end: Offset) -> FetchPartitionResponse:
         wanted = fetch.wanted

@@ -5,13 +5,14 @@ The log is an ordinary one that travels in ordinary Fetch responses (KIP-500: br
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
 from cluster.controller_channel import ActiveController
 from cluster.outbox import Outbox
+from cluster.snapshot_fetcher import SnapshotFetcher
 from cluster.wire.api_01_fetch import (
     FetchedPartition,
     FetchPartition,
@@ -28,6 +29,8 @@ from controller.metadata import (
     TopicDeleted,
     decode_record,
 )
+from controller.quorum_messages import OffsetAndEpoch
+from controller.snapshot import Snapshot, changed_configs, changed_partitions
 from replica.errors import ErrorCode
 from replica.ids import (
     METADATA_TOPIC,
@@ -36,9 +39,11 @@ from replica.ids import (
     UNDEFINED_EPOCH,
     BrokerEpoch,
     BrokerId,
+    Names,
     TopicPartition,
 )
 from replica.records import batches, read_records
+from replica.trace import Recorder, SnapshotFetched, SnapshotLoaded
 
 FETCH_VERSION = 12
 MAX_WAIT_MS = 1500
@@ -75,7 +80,10 @@ class MetadataCache:
 
 
 class MetadataFollower:
-    """Long-polls the controller; `on_change` hears which partitions and which topics' configs changed, in log order."""
+    """Long-polls the controller; `on_change` hears which partitions and which topics' configs changed, in log order.
+
+    held: the partitions whose logs are on this broker's disks
+    """
 
     def __init__(
         self,
@@ -85,6 +93,9 @@ class MetadataFollower:
         channels: Channels,
         controller: ActiveController,
         cache: MetadataCache,
+        recorder: Recorder,
+        names: Names,
+        held: Callable[[], Iterable[TopicPartition]],
         on_change: Callable[[list[TopicPartition], list[str], int], None],
     ) -> None:
         self._identity = identity
@@ -95,6 +106,9 @@ class MetadataFollower:
         self._target = next(iter(self._voters))
         self._asking_around = False
         self._cache = cache
+        self._recorder = recorder
+        self._names = names
+        self._held = held
         self._on_change = on_change
 
     def fetch(self, now_us: int) -> None:
@@ -130,18 +144,78 @@ class MetadataFollower:
         changed: dict[TopicPartition, None] = {}
         configured: dict[str, None] = {}
         refused = False
+        snapshot: FetchedPartition | None = None
         for _, partitions in decode_fetch_response(FETCH_VERSION, frame).topics:
             for partition in partitions:
                 refused |= partition.error is not ErrorCode.NONE
                 self._learn_leader(partition)
+                snapshot = partition if partition.snapshot_id is not None else snapshot
                 if partition.records:
                     self._apply(partition.records, changed, configured)
         if changed or configured:
             self._on_change(list(changed), list(configured), now_us)
-        if refused:
+        if snapshot is not None:
+            self._fetch_snapshot(snapshot, now_us)
+        elif refused:
             self._outbox.timers.at(now_us + RETRY_US, self.fetch)
         else:
             self.fetch(now_us)
+
+    def _fetch_snapshot(self, told: FetchedPartition, now_us: int) -> None:
+        """What comes next is not in the controller's log any more."""
+        assert told.snapshot_id is not None
+        end = OffsetAndEpoch(told.snapshot_id.epoch, told.snapshot_id.end_offset)
+        source = self._names(self._target)
+
+        def fetched(snapshot: Snapshot | None, size_bytes: int, now_us: int) -> None:
+            if snapshot is None:
+                self._outbox.timers.at(now_us + RETRY_US, self.fetch)
+                return
+            self._load(snapshot, source, size_bytes, now_us)
+            self.fetch(now_us)
+
+        SnapshotFetcher(
+            identity=self._identity,
+            channel=self._voters[self._target],
+            end=end,
+            epoch=self._controller.epoch if told.current_leader is None else told.current_leader.leader_epoch,
+            timeout_us=TIMEOUT_US,
+            on_snapshot=fetched,
+        ).fetch(now_us)
+
+    def _load(self, snapshot: Snapshot, source: str, size_bytes: int, now_us: int) -> None:
+        """source: BrokerMetadataPublisher, ReplicaManager.applyDelta of a delta that began with a snapshot"""
+        me, end = self._identity.name, snapshot.end
+        had = self._cache.image.offset + 1
+        before, after = self._cache.image, snapshot.image()
+        self._recorder.emit(
+            SnapshotFetched(
+                node=me,
+                peer=source,
+                offset=end.offset,
+                controller_epoch=end.epoch,
+                size_bytes=size_bytes,
+                reason=f"{me} has applied metadata up to offset {had}, and what follows {source} has cut off: it takes"
+                f" {source}'s snapshot",
+            )
+        )
+        self._cache.image = after
+        self._recorder.emit(
+            SnapshotLoaded(
+                node=me,
+                offset=end.offset,
+                controller_epoch=end.epoch,
+                reason=f"{me} replaces what it knew by the snapshot, and goes on from offset {end.offset}",
+            )
+        )
+        changed = dict.fromkeys(changed_partitions(before, after))
+        # A topic that was deleted meanwhile is in no snapshot: its logs are found on the disk (isStrayKraftReplica).
+        changed.update((name, None) for name in self._held() if not self._is_replica_of(name, after))
+        self._on_change(list(changed), changed_configs(before, after), now_us)
+
+    def _is_replica_of(self, name: TopicPartition, image: MetadataImage) -> bool:
+        registration = image.partition(name.topic, name.partition)
+        return registration is not None and self._identity.broker_id in registration.replicas
 
     def _learn_leader(self, partition: FetchedPartition) -> None:
         leader = partition.current_leader

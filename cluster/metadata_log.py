@@ -54,6 +54,18 @@ class MetadataLog:
     # ------------------------------------------------------------------------------------------------------- records
 
     @property
+    def start_offset(self) -> Offset:
+        return self.log.log_start_offset
+
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots.earliest
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots.latest
+
+    @property
     def end(self) -> OffsetAndEpoch:
         latest = self.snapshots.latest
         epoch = self.log.leader_epochs.latest_epoch or (0 if latest is None else latest.epoch)
@@ -107,6 +119,14 @@ class MetadataLog:
         self.snapshots.keep_last(SNAPSHOTS_KEPT)
         self._cut()
         return len(data)
+
+    def read_snapshot(self, end: OffsetAndEpoch) -> bytes | None:
+        return self.snapshots.read(end)
+
+    def replace_with_snapshot(self, end: OffsetAndEpoch, data: bytes) -> None:
+        self.snapshots.write(end, data)
+        self.snapshots.keep_last(1)
+        self._start_at(end.offset)
 
     def _cut(self) -> None:
         """Source: KafkaMetadataLog.deleteBeforeSnapshot"""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from cluster.channel import Channel, Channels
 from cluster.outbox import Outbox
 from cluster.quorum_wire import api_of, decode_answer, encode_request
-from controller.quorum_messages import Answer, FetchAnswer, Request
+from controller.quorum_messages import AnyAnswer, Request
 from replica.ids import BrokerId
 
-OnAnswered = Callable[[BrokerId, Request, Answer | FetchAnswer | None, int], None]
+OnAnswered = Callable[[BrokerId, Request, AnyAnswer | None, int], None]
 """(peer, what it was asked, its answer or None, now_us)"""
 
 

@@ -7,15 +7,18 @@ from typing import Any
 from cluster.wire import cold
 from cluster.wire.api_01_fetch import FetchPartition, FetchRequest, decode_fetch_response, encode_fetch_request
 from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
+from cluster.wire.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, VOTE
 from controller.quorum_messages import (
     Answer,
+    AnyAnswer,
     BeginQuorumEpoch,
     EndQuorumEpoch,
     FetchAnswer,
     FetchLog,
+    FetchSnapshot,
     OffsetAndEpoch,
     Request,
+    SnapshotAnswer,
     Vote,
     leader_or_none,
 )
@@ -31,7 +34,13 @@ MAX_WAIT_MS = 500
 MAX_BYTES = 8 << 20
 VOTER_REQUESTS = (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
 
-_API = {Vote: VOTE, BeginQuorumEpoch: BEGIN_QUORUM_EPOCH, EndQuorumEpoch: END_QUORUM_EPOCH, FetchLog: FETCH}
+_API = {
+    Vote: VOTE,
+    BeginQuorumEpoch: BEGIN_QUORUM_EPOCH,
+    EndQuorumEpoch: END_QUORUM_EPOCH,
+    FetchLog: FETCH,
+    FetchSnapshot: FETCH_SNAPSHOT,
+}
 
 
 def api_of(request: Request) -> int:
@@ -58,6 +67,8 @@ def encode_request(request: Request, correlation_id: int, client_id: str) -> byt
             }
         case FetchLog():
             return _encode_fetch(request, correlation_id, client_id)
+        case FetchSnapshot():
+            return encode_fetch_snapshot(request, correlation_id, client_id)
     api = api_of(request)
     entity = cold.request(api, VERSION, cluster_id=CLUSTER_ID, topics=_topics(fields))
     return cold.encode_request(api, VERSION, correlation_id, client_id, entity)
@@ -77,6 +88,67 @@ def _encode_fetch(request: FetchLog, correlation_id: int, client_id: str) -> byt
         topics=[(METADATA_TOPIC, [wanted])],
     )
     return encode_fetch_request(FETCH_VERSION, correlation_id, client_id, fetch)
+
+
+def encode_fetch_snapshot(request: FetchSnapshot, correlation_id: int, client_id: str) -> bytes:
+    """A whole frame, size prefix included."""
+    wanted = {
+        "partition": 0,
+        "current_leader_epoch": request.epoch,
+        "snapshot_id": {"end_offset": request.snapshot.offset, "epoch": request.snapshot.epoch},
+        "position": request.position,
+    }
+    entity = cold.request(
+        FETCH_SNAPSHOT,
+        VERSION,
+        cluster_id=CLUSTER_ID,
+        replica_id=request.replica_id,
+        max_bytes=request.max_bytes,
+        topics=[{"name": METADATA_TOPIC, "partitions": [wanted]}],
+    )
+    return cold.encode_request(FETCH_SNAPSHOT, VERSION, correlation_id, client_id, entity)
+
+
+def decode_fetch_snapshot(header: RequestHeader, frame: bytearray) -> FetchSnapshot:
+    """raises: PeerViolation"""
+    message = cold.decode_request(header, frame)
+    part = _only_partition(message)
+    snapshot = OffsetAndEpoch(int(part.snapshot_id.epoch), int(part.snapshot_id.end_offset))
+    epoch = int(part.current_leader_epoch)
+    return FetchSnapshot(int(message.replica_id), epoch, snapshot, int(part.position), int(message.max_bytes))
+
+
+def encode_snapshot_answer(header: RequestHeader, request: FetchSnapshot, answer: SnapshotAnswer) -> bytes:
+    """A whole frame, size prefix included."""
+    # Differs from Kafka: read into memory; there the bytes leave by sendfile.
+    part = {
+        "index": 0,
+        "error_code": answer.error,
+        "snapshot_id": {"end_offset": request.snapshot.offset, "epoch": request.snapshot.epoch},
+        "current_leader": {
+            "leader_id": NO_BROKER if answer.leader_id is None else answer.leader_id,
+            "leader_epoch": answer.epoch,
+        },
+        "size": answer.size_bytes,
+        "position": request.position,
+        "unaligned_records": answer.data,
+    }
+    topics = [{"name": METADATA_TOPIC, "partitions": [part]}]
+    entity = cold.response(FETCH_SNAPSHOT, header.api_version, topics=topics)
+    return cold.encode_response(FETCH_SNAPSHOT, header.api_version, header.correlation_id, entity)
+
+
+def decode_snapshot_answer(frame: bytearray) -> SnapshotAnswer:
+    """raises: PeerViolation"""
+    part = _only_partition(cold.decode_response(FETCH_SNAPSHOT, VERSION, frame))
+    leader = part.current_leader
+    return SnapshotAnswer(
+        part.error_code,
+        leader_or_none(int(leader.leader_id)),
+        int(leader.leader_epoch),
+        int(part.size),
+        part.unaligned_records,
+    )
 
 
 def decode_request(header: RequestHeader, frame: bytearray) -> Vote | BeginQuorumEpoch | EndQuorumEpoch:
@@ -104,8 +176,10 @@ def encode_answer(header: RequestHeader, answer: Answer) -> bytes:
     return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
 
 
-def decode_answer(request: Request, frame: bytearray) -> Answer | FetchAnswer:
+def decode_answer(request: Request, frame: bytearray) -> AnyAnswer:
     """raises: PeerViolation"""
+    if isinstance(request, FetchSnapshot):
+        return decode_snapshot_answer(frame)
     if isinstance(request, FetchLog):
         return _decode_fetch_answer(frame)
     part = _only_partition(cold.decode_response(api_of(request), VERSION, frame))
@@ -131,6 +205,7 @@ def _decode_fetch_answer(frame: bytearray) -> FetchAnswer:
         high_watermark,
         diverging,
         part.records,
+        None if part.snapshot_id is None else OffsetAndEpoch(part.snapshot_id.epoch, part.snapshot_id.end_offset),
     )
 
 

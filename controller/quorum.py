@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from controller.quorum_messages import (
     Action,
     Answer,
+    AnyAnswer,
     BeginQuorumEpoch,
     Committed,
     ControllerEpoch,
@@ -25,15 +26,17 @@ from controller.quorum_messages import (
     EndQuorumEpoch,
     FetchAnswer,
     FetchLog,
+    FetchSnapshot,
     LeadershipChanged,
     OffsetAndEpoch,
     ReplicatedLog,
     Request,
     SendTo,
+    SnapshotAnswer,
     Tell,
     Vote,
 )
-from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Role, Unattached
+from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Role, SnapshotFetch, Unattached
 from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, BrokerId, Names, Offset
@@ -44,6 +47,7 @@ RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US = 50_000, 500_000
 """Of a peer that cannot be reached (KafkaRaftManager.buildNetworkClient). Simplified: without jitter."""
 ELECTION_BACKOFF_BASE_MS = 100
 _NEVER = 2**62
+_SNAPSHOT_IS_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +166,8 @@ class Quorum:
 
     def start(self, now_us: int) -> None:
         """Take up where the quorum-state file and the log end. Source: QuorumState.initialize"""
+        if self._log.latest_snapshot is not None:
+            self.high_watermark = self._log.latest_snapshot.offset
         election = self._log.read_election()
         if election.epoch < self._log.end.epoch:
             election = Election(self._log.end.epoch)
@@ -195,6 +201,8 @@ class Quorum:
                     self._send(peer, Vote(self.local_id, role.epoch, self._log.end), now_us)
             case Follower() if role.fetch_due_us <= now_us:
                 self._stand(now_us, f"it had no answer of {self._names(role.leader_id)} in time")
+            case Follower(snapshot=SnapshotFetch(end=end, data=data)):
+                self._send(role.leader_id, FetchSnapshot(self.local_id, role.epoch, end, len(data)), now_us)
             case Follower():
                 end = self._log.end
                 self._send(role.leader_id, FetchLog(self.local_id, role.epoch, end.offset, end.epoch), now_us)
@@ -275,6 +283,10 @@ class Quorum:
         error = self.fetch_error(request.epoch)
         if error is not ErrorCode.NONE or not isinstance(role, Leader):
             return FetchAnswer(error, self.leader_id, self.epoch)
+        if self._is_cut_off(request):
+            self._note_fetch(role, request.replica_id, now_us)
+            snapshot = self._log.latest_snapshot
+            return FetchAnswer(ErrorCode.NONE, self.local_id, role.epoch, self.high_watermark, snapshot=snapshot)
         diverging = None
         if (request.fetch_offset, request.last_fetched_epoch) != (0, 0):
             end = self._log.end_of_epoch(request.last_fetched_epoch)
@@ -285,6 +297,30 @@ class Quorum:
             self._note_fetch(role, request.replica_id, now_us)
             self._maybe_advance_high_watermark(role)
         return FetchAnswer(ErrorCode.NONE, self.local_id, role.epoch, self.high_watermark, diverging)
+
+    def _is_cut_off(self, request: FetchLog) -> bool:
+        """The log does not say any more what comes next, or whether the fetcher's log is ours."""
+        earliest, start = self._log.earliest_snapshot, self._log.start_offset
+        offset, epoch = request.fetch_offset, request.last_fetched_epoch
+        if earliest is None or (start == 0 and (offset, epoch) == (0, 0)):
+            return False
+        return offset < start or (offset == start and epoch != earliest.epoch) or epoch < earliest.epoch
+
+    def snapshot_fetched(self, request: FetchSnapshot, now_us: int) -> SnapshotAnswer:
+        """Another voter or a broker fetches a piece of a snapshot. Source: handleFetchSnapshotRequest"""
+        role = self.role
+        error = self.fetch_error(request.epoch)
+        if error is not ErrorCode.NONE or not isinstance(role, Leader):
+            return SnapshotAnswer(error, self.leader_id, self.epoch)
+        data = self._log.read_snapshot(request.snapshot)
+        if data is None:
+            return SnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND, self.local_id, role.epoch)
+        if not 0 <= request.position < len(data):
+            return SnapshotAnswer(ErrorCode.POSITION_OUT_OF_RANGE, self.local_id, role.epoch)
+        if request.replica_id in self._peers:
+            self._note_fetch(role, request.replica_id, now_us)
+        piece = data[request.position : request.position + max(request.max_bytes, 1)]
+        return SnapshotAnswer(ErrorCode.NONE, self.local_id, role.epoch, len(data), piece)
 
     def fetch_error(self, epoch: ControllerEpoch) -> ErrorCode:
         """Why a fetch that takes us for the leader of `epoch` is refused (validateLeaderOnlyRequest)."""
@@ -317,7 +353,7 @@ class Quorum:
 
     # ------------------------------------------------------------------------------------------------------- answers
 
-    def answered(self, peer_id: BrokerId, request: Request, answer: Answer | FetchAnswer | None, now_us: int) -> None:
+    def answered(self, peer_id: BrokerId, request: Request, answer: AnyAnswer | None, now_us: int) -> None:
         """The answer to a request that was sent; None: it could not be sent, or there was none in time."""
         peer = self._peers[peer_id]
         peer.busy = False
@@ -334,17 +370,21 @@ class Quorum:
                         self._end_acknowledged(peer_id, request)
                     case FetchLog(), FetchAnswer():
                         self._log_fetched(request, answer, now_us)
+                    case FetchSnapshot(), SnapshotAnswer():
+                        self._snapshot_fetched(request, answer, now_us)
             if answer.error is not ErrorCode.NONE:
                 peer.ready_us = now_us + RETRY_BACKOFF_US
         self.tick(now_us)
 
-    def _heard_answer(self, answer: Answer | FetchAnswer, now_us: int) -> bool:
+    def _heard_answer(self, answer: AnyAnswer, now_us: int) -> bool:
         """Learn of a newer epoch or of the leader; true if the answer says nothing else to us any more.
 
         Source: maybeHandleCommonResponse
         """
         if answer.epoch < self.epoch or answer.error is ErrorCode.UNKNOWN_LEADER_EPOCH:
             return True
+        if isinstance(answer, SnapshotAnswer) and answer.error in _SNAPSHOT_IS_GONE:
+            self._fetch_log_again(now_us)
         moved_on = answer.epoch > self.epoch or answer.error is not ErrorCode.NONE
         self._heard_of(answer.leader_id, answer.epoch, now_us)
         return moved_on
@@ -370,13 +410,48 @@ class Quorum:
         role = self.role
         if not isinstance(role, Follower) or request.epoch != role.epoch:
             return
-        if answer.diverging is not None:
+        if answer.snapshot is not None:
+            role.snapshot = SnapshotFetch(answer.snapshot)
+        elif answer.diverging is not None:
             self._truncate(answer.diverging)
         elif request.fetch_offset == self._log.end.offset:
             if answer.records:
                 self._log.append_fetched(answer.records, now_us)
             self._learn_high_watermark(answer.high_watermark)
         role.fetch_due_us = self._fetch_due_us(now_us)
+
+    def _snapshot_fetched(self, request: FetchSnapshot, answer: SnapshotAnswer, now_us: int) -> None:
+        """Source: handleFetchSnapshotResponse, ReplicatedLog.truncateToLatestSnapshot"""
+        role = self.role
+        if not isinstance(role, Follower) or request.epoch != role.epoch or role.snapshot is None:
+            return
+        role.fetch_due_us = self._fetch_due_us(now_us)
+        end, data = role.snapshot.end, role.snapshot.data
+        if (request.snapshot, request.position) != (end, len(data)):
+            return
+        data += answer.data
+        if len(data) < answer.size_bytes:
+            return
+        role.snapshot = None
+        had = self._log.end.offset
+        self._log.replace_with_snapshot(end, bytes(data))
+        self._learn_high_watermark(end.offset)
+        who, leader = self._names(self.local_id), self._names(role.leader_id)
+        reason = (
+            f"{who} has the metadata log up to offset {had}, and what follows {leader} has cut off: it takes"
+            f" {leader}'s snapshot, and goes on from offset {end.offset}"
+        )
+        fact = trace.SnapshotFetched(
+            node=who, peer=leader, offset=end.offset, controller_epoch=end.epoch, size_bytes=len(data), reason=reason
+        )
+        self._actions.append(Tell(fact))
+
+    def _fetch_log_again(self, now_us: int) -> None:
+        """The leader has a newer snapshot by now: start over."""
+        role = self.role
+        if isinstance(role, Follower):
+            role.snapshot = None
+            role.fetch_due_us = self._fetch_due_us(now_us)
 
     def _truncate(self, diverging: OffsetAndEpoch) -> None:
         """Cut back to where our log and the leader's part (ReplicatedLog.truncateToEndOffset)."""

@@ -68,7 +68,18 @@ class FetchLog:
     last_fetched_epoch: ControllerEpoch
 
 
-Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog
+@dataclass(frozen=True, slots=True)
+class FetchSnapshot:
+    """The bytes of a snapshot from `position` on; `replica_id` is a voter or a broker (KIP-630)."""
+
+    replica_id: BrokerId
+    epoch: ControllerEpoch
+    snapshot: OffsetAndEpoch
+    position: int
+    max_bytes: int = 8 << 20
+
+
+Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog | FetchSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """To a fetch. `diverging`: where the logs part, then there are no records.
+    """To a fetch. `diverging`: where the logs part; `snapshot`: to be fetched first. With either there are no records.
 
     records: whole batches as on disk, from the fetch offset on; filled in by whoever can read the log
     """
@@ -94,6 +105,21 @@ class FetchAnswer:
     high_watermark: Offset = UNKNOWN_OFFSET
     diverging: OffsetAndEpoch | None = None
     records: bytes | memoryview = b""
+    snapshot: OffsetAndEpoch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAnswer:
+    """A piece of a snapshot, as it lies on disk; the whole is `size_bytes` long."""
+
+    error: ErrorCode
+    leader_id: BrokerId | None
+    epoch: ControllerEpoch
+    size_bytes: int = 0
+    data: bytes = b""
+
+
+AnyAnswer = Answer | FetchAnswer | SnapshotAnswer
 
 
 # ------------------------------------------------------------------------------------------------------------ actions
@@ -131,6 +157,27 @@ Action = SendTo | Tell | LeadershipChanged | Committed
 
 class ReplicatedLog(Protocol):
     """A voter's metadata log and its quorum-state file; whatever a method writes is on disk when it returns."""
+
+    @property
+    def start_offset(self) -> Offset:
+        """What lies before it is in a snapshot only."""
+        ...
+
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        """Ends where the log begins, unless nothing has been cut off yet."""
+        ...
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None: ...
+
+    def read_snapshot(self, end: OffsetAndEpoch) -> bytes | None:
+        """None: there is no such snapshot (any more)."""
+        ...
+
+    def replace_with_snapshot(self, end: OffsetAndEpoch, data: bytes) -> None:
+        """Keep nothing but this; the next record gets `end.offset`."""
+        ...
 
     @property
     def end(self) -> OffsetAndEpoch:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controller.quorum_messages import ControllerEpoch
+from controller.quorum_messages import ControllerEpoch, OffsetAndEpoch
 from replica.ids import BrokerId, Offset
 
 
@@ -40,12 +40,26 @@ class Candidate:
 
 
 @dataclass(slots=True)
+class SnapshotFetch:
+    """A snapshot on its way, and what has come of it."""
+
+    # Simplified: in memory, in Kafka in a `.part` file; nothing of it is used before it is whole.
+
+    end: OffsetAndEpoch
+    data: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(slots=True)
 class Follower:
-    """fetch_due_us: without an answer of the leader until then, it calls for an election."""
+    """fetch_due_us: without an answer of the leader until then, it calls for an election.
+
+    snapshot: being fetched in place of records that the leader has cut off
+    """
 
     epoch: ControllerEpoch
     leader_id: BrokerId
     fetch_due_us: int
+    snapshot: SnapshotFetch | None = None
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from controller.image import BrokerRegistration, MetadataImage, PartitionRegistration
 from controller.metadata import (
@@ -21,6 +22,7 @@ from controller.metadata import (
 )
 from controller.quorum_messages import OffsetAndEpoch
 from replica.errors import PeerViolation
+from replica.ids import TopicPartition
 
 
 class Snapshot(NamedTuple):
@@ -47,6 +49,32 @@ def check_complete(records: Sequence[MetadataRecord]) -> None:
     ends = (records[0], records[-1]) if records else ()
     if [type(record) for record in ends] != [SnapshotHeader, SnapshotFooter]:
         raise PeerViolation("a snapshot without header or footer")
+
+
+def changed_partitions(before: MetadataImage, after: MetadataImage) -> list[TopicPartition]:
+    """Those that are new, gone or different, in the order of `before`, then of `after`; of either, if a topic was made
+    anew. Source: MetadataDelta.finishSnapshot"""
+    names = [
+        TopicPartition(name, number)
+        for image in (before, after)
+        for name, topic in image.topics.items()
+        for number in topic.partitions
+    ]
+    return [name for name in dict.fromkeys(names) if _state(before, name) != _state(after, name)]
+
+
+def changed_configs(before: MetadataImage, after: MetadataImage) -> list[str]:
+    """Topics that were there before and have another configuration now."""
+    return [
+        name
+        for name, topic in after.topics.items()
+        if name in before.topics and before.topics[name].config != topic.config
+    ]
+
+
+def _state(image: MetadataImage, name: TopicPartition) -> tuple[UUID, PartitionRegistration] | None:
+    registration = image.partition(name.topic, name.partition)
+    return None if registration is None else (image.topics[name.topic].topic_id, registration)
 
 
 def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:

@@ -83,6 +83,7 @@ READ_UNCOMMITTED = 0
 REPLICA_STATE_TAG = 1
 DIVERGING_EPOCH_TAG = 0
 CURRENT_LEADER_TAG = 1
+SNAPSHOT_ID_TAG = 2
 NODE_ENDPOINTS_TAG = 0
 
 _TOP_V15 = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
@@ -99,6 +100,7 @@ _TOP_RESPONSE = Struct(">ihi")  # throttle time, error, session id
 _ANSWERED_V5 = Struct(">ihqqq")  # partition, error, high watermark, last stable offset, log start
 _ANSWERED_V4 = Struct(">ihqq")  # no log start
 _EPOCH_END_OFFSET = Struct(">iq")
+_SNAPSHOT_ID = Struct(">qi")
 _ABORTED = Struct(">qq")
 
 
@@ -146,6 +148,13 @@ class EpochEndOffset(NamedTuple):
     end_offset: Offset
 
 
+class SnapshotId(NamedTuple):
+    """What the fetcher asks for is only in this snapshot any more: take that, then go on from its end (KIP-630)."""
+
+    end_offset: Offset
+    epoch: LeaderEpoch
+
+
 class FetchPartitionResponse(NamedTuple):
     """What a broker answers for one partition; `slice` is a stretch of a segment file, or bytes held in memory."""
 
@@ -159,6 +168,7 @@ class FetchPartitionResponse(NamedTuple):
     slice: Segment = EMPTY_SLICE
     aborted_transactions: Sequence[tuple[int, Offset]] | None = None
     preferred_read_replica: BrokerId = NO_BROKER
+    snapshot_id: SnapshotId | None = None
 
 
 class FetchedPartition(NamedTuple):
@@ -177,6 +187,7 @@ class FetchedPartition(NamedTuple):
     records: memoryview
     aborted_transactions: tuple[tuple[int, Offset], ...] | None
     preferred_read_replica: BrokerId
+    snapshot_id: SnapshotId | None = None
 
 
 class FetchResponse(NamedTuple):
@@ -448,13 +459,15 @@ def _start_partition(piece: bytearray, version: int, part: FetchPartitionRespons
 
 
 def _partition_tags(part: FetchPartitionResponse) -> bytes:
-    if part.diverging_epoch is None and part.current_leader is None:
+    if part.diverging_epoch is None and part.current_leader is None and part.snapshot_id is None:
         return NO_TAGS
     tags = {}
     if part.diverging_epoch is not None:
         tags[DIVERGING_EPOCH_TAG] = _EPOCH_END_OFFSET.pack(*part.diverging_epoch) + NO_TAGS
     if part.current_leader is not None:
         tags[CURRENT_LEADER_TAG] = LeaderIdAndEpoch(*part.current_leader).encoded()
+    if part.snapshot_id is not None:
+        tags[SNAPSHOT_ID_TAG] = _SNAPSHOT_ID.pack(*part.snapshot_id) + NO_TAGS
     return tagged(tags)
 
 
@@ -524,17 +537,35 @@ def _read_fetched_partition(view: memoryview, position: int, version: int) -> tu
     size, position = read_length(view, position, flexible)
     records = view[position : position + max(size, 0)]
     position += len(records)
-    diverging, leader = None, None
+    diverging, leader, snapshot = None, None, None
     if flexible:
         tags, position = read_tagged(view, position)
         if DIVERGING_EPOCH_TAG in tags:
             diverging = _read_epoch_end_offset(tags[DIVERGING_EPOCH_TAG])
         if CURRENT_LEADER_TAG in tags:
             leader = leader_of(tags[CURRENT_LEADER_TAG])
+        if SNAPSHOT_ID_TAG in tags:
+            snapshot = _read_snapshot_id(tags[SNAPSHOT_ID_TAG])
     part = FetchedPartition(
-        index, error_of(error), high_watermark, last_stable, start, diverging, leader, records, aborted, preferred
+        index,
+        error_of(error),
+        high_watermark,
+        last_stable,
+        start,
+        diverging,
+        leader,
+        records,
+        aborted,
+        preferred,
+        snapshot,
     )
     return part, position
+
+
+def _read_snapshot_id(data: bytes) -> SnapshotId:
+    snapshot = SnapshotId(*_SNAPSHOT_ID.unpack_from(data, 0))
+    check_consumed(data, skip_tagged(data, _SNAPSHOT_ID.size))
+    return snapshot
 
 
 def _read_aborted(view: memoryview, position: int, flexible: bool) -> tuple[tuple[tuple[int, Offset], ...] | None, int]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from struct import Struct
 from typing import Any, Final, NamedTuple, get_args, get_origin
@@ -33,6 +33,7 @@ from cluster.wire.primitives import (
     error_of,
     length,
     read_count,
+    read_length,
     read_string,
     read_tagged,
     read_text,
@@ -72,7 +73,7 @@ def shapes(entity_type: type) -> dict[str, Shape]:
 
 
 def _shape_of(field: dataclasses.Field[Any]) -> Shape:
-    # No message of versions.VERSIONS has a nullable structure (KIP-893), a float, or a bytes field.
+    # No message of versions.VERSIONS has a nullable structure (KIP-893), a float, or a bytes field but records.
     hint, is_nullable = _without_none(field.type)
     is_array = get_origin(hint) is tuple
     if is_array:
@@ -102,6 +103,11 @@ def entity_reader(entity_type: type) -> Reader:
     flexible: bool = entity_type.__flexible__  # type: ignore[attr-defined]
     plain: list[tuple[str, Reader]] = []
     by_tag: dict[int, tuple[str, Reader]] = {}
+    required = frozenset(
+        shapes(entity_type)[field.name].tag
+        for field in dataclasses.fields(entity_type)
+        if "tag" in field.metadata and field.default is dataclasses.MISSING
+    )
     for name, shape in shapes(entity_type).items():
         if shape.tag is None:
             plain.append((name, _field_reader(shape, flexible)))
@@ -120,6 +126,8 @@ def entity_reader(entity_type: type) -> Reader:
                     values[name], end = read_field(data, 0)
                     if end != len(data):
                         raise PeerViolation(f"tagged field {tag} is {len(data)} bytes long, its value {end}")
+            if not required.issubset(tags):
+                raise PeerViolation(f"{entity_type.__name__} lacks a tagged field that must be there")
         return entity_type(**values), position
 
     return read
@@ -171,6 +179,12 @@ def _milliseconds_to_timedelta(value: int) -> timedelta:
     return timedelta(milliseconds=value)
 
 
+def _read_records(frame: Frame, position: int, flexible: bool) -> tuple[bytes, int]:
+    size, position = read_length(frame, position, flexible)
+    end = position + max(size, 0)
+    return bytes(memoryview(frame)[position:end]), end
+
+
 def _read_id(frame: Frame, position: int) -> tuple[UUID | None, int]:
     value, position = read_uuid(frame, position)
     return (None if value == NO_ID else value), position
@@ -197,6 +211,8 @@ def _primitive_reader(kafka_type: str, flexible: bool, is_nullable: bool) -> Rea
             return lambda frame, position: read_value(frame, position, flexible)
         case "uuid":
             return _read_id
+        case "records":
+            return lambda frame, position: _read_records(frame, position, flexible)
     raise NotImplementedError(f"wire type {kafka_type}")
 
 
@@ -223,6 +239,8 @@ def _least_bytes_of_primitive(kafka_type: str, flexible: bool) -> int:
         return _FIXED[kafka_type][0].size
     if kafka_type == "uuid":
         return 16
+    if kafka_type == "records":
+        return 1 if flexible else 4
     return 1 if flexible else 2
 
 
@@ -298,10 +316,18 @@ def _primitive_writer(kafka_type: str, flexible: bool) -> Writer:
             return lambda value: string(value, flexible)
         case "uuid":
             return lambda value: (value or NO_ID).bytes
+        case "records":
+            return lambda value: length(len(value), flexible) + value
     return _FIXED[kafka_type][0].pack
 
 
 # -------------------------------------------------------------------------------------------------- from plain values
+
+
+def _without_default(entity_type: type) -> Iterator[tuple[str, Shape]]:
+    for field in dataclasses.fields(entity_type):
+        if field.default is dataclasses.MISSING:
+            yield field.name, shapes(entity_type)[field.name]
 
 
 def implicit_default(shape: Shape) -> Any:
@@ -311,10 +337,12 @@ def implicit_default(shape: Shape) -> Any:
     if shape.is_array:
         return ()
     if shape.entity is not None:
-        return shape.entity()
+        return shape.entity(**{name: implicit_default(inner) for name, inner in _without_default(shape.entity)})
     match shape.kafka_type:
         case "string":
             return ""
+        case "records":
+            return b""
         case "bool":
             return False
         case "error_code":

@@ -31,6 +31,7 @@ VOTE: Final = 52
 BEGIN_QUORUM_EPOCH: Final = 53
 END_QUORUM_EPOCH: Final = 54
 ALTER_PARTITION: Final = 56
+FETCH_SNAPSHOT: Final = 59
 DESCRIBE_CLUSTER: Final = 60
 BROKER_REGISTRATION: Final = 62
 BROKER_HEARTBEAT: Final = 63
@@ -60,6 +61,7 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         BEGIN_QUORUM_EPOCH: ("BeginQuorumEpoch", 0, 0, 1),
         END_QUORUM_EPOCH: ("EndQuorumEpoch", 0, 0, 1),
         ALTER_PARTITION: ("AlterPartition", 2, 3, 0),
+        FETCH_SNAPSHOT: ("FetchSnapshot", 0, 0, 0),
         DESCRIBE_CLUSTER: ("DescribeCluster", 0, 1, 0),
         BROKER_REGISTRATION: ("BrokerRegistration", 0, 4, 0),
         BROKER_HEARTBEAT: ("BrokerHeartbeat", 0, 1, 0),
@@ -82,6 +84,7 @@ INTER_BROKER: Final = (
     BEGIN_QUORUM_EPOCH,
     END_QUORUM_EPOCH,
     ALTER_PARTITION,
+    FETCH_SNAPSHOT,
     BROKER_REGISTRATION,
     BROKER_HEARTBEAT,
     ASSIGN_REPLICAS_TO_DIRS,

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from controller.quorum import Quorum, QuorumTimeouts
 from controller.quorum_messages import (
-    Answer,
+    AnyAnswer,
     Committed,
     Election,
     FetchAnswer,
     FetchLog,
+    FetchSnapshot,
     LeadershipChanged,
     OffsetAndEpoch,
     Request,
@@ -29,16 +30,22 @@ MS = 1000
 LATENCY_US = 1 * MS
 FETCH_WAIT_US = 500 * MS
 REQUEST_TIMEOUT_US = 2000 * MS
+SNAPSHOT_PIECE_BYTES = 10
 Entry = tuple[int, str]
 """(epoch, payload)"""
 
 
 @dataclass
 class MemoryLog:
-    """What survives a restart: entries and the last election. Implements ReplicatedLog."""
+    """What survives a restart: entries, snapshots and the last election. Implements ReplicatedLog.
+
+    A snapshot is all entries below its end; what is cut off is kept in `entries`, so that it can be judged.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     election: Election = field(default_factory=Election)
+    start_offset: int = 0
+    snapshots: list[OffsetAndEpoch] = field(default_factory=list)
 
     @property
     def end(self) -> OffsetAndEpoch:
@@ -52,6 +59,30 @@ class MemoryLog:
             return OffsetAndEpoch(epoch, 0)
         return OffsetAndEpoch(self.entries[known[-1]][0], known[-1] + 1)
 
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots[0] if self.snapshots else None
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    def read_snapshot(self, end: OffsetAndEpoch) -> bytes | None:
+        return self.encoded(self.entries[: end.offset]) if end in self.snapshots else None
+
+    def replace_with_snapshot(self, end: OffsetAndEpoch, data: bytes) -> None:
+        self.entries = []
+        self.append_fetched(data, 0)
+        assert self.end == end
+        self.snapshots = [end]
+        self.start_offset = end.offset
+
+    def take_snapshot(self, offset: int) -> None:
+        """Of all below `offset`; the log is cut up to there."""
+        if offset > self.start_offset:
+            self.snapshots = [OffsetAndEpoch(self.entries[offset - 1][0], offset)]
+            self.start_offset = offset
+
     def append_leader_change(self, epoch: int, leader_id: int, now_us: int) -> None:
         self.entries.append((epoch, f"leader {leader_id}"))
 
@@ -61,6 +92,7 @@ class MemoryLog:
             self.entries.append((int(epoch), payload))
 
     def truncate_to(self, offset: int) -> None:
+        assert offset >= self.start_offset, "a snapshot is of committed records"
         del self.entries[offset:]
 
     def read_election(self) -> Election:
@@ -70,7 +102,12 @@ class MemoryLog:
         self.election = election
 
     def encoded_from(self, offset: int) -> bytes:
-        return "\n".join(f"{epoch} {payload}" for epoch, payload in self.entries[offset:]).encode()
+        assert offset >= self.start_offset, "what was cut off is read"
+        return self.encoded(self.entries[offset:])
+
+    @staticmethod
+    def encoded(entries: list[Entry]) -> bytes:
+        return "".join(f"{epoch} {payload}\n" for epoch, payload in entries).encode()
 
 
 @dataclass
@@ -136,6 +173,12 @@ class QuorumWorld:
         voter.quorum.appended()
         self._after(voter)
 
+    def take_snapshot(self, voter_id: int) -> None:
+        """Of what this voter knows to be committed."""
+        voter = self.voters[voter_id]
+        if voter.quorum is not None:
+            voter.log.take_snapshot(voter.quorum.high_watermark)
+
     def run_until(self, at_us: int) -> None:
         while True:
             deadlines = [
@@ -176,13 +219,13 @@ class QuorumWorld:
         life, receiver = sender.lives, self.voters[action.peer_id]
         answered: list[None] = []
 
-        def end(answer: Answer | FetchAnswer | None) -> None:
+        def end(answer: AnyAnswer | None) -> None:
             if not answered and sender.lives == life and sender.quorum is not None:
                 answered.append(None)
                 sender.quorum.answered(action.peer_id, action.request, answer, self.now_us)
                 self._after(sender)
 
-        def answer_travels(answer: Answer | FetchAnswer | None) -> None:
+        def answer_travels(answer: AnyAnswer | None) -> None:
             if answer is None or self.passes(receiver.voter_id, sender.voter_id):
                 self._later(self.delay_us(), lambda: end(answer))
 
@@ -196,10 +239,12 @@ class QuorumWorld:
             self._later(self.delay_us(), arrive)
         self._later(REQUEST_TIMEOUT_US, lambda: end(None))
 
-    def _asked(self, receiver: Voter, request: Request, answer: Callable[[Answer | FetchAnswer | None], None]) -> None:
+    def _asked(self, receiver: Voter, request: Request, answer: Callable[[AnyAnswer | None], None]) -> None:
         quorum = receiver.quorum
         assert quorum is not None
-        if isinstance(request, FetchLog):
+        if isinstance(request, FetchSnapshot):
+            answer(quorum.snapshot_fetched(replace(request, max_bytes=SNAPSHOT_PIECE_BYTES), self.now_us))
+        elif isinstance(request, FetchLog):
             receiver.waiting.append((self.now_us + FETCH_WAIT_US, request, answer))
             self._later(FETCH_WAIT_US, lambda: self._serve(receiver))
             self._serve(receiver)
@@ -218,7 +263,7 @@ class QuorumWorld:
             if quorum is None:
                 return
             found = quorum.fetched(request, self.now_us)
-            news = found.error is not ErrorCode.NONE or found.diverging is not None
+            news = found.error is not ErrorCode.NONE or found.diverging is not None or found.snapshot is not None
             if news or request.fetch_offset < voter.log.end.offset or due_us <= self.now_us:
                 records = b"" if news else voter.log.encoded_from(request.fetch_offset)
                 answer(replace(found, records=records))

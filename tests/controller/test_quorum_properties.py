@@ -12,7 +12,10 @@ from quorum_world import LATENCY_US, MS, QuorumWorld
 
 SECOND = 1000 * MS
 
-VERBS = ("run", "run", "append", "append", "kill", "start", "start", "cut", "cut", "heal", "lossy", "slow", "stale")
+VERBS = (
+    *("run", "run", "append", "append", "kill", "start", "start", "cut", "cut", "heal", "lossy", "slow", "stale"),
+    "snapshot",
+)
 
 
 class Play:
@@ -51,6 +54,8 @@ class Play:
                 self.loss_percent = chance.randrange(50)
             case "slow":
                 self.slowest_ms = chance.randrange(1, 1000)
+            case "snapshot":
+                world.take_snapshot(voter)
             case "stale" if self.world.leaders:  # only the leader is cut off, with something nobody else has
                 leader = chance.choice(world.leaders)
                 self.island = 1 << leader

@@ -43,10 +43,17 @@ class QuorumVerbs:
     def decide(self, name: str, what: str) -> None:
         self._world.append(int(name[1:]), what)
 
+    def snapshot(self, name: str) -> None:
+        """Of all that is committed; the log is cut behind it."""
+        self._world.take_snapshot(int(name[1:]))
+
     def logs(self) -> list[str]:
         lines = []
         for voter_id, voter in self._world.voters.items():
-            entries = ", ".join(f"{epoch}:{payload}" for epoch, payload in voter.log.entries)
+            start = voter.log.start_offset
+            entries = ("... " if start else "") + ", ".join(
+                f"{epoch}:{payload}" for epoch, payload in voter.log.entries[start:]
+            )
             quorum = voter.quorum
             role = "down" if quorum is None else f"{type(quorum.role).__name__.lower()} of epoch {quorum.epoch}"
             hw = "" if quorum is None else f", HW {quorum.high_watermark}"

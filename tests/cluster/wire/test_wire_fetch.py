@@ -15,6 +15,7 @@ from cluster.wire.api_01_fetch import (
     FetchPartitionResponse,
     FetchRequest,
     FetchResponse,
+    SnapshotId,
     decode_fetch_request,
     decode_fetch_response,
     encode_fetch_request,
@@ -264,10 +265,12 @@ def test_read_uncommitted_is_answered_null_aborted_transactions():
     assert len(part.records) == 0
 
 
-def test_snapshot_id_is_passed_over():
+def test_snapshot_id_is_read():
     """Tag 2 belongs to the metadata log of KRaft; it must not disturb tag 0."""
     fields = kio_response_fields(12, ErrorCode.NONE, 0, [("orders", responses_at(12))], ())
     fields["responses"][0]["partitions"][2]["snapshot_id"] = {"end_offset": 4, "epoch": 1}
     frame = kio_response(FETCH, 12, 1, **fields)
     parts = decode_fetch_response(12, frame).topics[0][1]
-    assert parts == [as_received(part) for part in responses_at(12)]
+    expected = [as_received(part) for part in responses_at(12)]
+    expected[2] = expected[2]._replace(snapshot_id=SnapshotId(4, 1))
+    assert parts == expected
