@@ -135,19 +135,26 @@ class LogMirror:
     def _batch_sent(self, event: trace.BatchSent) -> None:
         self.records_of_crc[event.crc] = event.records
 
+    def _shared(self, event: trace.BatchAppended, batch: MirroredBatch) -> MirroredBatch:
+        """The same batch in another replica's log, if there is one: a long run holds each batch once."""
+        for log in self.logs[TopicPartition(event.topic, event.partition)].values():
+            place = bisect_left(log.bases, batch.base_offset)
+            if place < len(log.bases) and log.batches[place] == batch:
+                return log.batches[place]
+        return batch
+
     def _batch_appended(self, event: trace.BatchAppended) -> None:
         log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]  # equal to, hashes as it
-        log.append(
-            MirroredBatch(
-                event.base_offset,
-                event.last_offset,
-                event.leader_epoch,
-                event.crc,
-                event.producer_id,
-                event.producer_epoch,
-                event.base_sequence,
-            )
+        batch = MirroredBatch(
+            event.base_offset,
+            event.last_offset,
+            event.leader_epoch,
+            event.crc,
+            event.producer_id,
+            event.producer_epoch,
+            event.base_sequence,
         )
+        log.append(self._shared(event, batch))
 
     def _end_stated(
         self, event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan

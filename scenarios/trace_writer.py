@@ -30,7 +30,7 @@ from replica.trace import (
 )
 from scenarios.arrow_columns import column
 
-ROWS_PER_PART = 262_144
+ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192
 """Facts of all tables are kept as plain values for so many rows, then become Arrow columns."""
 
