@@ -76,6 +76,7 @@ class FabricWire:
         self.last_arrival_us = 0
         self.gone: str | None = None  # how this end learned that the connection is over
         self.open = True
+        self._link = fabric.network.link(host.name, peer)
         self._accepted = accepted
         self._mute = False
         self._take: Callable[[bytearray], None] | None = None
@@ -196,7 +197,7 @@ class FabricWire:
         """A frame so small that an empty socket takes it whole: by far the most are."""
         self.sock.send(data)
         self.host.bytes.protocol += len(data)
-        frame = bytearray(self.other.sock.recv(AT_ONCE_BYTES))
+        frame = bytearray(self.other.sock.recv(len(data)))
         assert len(frame) == len(data), "a small frame goes through an empty socket in one piece"
         del frame[:4]
         return frame
@@ -205,8 +206,7 @@ class FabricWire:
 
     def _depart(self, message: Message, cause: int | None = None) -> None:
         time = self.fabric.time
-        link = self.fabric.network.link(self.host.name, self.peer)
-        arrival_us = max(link.arrival_us(time.now_us, message.size_bytes), self.last_arrival_us)
+        arrival_us = max(self._link.arrival_us(time.now_us, message.size_bytes), self.last_arrival_us)
         self.last_arrival_us = arrival_us
         time.at(arrival_us, partial(self._arrive, message), cause)
 
@@ -219,7 +219,7 @@ class FabricWire:
 
     def _must_wait(self, message: Message) -> bool:
         network = self.fabric.network
-        if network.link(self.host.name, self.peer).is_cut:
+        if self._link.is_cut:
             return True
         if message.frame is None or not network.holds:
             return False

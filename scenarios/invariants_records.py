@@ -287,13 +287,7 @@ class _Route:
                     readings.append({**reading, connection: place + 1})
         if not readings:
             return False
-        self._readings = [
-            one
-            for number, one in enumerate(readings)
-            if not any(
-                _explains(other, one) and (other != one or place < number) for place, other in enumerate(readings)
-            )
-        ]
+        self._readings = readings if len(readings) == 1 else _shortest(readings)
         self._forget()
         return True
 
@@ -309,6 +303,15 @@ class _Route:
                 del self._waiting[connection]
                 for reading in self._readings:
                     reading.pop(connection, None)
+
+
+def _shortest(readings: list[dict[int, int]]) -> list[dict[int, int]]:
+    """Without those that another explains; of equal ones the first stays."""
+    return [
+        one
+        for number, one in enumerate(readings)
+        if not any(_explains(other, one) and (other != one or place < number) for place, other in enumerate(readings))
+    ]
 
 
 def _explains(one: dict[int, int], other: dict[int, int]) -> bool:

@@ -131,7 +131,8 @@ class _Run:
             self._topics_exist = simulation.create_topics()
             if not self._topics_exist and simulation.time.now_us > TOPICS_MUST_EXIST_BY_US:
                 raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
-        simulation.state_exits()
+        if simulation.fabric.exits:
+            simulation.state_exits()
         events = simulation.time.events
         if events >= self._next_probe:
             self._next_probe = events + EVENTS_PER_PROBE

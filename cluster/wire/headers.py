@@ -86,4 +86,6 @@ def _body_position(frame: Frame, flexible: bool) -> int:
 
 def response_body_position(api_key: int, version: int, frame: Frame) -> int:
     """Where the body of a response frame (without size prefix) starts."""
+    if frame[4:5] == NO_TAGS and versions.has_flexible_response_header(api_key, version):
+        return 5  # as good as always
     return _body_position(frame, versions.has_flexible_response_header(api_key, version))
