@@ -8,7 +8,7 @@ from typing import Any
 from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
-from scenarios.invariants import Handler, Invariant, Probe
+from scenarios.invariants import Handler, Invariant, MetadataLogSnapshot, Probe
 from scenarios.view import PartitionView
 
 _DECISIONS = (
@@ -313,20 +313,30 @@ class MetadataLogsMatch(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.committed: tuple[tuple[int, int], ...] = ()
+        self.start_offset = 0
         self.high_watermark = 0
         return {}
 
     def probed(self, probe: Probe) -> None:
-        for log in probe.metadata_logs():
+        for log in sorted(probe.metadata_logs(), key=lambda log: log.log_start_offset):
             shared = min(log.high_watermark, self.high_watermark)
-            start = log.log_start_offset
+            start = max(log.log_start_offset, self.start_offset)
             here, there = _between(log.entries, start, shared), _between(self.committed, start, shared)
             if here != there or log.end_offset < log.high_watermark:
                 self.broken(f"the metadata log of {log.node} differs below offset {shared} from what was committed")
             if log.high_watermark > self.high_watermark:
-                known = self.high_watermark
-                self.committed += tuple(entry for entry in log.entries if known <= entry[1] < log.high_watermark)
-                self.high_watermark = log.high_watermark
+                self._learn(log)
+
+    def _learn(self, log: MetadataLogSnapshot) -> None:
+        if log.log_start_offset > self.high_watermark:  # What lies between is in snapshots only.
+            self.start_offset, self.committed = log.log_start_offset, ()
+        latest_epoch = self.committed[-1][0] if self.committed else 0
+        self.committed += tuple(
+            (epoch, offset)
+            for epoch, offset in log.entries
+            if epoch > latest_epoch and self.high_watermark <= offset < log.high_watermark
+        )
+        self.high_watermark = log.high_watermark
 
 
 def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tuple[tuple[int, int], ...]:

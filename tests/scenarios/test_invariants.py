@@ -626,3 +626,19 @@ def test_a_producer_that_still_works_off_its_backlog_is_not_at_rest(idle_s: int,
     rest(script)
     assert ({"L3", "L4"} <= set(script.broken())) is is_judged
     assert bool({"L3", "L4"} & set(script.broken())) is is_judged
+
+
+def test_metadata_logs_that_are_cut_are_compared_from_where_they_begin() -> None:
+    script = TraceScript()
+    whole = MetadataLogSnapshot("c1", ((1, 0), (2, 7)), 9, 9)
+    cut = MetadataLogSnapshot("c2", ((2, 8),), 11, 11, 8)
+    script.checker.probe(FakeProbe(metadata_of_controllers=[cut, whole]))
+    later = MetadataLogSnapshot("c1", ((3, 15),), 17, 16, 15)
+    script.checker.probe(FakeProbe(metadata_of_controllers=[later, cut]))
+    assert not script.checker.violations
+    wrong = MetadataLogSnapshot("c3", ((1, 8), (3, 15)), 17, 16, 8)
+    script.checker.probe(FakeProbe(metadata_of_controllers=[wrong]))
+    assert not script.checker.violations, "what lies before 15 is known of nobody any more"
+    wrong = MetadataLogSnapshot("c3", ((4, 15),), 17, 16, 15)
+    script.checker.probe(FakeProbe(metadata_of_controllers=[wrong]))
+    assert [violation.invariant for violation in script.checker.violations] == ["S22"]
