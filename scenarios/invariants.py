@@ -239,7 +239,7 @@ class InvariantChecker:
         seq, at_us = (row.seq, row.at_us) if row is not None else (-1, 0)
         self._said[name, partition] = seq
         recent = self._recent.get(partition, ()) if partition is not None else ()
-        missing = missing_rules(self.rules, name)
+        missing = missing_rules(self.rules, name, bytes_lost=self.truth.bytes_lost)
         self.violations.append(Violation(name, sentence, partition, seq, at_us, missing, tuple(recent)))
 
 

@@ -45,6 +45,14 @@ def test_every_missing_rule_is_named() -> None:
     assert missing_rules(rules, "S9") == ()
 
 
+def test_leading_on_in_an_old_epoch_is_missed_only_once_bytes_are_lost() -> None:
+    rules = PROFILES["kafka-2.7"]
+    assert missing_rules(rules, "S9") == ()
+    (why,) = missing_rules(rules, "S9", bytes_lost=True)
+    assert why.startswith("`membership: zk-session` lacks KIP-631")
+    assert missing_rules(PROFILES["kafka-3.3"], "S9", bytes_lost=True) == ()
+
+
 def commits_under_min_isr(rules: Rules) -> TraceScript:
     script = TraceScript(rules=rules)
     script.at(2)
