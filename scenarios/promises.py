@@ -56,8 +56,8 @@ _LEADER_INCOMPLETE = "S2,S3,S5,S6,S17"
 """A replica in the ISR lacks committed records; once it leads, the others truncate theirs."""
 _LOGS_DIVERGE = "S2,S3,S5,S6,S8,S10,S11,S15,S16,S17,S26,L2,L3,L4"
 """Replicas keep different records at one offset, below their high watermarks; what is appended on top of that may be of
-an older epoch, and a replica that ends inside a batch of its leader never catches up. Then an ISR may stay too small for
-good: every attempt with acks=all is refused, and no record has its last answer before delivery.timeout.ms is over (L4)."""
+an older epoch, and a replica that ends inside a batch of its leader never catches up. Then an ISR may stay too small
+for good: every attempt with acks=all is refused, and a record has no answer before its delivery.timeout.ms is over."""
 
 GAPS: tuple[Gap, ...] = (
     _gap(
