@@ -18,7 +18,7 @@ check: .venv/.installed-dev
 	$(BIN)/mypy
 
 soak: .venv/.installed-dev
-	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m pytest -m soak -n 2 --dist loadgroup
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
