@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
 OWN_SCENARIOS = HERE / "scenarios"
 
 
@@ -95,6 +96,7 @@ def play(edits: Sequence[Edit], runs: Sequence[str]) -> list[Finding]:
     runs: `scenario`, `scenario / variant`, `schedule 17` or `safe schedule 17` (a random one), each of which may be
         followed by ` with path=value` as for `highwater run --set`; or `test tests/replica/test_log.py::test_name`
     """
+    sys.path.insert(0, str(ROOT))  # Before tests/, which pytest adds and which has a folder `replica`, too.
     sys.meta_path.insert(0, _Finder(edits))
     return [_play(run) for run in runs]
 
@@ -124,7 +126,7 @@ def _play_test(run: str) -> Finding:
 
     import pytest
 
-    os.chdir(HERE.parent.parent)
+    os.chdir(ROOT)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         failed = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", run.removeprefix("test ")])
     assert failed in (0, 1), f"{run} cannot be run: pytest ended with {failed}"
