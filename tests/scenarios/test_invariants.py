@@ -17,6 +17,7 @@ from scenarios.invariants import (
     MetadataLogSnapshot,
     all_invariants,
 )
+from scenarios.invariants_records import READINGS_MAX, _Route
 
 Story = Callable[[TraceScript], None]
 
@@ -642,3 +643,22 @@ def test_metadata_logs_that_are_cut_are_compared_from_where_they_begin() -> None
     wrong = MetadataLogSnapshot("c3", ((4, 15),), 17, 16, 15)
     script.checker.probe(FakeProbe(metadata_of_controllers=[wrong]))
     assert [violation.invariant for violation in script.checker.violations] == ["S22"]
+
+
+def test_a_storm_of_retries_does_not_pile_up_readings() -> None:
+    """Eight batches sent again over ten connections: the ways to tell their copies apart multiply with each append."""
+    route = _Route()
+    for connection in range(10):
+        for crc in range(8):
+            route.sent(crc, connection)
+    for crc in [*range(8), *range(8), *range(8)]:
+        assert route.appended(crc)
+        assert len(route._readings) <= READINGS_MAX
+
+
+def test_disorder_on_one_connection_is_seen_among_others() -> None:
+    route = _Route()
+    for crc in (1, 2, 3):
+        route.sent(crc, 7)
+    assert route.appended(2)
+    assert not route.appended(1)
