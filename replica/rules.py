@@ -93,6 +93,10 @@ class Rules:
         """By the names scenarios use."""
         return {switch: self.value(switch) for switch in self.switches()}
 
+    def unlike(self, other: Rules) -> dict[str, Switch]:
+        """The switches whose value differs, with the value here."""
+        return {switch: value for switch, value in self.as_mapping().items() if other.value(switch) != value}
+
     def changed(self, values: Mapping[str, Switch]) -> Self:
         """values: by the names scenarios use; raises: KeyError for an unknown one"""
         names = self.switches()
@@ -154,6 +158,11 @@ IMPLEMENTED: Mapping[str, frozenset[Switch]] = {
     "elr": frozenset({False, True}),
 }
 """The values that can be played; a scenario that asks for another is refused with its line."""
+
+
+def spelled(value: Switch) -> str:
+    """A value as scenarios spell it."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def unsupported(rules: Rules) -> tuple[str, ...]:

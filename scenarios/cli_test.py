@@ -9,10 +9,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,12 +24,12 @@ from scenarios.cli_common import (
     style_for_stdout,
 )
 from scenarios.exit_codes import ExitCode
+from scenarios.processes import in_order
 from scenarios.progress import ProgressLine
 
 if TYPE_CHECKING:
     from scenarios.style import Style
 
-J = TypeVar("J")
 Job = tuple[str, str | None]
 """(scenario as the user named it, variant or None)"""
 
@@ -58,7 +56,7 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
     style = style_for_stdout(plain)
     summaries: list[dict[str, Any]] = []
     with ProgressLine("test") as line:
-        for summary in _in_order(_run_job, work, jobs or os.cpu_count() or 1):
+        for summary in in_order(_run_job, work, jobs or os.cpu_count() or 1):
             summaries.append(summary)
             if format_ == "text":
                 click.echo(test_line(summary, style))
@@ -80,19 +78,16 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
 
 def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_: str, style: Style) -> int:
     from replica.rules import PROFILES
-    from scenarios.catalogue import bundled
-    from scenarios.era_runs import era_jobs, play_in_era
+    from scenarios.era_runs import EraJob, play_in_era
     from scenarios.screens import era_line
 
     if profile not in PROFILES:
         raise click.UsageError(f"there is no era `{profile}`; there are {', '.join(PROFILES)}")
-    for name in scenarios:
-        load_scenario(name)  # Its errors are printed with line and column, and end the command.
     began_s = time.monotonic()
-    work = list(era_jobs(scenarios or tuple(bundled()), profile))
+    work = [EraJob(name, variant, profile) for name, variant in _jobs(scenarios)]
     summaries = []
     with ProgressLine(f"test {profile}") as line:
-        for summary in _in_order(play_in_era, work, processes):
+        for summary in in_order(play_in_era, work, processes):
             summaries.append(summary)
             if format_ == "text":
                 click.echo(era_line(summary, style))
@@ -124,15 +119,6 @@ def _jobs(scenarios: tuple[str, ...]) -> list[Job]:
         work.append((name, None))
         work += [(name, variant) for variant in load_scenario(name).variants]
     return work
-
-
-def _in_order(play: Callable[[J], dict[str, Any]], work: list[J], processes: int) -> Iterator[dict[str, Any]]:
-    """In the order of `work`, however the processes take turns."""
-    if processes == 1 or len(work) == 1:
-        yield from map(play, work)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(play, work)
 
 
 def _run_job(job: Job) -> dict[str, Any]:

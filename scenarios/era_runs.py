@@ -6,7 +6,6 @@ rules, must break nothing the era promises, and is told apart by whether it ends
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,20 +28,12 @@ class EraJob:
     profile: str
 
 
-def era_jobs(scenarios: Sequence[str], profile: str) -> Iterator[EraJob]:
-    """All variants of all scenarios, in order. raises: ScenarioInvalid, UnknownScenario"""
-    for name in scenarios:
-        for variant in (None, *load_file(find_scenario(name)).variants):
-            yield EraJob(name, variant, profile)
-
-
 def moved_to(scenario: Scenario, profile: str) -> Scenario:
     """The same under the rules of another era; the switches that it flips stay flipped.
 
     raises: ScenarioInvalid when it asks for what that era cannot do
     """
-    own = PROFILES[scenario.profile]
-    flipped = {switch: value for switch, value in scenario.rules.as_mapping().items() if own.value(switch) != value}
+    flipped = scenario.rules.unlike(PROFILES[scenario.profile])
     moved = replace(scenario, profile=profile, rules=PROFILES[profile].changed(flipped))
     return load_text(lock.dump(moved), scenario.id).scenario
 

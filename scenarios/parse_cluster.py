@@ -9,7 +9,7 @@ from cluster.config import BrokerConfig
 from cluster.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.disk_speed import ServiceTime
-from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, contradiction, unsupported
+from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, contradiction, spelled, unsupported
 from replica.wording import listed
 from scenarios.diagnostics import Place
 from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
@@ -46,7 +46,7 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
     rules = PROFILES[profile].changed(changed)
     missing = [switch for switch in unsupported(rules) if switch not in changed]
     if missing:
-        needs = listed([f"`{switch}: {str(rules.value(switch)).lower()}`" for switch in missing])
+        needs = listed([f"`{switch}: {spelled(rules.value(switch))}`" for switch in missing])
         named = fields.get("profile")
         place = fields.place if named is None else named[0].place
         title = f"profile `{profile}` is not yet supported"
@@ -74,7 +74,7 @@ def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
         changed[switch] = value
         if value not in IMPLEMENTED[switch]:
             title = f"`{switch}: {node.text}` is not yet supported"
-            playable = listed(sorted(str(one).lower() for one in IMPLEMENTED[switch]))
+            playable = listed(sorted(spelled(one) for one in IMPLEMENTED[switch]))
             reader.error("E120", title, node.place, path=value_path, label=f"what can be played: {playable}")
     return changed
 

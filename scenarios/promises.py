@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from replica.rules import Rules, Switch
+from replica.rules import Rules, Switch, spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Gap:
 
     def told(self, rules: Rules) -> str:
         """`isr-join: high-watermark` lacks KAFKA-7128 (2.1): ..."""
-        return f"`{self.switch}: {str(rules.value(self.switch)).lower()}` lacks {self.rule}"
+        return f"`{self.switch}: {spelled(rules.value(self.switch))}` lacks {self.rule}"
 
 
 def _gap(

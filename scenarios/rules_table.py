@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from replica.rules import PROFILES, Rules
+from replica.rules import PROFILES, Rules, spelled
 from scenarios.spec import Scenario, ScenarioFile
 
 SHOWN_AT_MOST = 3
@@ -115,7 +115,7 @@ def _most_telling(contrasts: list[Contrast]) -> list[Contrast]:
 
 
 def _periods(switch: str) -> Iterator[Period]:
-    by_value = itertools.groupby(PROFILES, key=lambda era: plain(PROFILES[era], switch))
+    by_value = itertools.groupby(PROFILES, key=lambda era: spelled(PROFILES[era].value(switch)))
     for value, group in by_value:
         eras = list(group)
         yield Period(value, eras[0], eras[-1])
@@ -126,12 +126,12 @@ def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ..
     for file in files:
         best: dict[tuple[str, str], tuple[tuple[int, int], Contrast]] = {}
         for one, other in itertools.combinations(file.all, 2):
-            ours, theirs = plain(one.rules, switch), plain(other.rules, switch)
+            ours, theirs = spelled(one.rules.value(switch)), spelled(other.rules.value(switch))
             if ours == theirs:
                 continue
             old, new = (one, other) if values.index(ours) < values.index(theirs) else (other, one)
-            others = sum(plain(old.rules, name) != plain(new.rules, name) for name in Rules.switches()) - 1
-            pair = (plain(old.rules, switch), plain(new.rules, switch))
+            others = len(old.rules.unlike(new.rules)) - 1
+            pair = (spelled(old.rules.value(switch)), spelled(new.rules.value(switch)))
             distance = (others, sum(getattr(old, part) != getattr(new, part) for part in _PARTS))
             if pair not in best or distance < best[pair][0]:
                 same_verdict = old.expect.verdict == new.expect.verdict
@@ -140,12 +140,6 @@ def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ..
 
 
 _PARTS = ("cluster", "topics", "network", "workloads", "timeline")
-
-
-def plain(rules: Rules, switch: str) -> str:
-    """A switch's value as YAML spells it."""
-    value = rules.value(switch)
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _name(scenario: Scenario) -> str:

@@ -7,14 +7,14 @@ No rule of thumb: each entry is a whole run, judged by the checker like any othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from cluster.config import BrokerConfig
-from replica.rules import PROFILES, Rules, Switch, contradiction, unsupported
+from replica.rules import PROFILES, Rules, contradiction, spelled, unsupported
 from scenarios.diagnostics import ScenarioInvalid
 from scenarios.loading import load_text
+from scenarios.processes import in_order
 from scenarios.spec import Scenario, TopicSpec
 from scenarios.wording import count_of
 
@@ -148,9 +148,9 @@ def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
 
 def _rules(scenario: Scenario) -> Iterator[Change]:
     """Each rule that is not at its newest value, alone."""
-    for switch, value in Rules().as_mapping().items():
-        if scenario.rules.value(switch) != value and _can_be_played(scenario.rules.changed({switch: value})):
-            yield Change(f"{switch}: {_plain(value)}", (f"protocol.{switch}={_plain(value)}",))
+    for switch, value in Rules().unlike(scenario.rules).items():
+        if _can_be_played(scenario.rules.changed({switch: value})):
+            yield Change(f"{switch}: {spelled(value)}", (f"protocol.{switch}={spelled(value)}",))
 
 
 def _can_be_played(rules: Rules) -> bool:
@@ -161,18 +161,10 @@ def _eras(scenario: Scenario) -> Iterator[Change]:
     """Every newer era, with all its rules."""
     eras = list(PROFILES)
     for era in eras[eras.index(scenario.profile) + 1 :]:
-        different = {
-            switch: value
-            for switch, value in PROFILES[era].as_mapping().items()
-            if scenario.rules.value(switch) != value
-        }
+        different = PROFILES[era].unlike(scenario.rules)
         if different and _can_be_played(PROFILES[era]):
-            flips = (f"protocol.{switch}={_plain(value)}" for switch, value in different.items())
+            flips = (f"protocol.{switch}={spelled(value)}" for switch, value in different.items())
             yield Change(f"profile {era}", (f"profile={era}", *flips))
-
-
-def _plain(value: Switch) -> str:
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def play_changes(
@@ -183,12 +175,7 @@ def play_changes(
     lock_text: scenario.lock.yaml of the run. A change that makes no valid scenario of this one (a min ISR above the
     replicas, say) yields nothing.
     """
-    jobs = [(lock_text, tuple(records), change) for change in changes]
-    if processes == 1 or len(jobs) < 2:
-        yield from map(_play, jobs)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(_play, jobs)
+    return in_order(_play, [(lock_text, tuple(records), change) for change in changes], processes)
 
 
 def _play(job: tuple[str, tuple[str, ...], Change]) -> tuple[Outcome, ...]:
