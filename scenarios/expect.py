@@ -28,7 +28,7 @@ class DivergedTest:
 class EventTest:
     """A fact of the trace that must (or, with `never`, must not) be found.
 
-    event: a name from replica/trace.py       where: column -> value, names already canonical (`topic` + `partition`)
+    event: a name of replica/facts_*.py     where: column -> value, names already canonical (`topic` + `partition`)
     between: when it happened                 count: how many such facts; without it, at least one
     """
 

@@ -1,0 +1,54 @@
+"""What facts are made of: the base of every fact, and the columns that several kinds of fact share.
+
+A column is a type and, as its annotation, what the column means; `replica.trace` derives the schema from both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+Node = Annotated[str, "the node that states the fact"]
+Topic = Annotated[str, "topic"]
+Partition = Annotated[int, "partition number"]
+Epoch = Annotated[int, "leader epoch of the partition"]
+PartitionEpoch = Annotated[int, "version of the partition's record at the controller"]
+ControllerEpoch = Annotated[int, "one term of a controller"]
+Replicas = Annotated[tuple[str, ...], "assigned replicas in preference order"]
+Isr = Annotated[tuple[str, ...], "in-sync replicas after the fact"]
+PreviousIsr = Annotated[tuple[str, ...], "in-sync replicas before the fact"]
+Broker = Annotated[str | None, "the broker the fact is about, where it is not the node that states it"]
+Peer = Annotated[str, "the node at the other end"]
+Offset = Annotated[int, "the offset the fact is about"]
+Leo = Annotated[int, "log end offset of `node` after the fact (exclusive)"]
+PreviousLeo = Annotated[int, "log end offset of `node` before the fact"]
+Hw = Annotated[int, "high watermark of `node` after the fact (exclusive)"]
+PreviousHw = Annotated[int, "high watermark of `node` before the fact"]
+Error = Annotated[str, "Kafka's error name"]
+Reason = Annotated[str, "why, in one plain English sentence"]
+Role = Annotated[str, "leader or follower"]
+Size = Annotated[int, "bytes"]
+Crc = Annotated[int, "CRC-32C of the batch: the identity of a batch on every replica"]
+Client = Annotated[str, "the producer or consumer"]
+Records = Annotated[tuple[str, ...], "names of the records in the batch, in offset order"]
+Record = Annotated[str, "name of the record, such as r12"]
+Fault = Annotated[str, "name of the fault: its `as`, else verb-N"]
+Verb = Annotated[str, "verb of the timeline step"]
+Targets = Annotated[tuple[str, ...], "the nodes the step resolved to"]
+Api = Annotated[str, "API of the message, as Kafka spells it"]
+Part = Annotated[str, "request, response, or body: the file bytes of a response"]
+Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceEvent:
+    """Base of all facts."""
+
+    TABLE: ClassVar[str]
+
+
+class ControlFact(TraceEvent):
+    """Rare facts, each with a reason: the table `control`."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "control"

@@ -1,0 +1,278 @@
+"""Facts about who decides and what was decided: controllers, registrations, leaders, ISR and ELR, replicas, configs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from replica import fact_columns as column
+from replica.fact_columns import ControlFact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionBegan(ControlFact):
+    """A controller asks the others for their votes."""
+
+    node: column.Node
+    controller_epoch: column.ControllerEpoch
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumLeaderElected(ControlFact):
+    """`node` leads the metadata log; it decides nothing before it has committed a record of its own epoch."""
+
+    node: column.Node
+    controller_epoch: column.ControllerEpoch
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerActivated(ControlFact):
+    """`node` is the active controller: all that was decided before is committed, and it knows it. In the ZooKeeper era
+    it was the first to make /controller."""
+
+    node: column.Node
+    controller_epoch: column.ControllerEpoch
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerResigned(ControlFact):
+    """`node` leads no more. What it had decided and not committed never happened. In the ZooKeeper era it has learned
+    that it is not the controller any more, or may not be."""
+
+    node: column.Node
+    controller_epoch: column.ControllerEpoch
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotWritten(ControlFact):
+    """`node` has written down all that the metadata log says below `offset`; its log may be cut to there."""
+
+    node: column.Node
+    offset: column.Offset
+    controller_epoch: column.ControllerEpoch
+    size_bytes: column.Size
+    log_start_offset: Annotated[int, "first offset of the log that is kept"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFetched(ControlFact):
+    """`node` asked for what the leader of the metadata log has cut off, and was given a snapshot up to `offset`."""
+
+    node: column.Node
+    peer: column.Peer
+    offset: column.Offset
+    controller_epoch: column.ControllerEpoch
+    size_bytes: column.Size
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLoaded(ControlFact):
+    """What `node` knows of the cluster is a snapshot up to `offset`, and the metadata log from there on."""
+
+    node: column.Node
+    offset: column.Offset
+    controller_epoch: column.ControllerEpoch
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistered(ControlFact):
+    node: column.Node
+    broker: column.Broker
+    broker_epoch: Annotated[int, "one registration of a broker"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFenced(ControlFact):
+    node: column.Node
+    broker: column.Broker
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnfenced(ControlFact):
+    node: column.Node
+    broker: column.Broker
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionExpired(ControlFact):
+    """ZooKeeper era: the registry gave up on `broker`; what lived with its session is gone."""
+
+    node: column.Node
+    broker: column.Broker
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRequestRefused(ControlFact):
+    """ZooKeeper era: `node` did not do what a controller (`peer`) asked of it."""
+
+    node: column.Node
+    peer: column.Peer
+    api: column.Api
+    error: column.Error
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCreated(ControlFact):
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    broker: column.Broker
+    replicas: column.Replicas
+    isr: column.Isr
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    min_isr: Annotated[int, "effective min.insync.replicas of the partition"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderElected(ControlFact):
+    """The controller chose a leader (`broker`); `clean` is false when it was outside the ISR and the ELR."""
+
+    node: column.Node
+    broker: column.Broker
+    previous_leader: Annotated[str | None, "leader before, null if there was none"]
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    isr: column.Isr
+    clean: Annotated[bool, "elected from the ISR or the ELR"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWentOffline(ControlFact):
+    node: column.Node
+    previous_leader: Annotated[str | None, "leader before, null if there was none"]
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    isr: column.Isr
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentBegan(ControlFact):
+    """KIP-455: `replicas` are the target and what is still to be removed."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    replicas: column.Replicas
+    adding: Annotated[tuple[str, ...], "replicas that a reassignment adds"]
+    removing: Annotated[tuple[str, ...], "replicas that a reassignment removes"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentCompleted(ControlFact):
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    replicas: column.Replicas
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentCancelled(ControlFact):
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    replicas: column.Replicas
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigAltered(ControlFact):
+    """An operator changed one key of a topic or of a broker; `min_isr` is the topic's afterwards."""
+
+    node: column.Node
+    topic: Annotated[str | None, "topic"] = None
+    broker: column.Broker = None
+    key: Annotated[str, "configuration key, as Kafka spells it"]
+    value: Annotated[str | None, "its new value; absent: back to the default"]
+    min_isr: Annotated[int | None, "min.insync.replicas, but at most the number of replicas"] = None
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionRefused(ControlFact):
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    error: column.Error
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrProposed(ControlFact):
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    isr: column.Isr
+    previous_isr: column.PreviousIsr
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrCommitted(ControlFact):
+    """The controller wrote a new ISR: accepted from a leader, or its own doing (fencing, election, shutdown)."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    isr: column.Isr
+    previous_isr: column.PreviousIsr
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrCommitted(ControlFact):
+    """The controller wrote other eligible leader replicas (KIP-966), or noted who led last."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    elr: Annotated[tuple[str, ...], "eligible leader replicas after the fact"]
+    previous_elr: Annotated[tuple[str, ...], "eligible leader replicas before the fact"]
+    last_known_leader: Annotated[str | None, "who led last, while the partition has neither leader nor ISR"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrRejected(ControlFact):
+    node: column.Node
+    broker: column.Broker
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    partition_epoch: column.PartitionEpoch
+    isr: Annotated[tuple[str, ...], "the in-sync replicas that were refused"]
+    error: column.Error
+    reason: column.Reason
