@@ -20,6 +20,7 @@ from cluster.node import ConnectionId
 from cluster.offset_apis import OffsetApis
 from cluster.outbox import Outbox
 from cluster.replica_manager import ReplicaManager, size_bytes
+from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.wire.api_01_fetch import (
@@ -55,15 +56,13 @@ FIRST_PRODUCE_WITH_HINTS, FIRST_FETCH_WITH_HINTS = 10, 16
 """KIP-951: from these versions on, an answer names the new leader."""
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 PRODUCER_IDS_PER_REGISTRATION = 1_000_000
-SERVED = (PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH)
-
-
-Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
-"""(connection, peer, header, frame, now_us)"""
 
 
 class Apis:
-    """Dispatches requests by API key. control_plane: handlers of the requests that a controller of its era sends."""
+    """Dispatches requests by API key, and advertises those that clients may send.
+
+    others: handlers of further APIs, each family in a module of its own
+    """
 
     def __init__(
         self,
@@ -78,7 +77,8 @@ class Apis:
         handler_time: HandlerTime,
         recorder: Recorder,
         broker_epoch: Callable[[], BrokerEpoch],
-        control_plane: Mapping[int, Handler],
+        responder: Responder,
+        others: Mapping[int, Handler],
     ) -> None:
         self._identity = identity
         self._fetch_max_bytes = config.fetch_max_bytes
@@ -91,8 +91,8 @@ class Apis:
         self._broker_epoch = broker_epoch
         self._offsets = OffsetApis(replicas, cache)
         self._producer_ids = 0
+        self._answer = responder.answer
         self._handlers: dict[int, Handler] = {
-            **control_plane,
             PRODUCE: self._produce,
             FETCH: self._fetch,
             LIST_OFFSETS: self._list_offsets,
@@ -100,7 +100,9 @@ class Apis:
             API_VERSIONS: self._api_versions,
             INIT_PRODUCER_ID: self._init_producer_id,
             OFFSET_FOR_LEADER_EPOCH: self._offset_for_leader_epoch,
+            **others,
         }
+        self._advertised = {key: ADVERTISED[key] for key in sorted(self._handlers) if key in ADVERTISED}
 
     def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
         """One request of `peer`. raises: PeerViolation"""
@@ -333,9 +335,7 @@ class Apis:
     def _api_versions(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
-        answer = encode_api_versions_response(
-            header.api_version, header.correlation_id, {key: ADVERTISED[key] for key in SERVED}
-        )
+        answer = encode_api_versions_response(header.api_version, header.correlation_id, self._advertised)
         self._outbox.respond(connection, (answer,), API_VERSIONS)
 
     def _init_producer_id(
@@ -349,8 +349,3 @@ class Apis:
         producer_id = self._broker_epoch() * PRODUCER_IDS_PER_REGISTRATION + self._producer_ids
         self._producer_ids += 1
         self._answer(connection, header, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
-
-    def _answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
-        entity = cold.response(header.api_key, header.api_version, **values)
-        frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
-        self._outbox.respond(connection, (frame,), header.api_key)

@@ -27,6 +27,7 @@ from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ProposeIsrTo, ReplicaManager
 from cluster.replication_quotas import ReplicationQuotas
 from cluster.request_handlers import RequestHandlers
+from cluster.responder import Responder
 from cluster.wall_clock import WallClock
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.zookeeper_plane import ZooKeeperPlane
@@ -83,6 +84,7 @@ class BrokerCore:
             self._network = NetworkThread(times, rate, self._outbox, self._came_in)
         self._locks = PartitionLocks()
         self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
+        self._responder = Responder(self._outbox, self._connections)
         self._too_early: list[tuple[ConnectionId, bytearray]] = []
         self._unpublished: dict[TopicPartition, None] = {}
         self.is_open = False
@@ -196,7 +198,8 @@ class BrokerCore:
             handler_time=self._handler_time,
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
-            control_plane={} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes),
+            responder=self._responder,
+            others={} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes),
         )
 
     def _fetch_epoch(self) -> BrokerEpoch:
@@ -246,7 +249,7 @@ class BrokerCore:
             names=self._names,
             outbox=self._outbox,
             channels=self._channels,
-            connections=self._connections,
+            responder=self._responder,
             cache=self.cache,
             recorder=self._recorder,
             registry=next(iter(self._controller.voters.values())),

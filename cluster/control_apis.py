@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
-from cluster.apis import Handler
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
-from cluster.outbox import Outbox
 from cluster.replica_changes import Assignment, ReplicaChanges
 from cluster.replica_manager import ReplicaManager
+from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.control_messages import live_brokers, stopped_partitions, topic_states
 from cluster.wire.entities import Entity
@@ -51,8 +49,7 @@ class ControlApis:
         identity: BrokerIdentity,
         rules: Rules,
         names: Names,
-        outbox: Outbox,
-        connections: AcceptedConnections,
+        responder: Responder,
         cache: MetadataCache,
         replicas: ReplicaManager,
         changes: ReplicaChanges,
@@ -63,8 +60,7 @@ class ControlApis:
         self._identity = identity
         self._rules = rules
         self._names = names
-        self._outbox = outbox
-        self._connections = connections
+        self._answer = responder.answer
         self._cache = cache
         self._replicas = replicas
         self._changes = changes
@@ -232,9 +228,3 @@ class ControlApis:
             self._answer(connection, header, error_code=reply.error, topics=alter_partition_results(reply, topic_ids))
 
         runner.post(runner.controller.alter_partition(event, answer), now_us)
-
-    def _answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
-        if connection in self._connections:
-            entity = cold.response(header.api_key, header.api_version, **values)
-            frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
-            self._outbox.respond(connection, (frame,), header.api_key)

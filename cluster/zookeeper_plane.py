@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cluster.accepted_connections import AcceptedConnections
-from cluster.apis import Handler
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
@@ -19,6 +17,7 @@ from cluster.outbox import Outbox
 from cluster.registry_client import RegistryClient
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_manager import ReplicaManager
+from cluster.responder import Handler, Responder
 from cluster.topic_configs import TopicConfigs
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from controller.events import Reply
@@ -59,7 +58,7 @@ class ZooKeeperPlane:
         names: Names,
         outbox: Outbox,
         channels: Channels,
-        connections: AcceptedConnections,
+        responder: Responder,
         cache: MetadataCache,
         recorder: Recorder,
         registry: tuple[str, int],
@@ -70,7 +69,7 @@ class ZooKeeperPlane:
         self._rules = rules
         self._names = names
         self._outbox = outbox
-        self._connections = connections
+        self._responder = responder
         self._cache = cache
         self._recorder = recorder
         self._apis: ControlApis
@@ -130,8 +129,7 @@ class ZooKeeperPlane:
             identity=self._identity,
             rules=self._rules,
             names=self._names,
-            outbox=self._outbox,
-            connections=self._connections,
+            responder=self._responder,
             cache=self._cache,
             replicas=replicas,
             changes=changes,
