@@ -6,8 +6,9 @@ partition are answered in its place; a frame that cannot be read raises PeerViol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
+from uuid import UUID
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.blocking_logs import BlockingLogs
@@ -15,6 +16,7 @@ from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.cpu import HandlerTime
 from cluster.delayed import FetchParams, FetchResults, ProduceResults
+from cluster.fetch_sessions import Asked, FetchContext, FetchSessions, Key
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
 from cluster.offset_apis import OffsetApis
@@ -24,9 +26,7 @@ from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.wire.api_01_fetch import (
-    FetchPartition,
     FetchPartitionResponse,
-    FetchRequest,
     Topic,
     decode_fetch_request,
     fetch_response_segments,
@@ -47,7 +47,7 @@ from cluster.wire.versions import (
 )
 from controller.image import PartitionRegistration, TopicImage
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
+from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.trace import Recorder, RecordsSent
 
 FIRST_VERSION_FOR_ANY_REPLICA = 11
@@ -74,6 +74,7 @@ class Apis:
         cache: MetadataCache,
         replicas: ReplicaManager,
         logs: BlockingLogs,
+        fetch_sessions: FetchSessions,
         handler_time: HandlerTime,
         recorder: Recorder,
         broker_epoch: Callable[[], BrokerEpoch],
@@ -86,6 +87,7 @@ class Apis:
         self._connections = connections
         self._cache = cache
         self._logs = logs
+        self._fetch_sessions = fetch_sessions
         self._handler_time = handler_time
         self._recorder = recorder
         self._broker_epoch = broker_epoch
@@ -171,85 +173,93 @@ class Apis:
     # -------------------------------------------------------------------------------------------------------- fetch
 
     def _fetch(self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int) -> None:
-        # Simplified: no fetch sessions (KIP-227); every answer has session id 0, which clients accept.
         request = decode_fetch_request(header, frame)
+        context = self._fetch_sessions.context(request, header.api_version, now_us)
+        wanted: dict[TopicPartition, Asked] = {}
+        refused: dict[Key, FetchPartitionResponse] = {}
+        is_inconsistent = False
+        for asked in context.asked():
+            error = self._refusal(asked)
+            if error is ErrorCode.NONE and asked.name is not None:
+                wanted[TopicPartition(asked.name, asked.entry.partition)] = asked
+                continue
+            is_inconsistent |= error is ErrorCode.INCONSISTENT_TOPIC_ID
+            refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
         max_bytes = min(request.max_bytes, self._fetch_max_bytes)
         params = FetchParams(
             replica_id=request.replica_id,
             replica_epoch=request.replica_epoch,
             peer=peer,
-            max_wait_us=request.max_wait_ms * 1000,
+            # The error of an old id is found by the read, which ends the wait; the other two are found before it.
+            max_wait_us=0 if is_inconsistent else request.max_wait_ms * 1000,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             leader_only=header.api_version < FIRST_VERSION_FOR_ANY_REPLICA,
         )
-        wanted: list[tuple[TopicPartition, FetchPartition]] = []
-        unknown: list[tuple[Topic, FetchPartitionResponse]] = []
-        topics: dict[str, Topic] = {}
-        for topic, partitions in request.topics:
-            name = self._cache.topic_name(topic)
-            topics[name or ""] = topic
-            for entry in partitions:
-                if name is None:
-                    unknown.append((topic, FetchPartitionResponse(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
-                elif self._cache.image.partition(name, entry.partition) is None:
-                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    unknown.append((topic, FetchPartitionResponse(entry.partition, error)))
-                else:
-                    wanted.append((TopicPartition(name, entry.partition), entry))
 
-        def respond(results: FetchResults) -> None:
-            self._fetched(connection, peer, header, request, topics, unknown, results)
+        def respond(results: FetchResults, now_us: int) -> None:
+            self._fetched(connection, peer, header, context, wanted, refused, results, now_us)
 
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
-        self._logs.fetch_records(params, wanted, respond, now_us)
+        self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
+
+    def _refusal(self, asked: Asked) -> ErrorCode:
+        """Why a partition is not even looked for, NONE if it is."""
+        if asked.name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if self._cache.image.partition(asked.name, asked.entry.partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        # A session goes on asking for the topic that had this name when its id was resolved.
+        is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name
+        return ErrorCode.INCONSISTENT_TOPIC_ID if is_another else ErrorCode.NONE
 
     def _fetched(
         self,
         connection: ConnectionId,
         peer: str,
         header: RequestHeader,
-        request: FetchRequest,
-        topics: dict[str, Topic],
-        unknown: Sequence[tuple[Topic, FetchPartitionResponse]],
+        context: FetchContext,
+        wanted: Mapping[TopicPartition, Asked],
+        refused: Mapping[Key, FetchPartitionResponse],
         results: FetchResults,
+        now_us: int,
     ) -> None:
         if connection not in self._connections:
             return
-        answers: dict[Topic, list[FetchPartitionResponse]] = {}
         endpoints: dict[BrokerId, NodeEndpoint] = {}
+        by_key: dict[Key, FetchPartitionResponse] = {}
         for name, result in results:
             if result.error in MOVED and header.api_version >= FIRST_FETCH_WITH_HINTS:
                 result = result._replace(current_leader=self._current_leader(name, endpoints))
-            answers.setdefault(topics[name.topic], []).append(result)
-            if size_bytes(result):
-                self._handler_time.found(result.slice)
-                self._state_records_sent(peer, name, request, topics[name.topic], result)
-        for topic, result in unknown:
-            answers.setdefault(topic, []).append(result)
+            by_key[wanted[name].topic, name.partition] = result
+        answered = context.answer({**by_key, **refused}, now_us)
+        for name, asked in wanted.items():
+            sent = answered.partitions.get((asked.topic, name.partition))
+            if sent is not None and size_bytes(sent):
+                self._handler_time.found(sent.slice)
+                self._state_records_sent(peer, name, asked.entry.fetch_offset, size_bytes(sent))
+        topics: dict[Topic, list[FetchPartitionResponse]] = {}
+        for (topic, _), result in answered.partitions.items():
+            topics.setdefault(topic, []).append(result)
         segments = fetch_response_segments(
-            header.api_version, header.correlation_id, list(answers.items()), endpoints=list(endpoints.values())
+            header.api_version,
+            header.correlation_id,
+            list(topics.items()),
+            answered.error,
+            answered.session_id,
+            endpoints=list(endpoints.values()),
         )
         self._outbox.respond(connection, segments, FETCH)
 
-    def _state_records_sent(
-        self, peer: str, name: TopicPartition, request: FetchRequest, topic: Topic, result: FetchPartitionResponse
-    ) -> None:
-        offset = next(
-            entry.fetch_offset
-            for asked, partitions in request.topics
-            if asked == topic
-            for entry in partitions
-            if entry.partition == name.partition
-        )
+    def _state_records_sent(self, peer: str, name: TopicPartition, fetch_offset: Offset, size_bytes: int) -> None:
         self._recorder.emit(
             RecordsSent(
                 node=self._identity.name,
                 peer=peer,
                 topic=name.topic,
                 partition=name.partition,
-                fetch_offset=offset,
-                size_bytes=size_bytes(result),
+                fetch_offset=fetch_offset,
+                size_bytes=size_bytes,
             )
         )
 

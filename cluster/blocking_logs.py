@@ -87,7 +87,7 @@ class BlockingLogs:
         self,
         params: FetchParams,
         wanted: list[tuple[TopicPartition, FetchPartition]],
-        respond: Callable[[FetchResults], None],
+        respond: Callable[[FetchResults, int], None],
         now_us: int,
     ) -> None:
         read_us = self._read_us(params, wanted, now_us)
@@ -117,7 +117,7 @@ class BlockingLogs:
         return read_us
 
     def _answer(
-        self, results: FetchResults, respond: Callable[[FetchResults], None], now_us: int, *, is_read: bool
+        self, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int, *, is_read: bool
     ) -> None:
         """A fetch that waited for records has them read when they come, by whoever brings them. Simplified: that one is
         not held up."""
@@ -129,6 +129,6 @@ class BlockingLogs:
                     speed = partition.log.disk.speed
                     read_us = max(read_us, speed.read_ends_us(size_bytes(result), now_us))
         if read_us == now_us:
-            respond(results)
+            respond(results, now_us)
         else:
-            self._timers.at(read_us, lambda _: respond(results))
+            self._timers.at(read_us, lambda now_us: respond(results, now_us))

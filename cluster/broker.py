@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from random import Random
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.apis import Apis
@@ -14,6 +15,7 @@ from cluster.config import BrokerConfig
 from cluster.controller_channel import ActiveController, ControllerChannel
 from cluster.cpu import CpuTimes, HandlerTime
 from cluster.directory_assignments import DirectoryAssignments
+from cluster.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.log_dir_failures import LogDirFailures
 from cluster.metadata_follower import MetadataCache, MetadataFollower
@@ -29,6 +31,7 @@ from cluster.replication_quotas import ReplicationQuotas
 from cluster.request_handlers import RequestHandlers
 from cluster.responder import Responder
 from cluster.wall_clock import WallClock
+from cluster.wire.primitives import MAX_INT32
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.zookeeper_plane import ZooKeeperPlane
 from controller.events import Reply
@@ -195,12 +198,18 @@ class BrokerCore:
             cache=self.cache,
             replicas=self.replicas,
             logs=blocking_logs,
+            fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
             handler_time=self._handler_time,
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             responder=self._responder,
             others={} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes),
         )
+
+    def _fetch_session_cache(self) -> FetchSessionCache:
+        draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")
+        slots = self._config.max_incremental_fetch_session_cache_slots
+        return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32))
 
     def _fetch_epoch(self) -> BrokerEpoch:
         """Followers of the ZooKeeper era do not say in which life they fetch (KIP-903 is for KRaft)."""

@@ -30,6 +30,8 @@ class BrokerConfig(Config):
     num_replica_fetchers: int = key("num.replica.fetchers", 1, low=1)
     fetch_max_bytes: int = key("fetch.max.bytes", 57_671_680, low=1024)
 
+    max_incremental_fetch_session_cache_slots: int = key("max.incremental.fetch.session.cache.slots", 1000, low=0)
+
     # membership
     broker_heartbeat_interval_ms: int = key("broker.heartbeat.interval.ms", 2000, low=1)
     broker_session_timeout_ms: int = key("broker.session.timeout.ms", 9000, low=1)

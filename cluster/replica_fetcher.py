@@ -1,6 +1,7 @@
 """One fetcher of a broker: the partitions it follows from one source, over one connection, one request in flight.
 
 The follower states decide what to ask and what to do with the answer; here their actions are performed on the logs.
+Simplified: no fetch session (KIP-227), every request names all its partitions; the leader reads and answers the same.
 source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 

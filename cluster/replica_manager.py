@@ -15,10 +15,10 @@ from cluster.partition import Partition, ProducedBatch
 from cluster.replication_quotas import ReplicationQuotas
 from cluster.wall_clock import WallClock
 from cluster.wire.api_00_produce import ProducePartitionResponse
-from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
+from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from replica.broker_logs import BrokerLogs
 from replica.errors import ErrorCode, KafkaError
-from replica.file_slice import EMPTY_SLICE, FileSlice
+from replica.file_slice import EMPTY_SLICE
 from replica.ids import TopicPartition
 from replica.leader_events import ProposeIsr
 from replica.purgatory import Purgatory
@@ -38,8 +38,7 @@ EXPECTED_FETCH_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCo
 
 def size_bytes(result: FetchPartitionResponse) -> int:
     """Bytes of records in one partition's answer."""
-    found = result.slice
-    return found.length if isinstance(found, FileSlice) else len(found)
+    return size_of(result.slice)
 
 
 def check_records(records: memoryview | None, api_version: int) -> memoryview:

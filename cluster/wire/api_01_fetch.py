@@ -419,7 +419,7 @@ def fetch_response_segments(
         piece += _topic(topic, version) + length(len(partitions), flexible)
         for part in partitions:
             _start_partition(piece, version, part)
-            size = _size_of(part.slice)
+            size = size_of(part.slice)
             piece += length(size, flexible)
             if size:
                 segments += (piece, part.slice)
@@ -471,7 +471,8 @@ def _partition_tags(part: FetchPartitionResponse) -> bytes:
     return tagged(tags)
 
 
-def _size_of(segment: Segment) -> int:
+def size_of(segment: Segment) -> int:
+    """Bytes of one piece of a response."""
     return segment.length if isinstance(segment, FileSlice) else len(segment)
 
 

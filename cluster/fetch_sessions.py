@@ -1,0 +1,374 @@
+"""Fetch sessions: a fetcher names its partitions once, and afterwards both sides send what has changed (KIP-227).
+
+A request's (session_id, session_epoch) says what it is: (any, 0) full, asking for a new session; (any, -1) full, asking
+for none; (x, n) incremental, the nth of session x. A full fetch ends the session it names. Pure; time is an integer.
+source: FetchSession.scala (FetchManager, FetchSessionCacheShard, CachedPartition), FetchMetadata.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from cluster.wire.api_01_fetch import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    Topic,
+    size_of,
+)
+from cluster.wire.primitives import MAX_INT32
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset
+
+INITIAL_EPOCH: Final = 0
+MIN_EVICTION_US: Final = 120_000_000
+"""KafkaServer.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: how long a session is safe after its creation or last use."""
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+
+Key = tuple[Topic, int]
+"""A partition as requests name it: by its topic's name, or from version 13 on by its id."""
+
+Names = Callable[[Topic], str | None]
+"""A topic's name, None while its id is unknown."""
+
+
+def next_epoch(epoch: int) -> int:
+    """source: FetchMetadata.nextEpoch"""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == MAX_INT32 else epoch + 1
+
+
+class Asked(NamedTuple):
+    """One partition of a fetch, named by this request or by an earlier one of its session.
+
+    name: of its topic, None while its id is unknown
+    """
+
+    topic: Topic
+    name: str | None
+    entry: FetchPartition
+
+
+class Answered(NamedTuple):
+    """What is to be sent. partitions: in the order of the results, without those that are no news"""
+
+    error: ErrorCode
+    session_id: int
+    partitions: Mapping[Key, FetchPartitionResponse]
+
+
+class FetchContext(Protocol):
+    """How one fetch is to be understood and answered."""
+
+    def asked(self) -> list[Asked]: ...
+
+    def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
+        """results: of every partition of `asked`"""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------------------ sessions
+
+
+class CachedPartition:
+    """What the fetcher asks of a partition, and what it was told last."""
+
+    __slots__ = ("entry", "high_watermark", "log_start_offset", "name")
+
+    def __init__(self, name: str | None, entry: FetchPartition) -> None:
+        self.name = name
+        self.entry = entry
+        self.high_watermark: Offset = UNKNOWN_OFFSET
+        self.log_start_offset: Offset = UNKNOWN_OFFSET
+
+    def is_news(self, result: FetchPartitionResponse) -> bool:
+        """Whether the fetcher has to hear of it; takes note of what it will hear.
+
+        source: CachedPartition.maybeUpdateResponseData
+        """
+        failed = result.error is not ErrorCode.NONE
+        news = (
+            size_of(result.slice) > 0
+            or self.high_watermark != result.high_watermark
+            or self.log_start_offset != result.log_start_offset
+            or result.preferred_read_replica != NO_BROKER
+            or failed
+            or result.diverging_epoch is not None
+        )
+        # An offset that nobody can have: the partition is sent again when its error is over.
+        self.high_watermark = UNKNOWN_OFFSET if failed else result.high_watermark
+        self.log_start_offset = result.log_start_offset
+        return news
+
+
+class FetchSession:
+    """The partitions of one fetcher, those that had nothing to send for longest first."""
+
+    __slots__ = (
+        "created_us",
+        "epoch",
+        "evictable_by_all",
+        "evictable_by_privileged",
+        "last_used_us",
+        "partitions",
+        "privileged",
+        "session_id",
+        "size",
+        "uses_topic_ids",
+    )
+
+    def __init__(
+        self,
+        session_id: int,
+        *,
+        privileged: bool,
+        uses_topic_ids: bool,
+        partitions: dict[Key, CachedPartition],
+        now_us: int,
+    ) -> None:
+        self.session_id = session_id
+        self.privileged = privileged
+        self.uses_topic_ids = uses_topic_ids
+        self.partitions = partitions
+        self.created_us = self.last_used_us = now_us
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.size = 0
+        self.evictable_by_all = self.evictable_by_privileged = False
+
+    def update(self, request: FetchRequest, names: Names) -> None:
+        """What an incremental request adds, changes and forgets, in this order."""
+        for key, entry in _entries(request).items():
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = CachedPartition(names(key[0]), entry)
+            else:
+                known.entry = entry
+        for topic, numbers in request.forgotten:
+            for number in numbers:
+                self.partitions.pop((topic, number), None)
+
+    def used(self, now_us: int) -> None:
+        """source: FetchSessionCacheShard.touch"""
+        self.last_used_us = now_us
+        self.size = len(self.partitions)
+        is_old = now_us - self.created_us > MIN_EVICTION_US
+        self.evictable_by_privileged = is_old or not self.privileged
+        self.evictable_by_all = is_old
+
+    @property
+    def worth(self) -> tuple[bool, int, int]:
+        """source: EvictableKey"""
+        return (self.privileged, self.size, self.session_id)
+
+
+class FetchSessionCache:
+    """At most `slots` sessions. draw: a random number from 1 to 2**31 - 1, so that ids are not guessed from others
+
+    Simplified: one shard; Kafka divides the slots among eight (KAFKA-9401).
+    """
+
+    def __init__(self, slots: int, draw: Callable[[], int]) -> None:
+        self._slots = slots
+        self._draw = draw
+        self._sessions: dict[int, FetchSession] = {}
+        """In order of last use."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    def remove(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def touch(self, session: FetchSession, now_us: int) -> None:
+        del self._sessions[session.session_id]
+        self._sessions[session.session_id] = session
+        session.used(now_us)
+
+    def create(
+        self, *, privileged: bool, uses_topic_ids: bool, partitions: dict[Key, CachedPartition], now_us: int
+    ) -> int:
+        """Id of a new session, NO_SESSION if there is no room for one. source: maybeCreateSession"""
+        if len(self._sessions) >= self._slots and not self._evict((privileged, len(partitions), 0), now_us):
+            return NO_SESSION
+        session_id = self._draw()
+        while session_id in self._sessions:
+            session_id = self._draw()
+        session = FetchSession(
+            session_id, privileged=privileged, uses_topic_ids=uses_topic_ids, partitions=partitions, now_us=now_us
+        )
+        session.used(now_us)
+        self._sessions[session_id] = session
+        return session_id
+
+    def _evict(self, worth: tuple[bool, int, int], now_us: int) -> bool:
+        """Make room for a session of this worth: a stale one goes, or the least one that is worth no more and may go.
+
+        Followers' sessions are privileged: a consumer's makes room for them at once. source: tryEvict
+        """
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_us - oldest.last_used_us > MIN_EVICTION_US:
+            self.remove(oldest.session_id)
+            return True
+        privileged = worth[0]
+        evictable = [
+            session.worth
+            for session in self._sessions.values()
+            if (session.evictable_by_privileged if privileged else session.evictable_by_all)
+        ]
+        if not evictable or worth < min(evictable):
+            return False
+        self.remove(min(evictable)[2])
+        return True
+
+
+# ------------------------------------------------------------------------------------------------------------ contexts
+
+
+def _entries(request: FetchRequest) -> dict[Key, FetchPartition]:
+    """A partition that is named twice counts once, as it is named last (FetchRequest.fetchData)."""
+    return {(topic, entry.partition): entry for topic, partitions in request.topics for entry in partitions}
+
+
+class SessionlessFetch:
+    """All partitions are named, all are answered."""
+
+    __slots__ = ("_entries", "_names")
+
+    def __init__(self, entries: dict[Key, FetchPartition], names: Names) -> None:
+        self._entries = entries
+        self._names = names
+
+    def asked(self) -> list[Asked]:
+        return [Asked(topic, self._names(topic), entry) for (topic, _), entry in self._entries.items()]
+
+    def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
+        return Answered(ErrorCode.NONE, NO_SESSION, results)
+
+
+class FullFetch(SessionlessFetch):
+    """The first fetch of a session, which comes about with the answer if there is room for it."""
+
+    __slots__ = ("_cache", "_privileged", "_uses_topic_ids")
+
+    def __init__(
+        self,
+        entries: dict[Key, FetchPartition],
+        names: Names,
+        cache: FetchSessionCache,
+        *,
+        privileged: bool,
+        uses_topic_ids: bool,
+    ) -> None:
+        super().__init__(entries, names)
+        self._cache = cache
+        self._privileged = privileged
+        self._uses_topic_ids = uses_topic_ids
+
+    def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
+        partitions: dict[Key, CachedPartition] = {}
+        for key, result in results.items():
+            cached = partitions[key] = CachedPartition(self._names(key[0]), self._entries[key])
+            cached.high_watermark, cached.log_start_offset = result.high_watermark, result.log_start_offset
+        session_id = self._cache.create(
+            privileged=self._privileged, uses_topic_ids=self._uses_topic_ids, partitions=partitions, now_us=now_us
+        )
+        return Answered(ErrorCode.NONE, session_id, results)
+
+
+class IncrementalFetch:
+    """Asks for all partitions of its session, is told of those with news."""
+
+    __slots__ = ("_epoch", "_names", "_session")
+
+    def __init__(self, session: FetchSession, names: Names) -> None:
+        self._session = session
+        self._names = names
+        self._epoch = session.epoch
+
+    def asked(self) -> list[Asked]:
+        asked = []
+        for (topic, _), cached in self._session.partitions.items():
+            if cached.name is None:
+                cached.name = self._names(topic)
+            asked.append(Asked(topic, cached.name, cached.entry))
+        return asked
+
+    def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
+        session = self._session
+        # While this fetch waited, another one of the session may have come over another connection: a duplicate.
+        if session.epoch != self._epoch or any(key not in session.partitions for key in results):
+            return Answered(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id, {})
+        news = {}
+        for key, result in results.items():
+            cached = session.partitions[key]
+            if not cached.is_news(result):
+                continue
+            news[key] = result
+            if size_of(result.slice):  # Behind the others, so that each has its turn within max.bytes.
+                del session.partitions[key]
+                session.partitions[key] = cached
+        return Answered(ErrorCode.NONE, session.session_id, news)
+
+
+class RefusedFetch:
+    """Its session is unknown, or it is not the next one of its session."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: ErrorCode) -> None:
+        self._error = error
+
+    def asked(self) -> list[Asked]:
+        return []
+
+    def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
+        return Answered(self._error, NO_SESSION, {})
+
+
+class FetchSessions:
+    """Tells for each request what it is part of. source: FetchManager.newContext"""
+
+    def __init__(self, cache: FetchSessionCache, names: Names) -> None:
+        self.cache = cache
+        self._names = names
+
+    def context(self, request: FetchRequest, version: int, now_us: int) -> FetchContext:
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._full(request, version)
+        uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        session = self.cache.get(request.session_id)
+        if session is None:
+            return RefusedFetch(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            return RefusedFetch(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return RefusedFetch(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(request, self._names)
+        if not session.partitions:
+            self.cache.remove(session.session_id)
+            return SessionlessFetch(_entries(request), self._names)
+        self.cache.touch(session, now_us)
+        session.epoch = next_epoch(session.epoch)
+        return IncrementalFetch(session, self._names)
+
+    def _full(self, request: FetchRequest, version: int) -> FetchContext:
+        if request.session_id != NO_SESSION:
+            self.cache.remove(request.session_id)
+        if request.session_epoch == FINAL_EPOCH:
+            return SessionlessFetch(_entries(request), self._names)
+        return FullFetch(
+            _entries(request),
+            self._names,
+            self.cache,
+            privileged=request.replica_id >= 0,
+            uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS,
+        )
