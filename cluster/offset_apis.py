@@ -5,6 +5,7 @@ source: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp, KafkaApis
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from cluster.metadata_follower import MetadataCache
@@ -15,7 +16,9 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.log import Log
 
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""Times that stand for something (ReplicaManager.timestampMinSupportedVersion); any other is milliseconds."""
 NO_TIMESTAMP = -1
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 Answers = list[dict[str, object]]
@@ -38,25 +41,34 @@ class OffsetApis:
 
     def list_offsets(self, request: Entity, version: int) -> Answers:
         from_follower = int(request.replica_id) != NO_BROKER
+        asked = Counter(
+            (str(topic.name), int(entry.partition_index)) for topic in request.topics for entry in topic.partitions
+        )
         return [
             {
                 "name": str(topic.name),
                 "partitions": [
-                    self._offset(str(topic.name), entry, version, from_follower=from_follower)
-                    for entry in topic.partitions
+                    self._offset(str(topic.name), entry, version, from_follower, asked) for entry in topic.partitions
                 ],
             }
             for topic in request.topics
         ]
 
-    def _offset(self, topic: str, entry: Entity, version: int, *, from_follower: bool) -> dict[str, object]:
+    def _offset(
+        self, topic: str, entry: Entity, version: int, from_follower: bool, asked: Counter[tuple[str, int]]
+    ) -> dict[str, object]:
         name = TopicPartition(topic, int(entry.partition_index))
         epoch = int(getattr(entry, "current_leader_epoch", UNDEFINED_EPOCH))
         error, found = ErrorCode.NONE, FoundOffset()
+        timestamp = int(entry.timestamp)
         try:
+            if asked[name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is asked about more than once")
+            if timestamp < 0 and version < FIRST_VERSION_OF.get(timestamp, version + 1):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} means nothing in version {version}")
             partition = self._partition(name)
             partition.check_leading(epoch)
-            found = find_offset(partition, int(entry.timestamp), from_follower=from_follower)
+            found = find_offset(partition, timestamp, from_follower=from_follower)
         except KafkaError as refusal:
             error = refusal.code
             if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
@@ -94,10 +106,14 @@ class OffsetApis:
 def find_offset(partition: Partition, timestamp: int, *, from_follower: bool) -> FoundOffset:
     """-2 earliest, -1 latest, -3 the record with the largest timestamp, else the first one at that time or later.
 
+    -4 and -5 (earliest on this disk, latest in tiered storage): where nothing is tiered the earliest, and none.
+
     raises: KafkaError OFFSET_NOT_AVAILABLE (KIP-207) for what a client may not see yet
     """
     log = partition.log
-    if timestamp == EARLIEST:
+    if timestamp == LATEST_TIERED:
+        return FoundOffset()  # There is no tiered storage.
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return FoundOffset(log.log_start_offset, leader_epoch=_epoch_of(log, log.log_start_offset))
     end_offset = log.log_end_offset if from_follower else partition.consumer_limit
     if timestamp == LATEST:

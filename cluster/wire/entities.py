@@ -73,7 +73,7 @@ def shapes(entity_type: type) -> dict[str, Shape]:
 
 
 def _shape_of(field: dataclasses.Field[Any]) -> Shape:
-    # No message of versions.VERSIONS has a nullable structure (KIP-893), a float, or a bytes field but records.
+    # No message of versions.VERSIONS has a float.
     hint, is_nullable = _without_none(field.type)
     is_array = get_origin(hint) is tuple
     if is_array:
@@ -143,7 +143,17 @@ def _field_reader(shape: Shape, flexible: bool) -> Reader:
         item_bytes = _least_bytes_of_primitive(shape.kafka_type, flexible)
     if shape.is_array:
         return _array_reader(read_item, flexible, shape.is_nullable, item_bytes)
-    return read_item
+    return _nullable_reader(read_item) if shape.entity is not None and shape.is_nullable else read_item
+
+
+def _nullable_reader(read_entity: Reader) -> Reader:
+    """A structure that may be null has a byte before it: -1 null, 1 there (KIP-893)."""
+
+    def read(frame: Frame, position: int) -> tuple[Any, int]:
+        is_there = INT8.unpack_from(frame, position)[0] >= 0
+        return read_entity(frame, position + 1) if is_there else (None, position + 1)
+
+    return read
 
 
 def _array_reader(read_item: Reader, flexible: bool, is_nullable: bool, item_bytes: int) -> Reader:
@@ -185,6 +195,20 @@ def _read_records(frame: Frame, position: int, flexible: bool) -> tuple[bytes, i
     return bytes(memoryview(frame)[position:end]), end
 
 
+def _read_bytes(frame: Frame, position: int, flexible: bool) -> tuple[bytes, int]:
+    data, position = _read_nullable_bytes(frame, position, flexible)
+    if data is None:
+        raise PeerViolation("a bytes field that must be there is null")
+    return data, position
+
+
+def _read_nullable_bytes(frame: Frame, position: int, flexible: bool) -> tuple[bytes | None, int]:
+    size, position = read_length(frame, position, flexible)
+    if size < 0:
+        return None, position
+    return bytes(memoryview(frame)[position : position + size]), position + size
+
+
 def _read_id(frame: Frame, position: int) -> tuple[UUID | None, int]:
     value, position = read_uuid(frame, position)
     return (None if value == NO_ID else value), position
@@ -213,6 +237,9 @@ def _primitive_reader(kafka_type: str, flexible: bool, is_nullable: bool) -> Rea
             return _read_id
         case "records":
             return lambda frame, position: _read_records(frame, position, flexible)
+        case "bytes":
+            read_data = _read_nullable_bytes if is_nullable else _read_bytes
+            return lambda frame, position: read_data(frame, position, flexible)
     raise NotImplementedError(f"wire type {kafka_type}")
 
 
@@ -227,7 +254,7 @@ def least_bytes(entity_type: type) -> int:
         if shape.is_array:
             total += 1 if flexible else 4
         elif shape.entity is not None:
-            total += least_bytes(shape.entity)
+            total += 1 if shape.is_nullable else least_bytes(shape.entity)
         else:
             assert shape.kafka_type is not None
             total += _least_bytes_of_primitive(shape.kafka_type, flexible)
@@ -239,7 +266,7 @@ def _least_bytes_of_primitive(kafka_type: str, flexible: bool) -> int:
         return _FIXED[kafka_type][0].size
     if kafka_type == "uuid":
         return 16
-    if kafka_type == "records":
+    if kafka_type in ("records", "bytes"):
         return 1 if flexible else 4
     return 1 if flexible else 2
 
@@ -295,7 +322,11 @@ def _field_writer(shape: Shape, flexible: bool) -> Writer:
         write_item = _primitive_writer(shape.kafka_type, flexible)
     if shape.is_array:
         return _array_writer(write_item, flexible)
-    return write_item
+    return _nullable_writer(write_item) if shape.entity is not None and shape.is_nullable else write_item
+
+
+def _nullable_writer(write_entity: Writer) -> Writer:
+    return lambda entity: b"\xff" if entity is None else b"\x01" + write_entity(entity)
 
 
 def _array_writer(write_item: Writer, flexible: bool) -> Writer:
@@ -318,6 +349,9 @@ def _primitive_writer(kafka_type: str, flexible: bool) -> Writer:
             return lambda value: (value or NO_ID).bytes
         case "records":
             return lambda value: length(len(value), flexible) + value
+        case "bytes":
+            null = length(-1, flexible)
+            return lambda value: null if value is None else length(len(value), flexible) + value
     return _FIXED[kafka_type][0].pack
 
 
@@ -341,7 +375,7 @@ def implicit_default(shape: Shape) -> Any:
     match shape.kafka_type:
         case "string":
             return ""
-        case "records":
+        case "records" | "bytes":
             return b""
         case "bool":
             return False

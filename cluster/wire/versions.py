@@ -24,18 +24,32 @@ METADATA: Final = 3
 FIND_COORDINATOR: Final = 10
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+DELETE_RECORDS: Final = 21
 INIT_PRODUCER_ID: Final = 22
 OFFSET_FOR_LEADER_EPOCH: Final = 23
+DESCRIBE_CONFIGS: Final = 32
+ALTER_CONFIGS: Final = 33
+DESCRIBE_LOG_DIRS: Final = 35
+CREATE_PARTITIONS: Final = 37
 ELECT_LEADERS: Final = 43
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+LIST_PARTITION_REASSIGNMENTS: Final = 46
 VOTE: Final = 52
 BEGIN_QUORUM_EPOCH: Final = 53
 END_QUORUM_EPOCH: Final = 54
+DESCRIBE_QUORUM: Final = 55
 ALTER_PARTITION: Final = 56
+ENVELOPE: Final = 58
 FETCH_SNAPSHOT: Final = 59
 DESCRIBE_CLUSTER: Final = 60
+DESCRIBE_PRODUCERS: Final = 61
 BROKER_REGISTRATION: Final = 62
 BROKER_HEARTBEAT: Final = 63
+ALLOCATE_PRODUCER_IDS: Final = 67
 ASSIGN_REPLICAS_TO_DIRS: Final = 73
+DESCRIBE_TOPIC_PARTITIONS: Final = 75
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
 UPDATE_METADATA: Final = 6
@@ -49,23 +63,37 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
     {
         PRODUCE: ("Produce", 3, 10, 9),
         FETCH: ("Fetch", 4, 16, 12),
-        LIST_OFFSETS: ("ListOffsets", 1, 7, 6),
-        METADATA: ("Metadata", 0, 12, 9),
+        LIST_OFFSETS: ("ListOffsets", 1, 10, 6),
+        METADATA: ("Metadata", 0, 13, 9),
         FIND_COORDINATOR: ("FindCoordinator", 0, 4, 3),
         API_VERSIONS: ("ApiVersions", 0, 4, 3),
         CREATE_TOPICS: ("CreateTopics", 2, 7, 5),
-        INIT_PRODUCER_ID: ("InitProducerId", 0, 4, 2),
+        DELETE_TOPICS: ("DeleteTopics", 1, 6, 4),
+        DELETE_RECORDS: ("DeleteRecords", 0, 2, 2),
+        INIT_PRODUCER_ID: ("InitProducerId", 0, 5, 2),
         OFFSET_FOR_LEADER_EPOCH: ("OffsetForLeaderEpoch", 2, 4, 4),
+        DESCRIBE_CONFIGS: ("DescribeConfigs", 1, 4, 4),
+        ALTER_CONFIGS: ("AlterConfigs", 0, 2, 2),
+        DESCRIBE_LOG_DIRS: ("DescribeLogDirs", 1, 4, 2),
+        CREATE_PARTITIONS: ("CreatePartitions", 0, 3, 2),
         ELECT_LEADERS: ("ElectLeaders", 0, 2, 2),
+        INCREMENTAL_ALTER_CONFIGS: ("IncrementalAlterConfigs", 0, 1, 1),
+        ALTER_PARTITION_REASSIGNMENTS: ("AlterPartitionReassignments", 0, 1, 0),
+        LIST_PARTITION_REASSIGNMENTS: ("ListPartitionReassignments", 0, 0, 0),
         VOTE: ("Vote", 0, 0, 0),
         BEGIN_QUORUM_EPOCH: ("BeginQuorumEpoch", 0, 0, 1),
         END_QUORUM_EPOCH: ("EndQuorumEpoch", 0, 0, 1),
+        DESCRIBE_QUORUM: ("DescribeQuorum", 0, 2, 0),
         ALTER_PARTITION: ("AlterPartition", 2, 3, 0),
+        ENVELOPE: ("Envelope", 0, 0, 0),
         FETCH_SNAPSHOT: ("FetchSnapshot", 0, 0, 0),
-        DESCRIBE_CLUSTER: ("DescribeCluster", 0, 1, 0),
+        DESCRIBE_CLUSTER: ("DescribeCluster", 0, 2, 0),
+        DESCRIBE_PRODUCERS: ("DescribeProducers", 0, 0, 0),
         BROKER_REGISTRATION: ("BrokerRegistration", 0, 4, 0),
         BROKER_HEARTBEAT: ("BrokerHeartbeat", 0, 1, 0),
+        ALLOCATE_PRODUCER_IDS: ("AllocateProducerIds", 0, 0, 0),
         ASSIGN_REPLICAS_TO_DIRS: ("AssignReplicasToDirs", 0, 0, 0),
+        DESCRIBE_TOPIC_PARTITIONS: ("DescribeTopicPartitions", 0, 0, 0),
         LEADER_AND_ISR: ("LeaderAndIsr", 5, 5, 4),
         STOP_REPLICA: ("StopReplica", 3, 3, 2),
         UPDATE_METADATA: ("UpdateMetadata", 7, 7, 6),
@@ -84,9 +112,11 @@ INTER_BROKER: Final = (
     BEGIN_QUORUM_EPOCH,
     END_QUORUM_EPOCH,
     ALTER_PARTITION,
+    ENVELOPE,
     FETCH_SNAPSHOT,
     BROKER_REGISTRATION,
     BROKER_HEARTBEAT,
+    ALLOCATE_PRODUCER_IDS,
     ASSIGN_REPLICAS_TO_DIRS,
     *CONTROL_PLANE,
 )

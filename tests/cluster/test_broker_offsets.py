@@ -3,7 +3,7 @@
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 
-from cluster.wire.versions import OFFSET_FOR_LEADER_EPOCH
+from cluster.wire.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
 
@@ -92,3 +92,23 @@ def test_where_an_epoch_ends_is_told_by_the_leader_alone(after_failover):
     assert end_of(0, current=3)[0] is ErrorCode.UNKNOWN_LEADER_EPOCH
     lead(after_failover, B2)
     assert end_of(0)[0] is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_times_that_stand_for_something_came_version_by_version(world):
+    world.create(B1)
+    produce(world, "r0", timestamp_ms=10)
+    client = world.call("c1r")
+    for timestamp, first in ((MAX_TIMESTAMP, 7), (-4, 8), (-5, 9)):
+        assert answer(client.list_offset(timestamp, version=first - 1))[0] is ErrorCode.UNSUPPORTED_VERSION
+        assert answer(client.list_offset(timestamp, version=first))[0] is ErrorCode.NONE
+    assert answer(client.list_offset(-4, version=10))[1] == 0
+    assert answer(client.list_offset(-5, version=10))[1] == -1
+    assert answer(client.list_offset(-6, version=10))[0] is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_partition_asked_about_twice_is_answered_with_an_error(world):
+    world.create(B1)
+    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": LATEST}
+    topics = [{"name": "t", "partitions": [partition, partition]}]
+    asked = world.call("c1r").ask(LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=topics)
+    assert [int(one.error_code) for one in asked.topics[0].partitions] == [ErrorCode.INVALID_REQUEST] * 2

@@ -113,8 +113,8 @@ def test_a_misspelt_nested_field_is_an_error():
 
 
 def test_a_version_we_do_not_speak_is_an_error():
-    with pytest.raises(ValueError, match="Metadata 13 is not spoken here, only 0 to 12"):
-        request_class(METADATA, 13)
+    with pytest.raises(ValueError, match="Metadata 14 is not spoken here, only 0 to 13"):
+        request_class(METADATA, 14)
 
 
 def test_error_codes_are_ours():

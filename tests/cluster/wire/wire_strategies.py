@@ -26,6 +26,7 @@ def plain_value(shape: Shape) -> st.SearchStrategy[Any]:
             "uint16": st.integers(0, 65535),
             "bool": st.booleans(),
             "records": st.binary(max_size=300),
+            "bytes": st.binary(max_size=300),
             "string": TEXT,
             "uuid": st.one_of(
                 st.none(),
