@@ -98,7 +98,9 @@ class ControlApis:
     def _become_leader_or_follower(
         self, topics: list[TopicState], controller_epoch: int, now_us: int
     ) -> list[dict[str, object]]:
-        """Only a newer leader epoch is news."""
+        """Only a newer leader epoch is news, and a leader that is not known to live is none to follow: then the replica
+        exists and stays as it was, so that the same words can be news later. source: makeFollowers
+        """
         assigned: list[Assignment] = []
         answers: list[dict[str, object]] = []
         for topic in topics:
@@ -107,9 +109,12 @@ class ControlApis:
             for number, registration in topic.partitions.items():
                 name = TopicPartition(topic.topic, number)
                 error = self._partition_error(name, registration)
-                if error is ErrorCode.NONE:
+                leads_or_can_follow = registration.leader in (self._identity.broker_id, *self._cache.image.brokers)
+                if error is ErrorCode.NONE and leads_or_can_follow:
                     self._epochs_of[name] = controller_epoch
                     assigned.append(Assignment(name, image, registration))
+                elif error is ErrorCode.NONE:
+                    self._changes.keep(name, image, now_us)
                 errors.append({"partition_index": number, "error_code": error})
             answers.append({"topic_id": topic.topic_id, "partition_errors": errors})
         self._changes.assign(assigned, now_us)

@@ -94,6 +94,11 @@ class ReplicaChanges:
         self._fetchers.close_idle()
         self._replicas.start_high_watermark_checkpoints(now_us)
 
+    def keep(self, name: TopicPartition, topic: TopicImage, now_us: int) -> None:
+        """Have a replica of this partition, and leave its role as it is."""
+        if name not in self._replicas.offline:
+            self._partition(name, topic, now_us)
+
     def stop(self, partitions: Sequence[tuple[TopicPartition, bool]], now_us: int) -> None:
         """Follow these no more; delete the log of those with True. source: ReplicaManager.stopReplicas"""
         for name, delete in partitions:

@@ -44,7 +44,10 @@ ControllerAction = ControlRequest | Tell | Reply
 
 class ControllerContext:
     """live: brokers in the registry     states: of partitions, as this controller last saw or wrote them; one that it
-    has not decided about yet has none     epoch_version: of the controller epoch's file, as of our election"""
+    has not decided about yet has none     epoch_version: of the controller epoch's file, as of our election
+
+    offline: partitions whose leader was found dead, until one is elected; that it is back does not make it the leader
+    """
 
     def __init__(self, broker_id: BrokerId, *, with_broker_epochs: bool) -> None:
         self.epoch = 0
@@ -54,6 +57,7 @@ class ControllerContext:
         self.topic_ids: dict[str, UUID] = {}
         self.assignment: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.states: dict[TopicPartition, PartitionRegistration] = {}
+        self.offline: dict[TopicPartition, None] = {}
         self.batch = RequestBatch()
         self.actions: list[ControllerAction] = []
         self._broker_id = broker_id
@@ -61,7 +65,7 @@ class ControllerContext:
 
     def clear(self) -> None:
         """No longer the controller: what was not sent yet never will be."""
-        for known in (self.live, self.shutting_down, self.topic_ids, self.assignment, self.states):
+        for known in (self.live, self.shutting_down, self.topic_ids, self.assignment, self.states, self.offline):
             known.clear()
         self.batch = RequestBatch()
 

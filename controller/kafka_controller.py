@@ -182,12 +182,15 @@ class KafkaController:
         for name, registration in self._context.states.items():
             self._context.batch.leader_and_isr(self._context.live_of(registration.replicas), name, registration)
         self._context.batch.update_metadata(self._context.live, self._context.states)
+        self._context.send()
         offline = {broker: None for replicas in self._context.assignment.values() for broker in replicas}
         dead = [broker for broker in offline if broker not in self._context.live]
         # KAFKA-3143 (2.3): before it, nobody took a broker out of the ISRs that had died together with the controller.
         # It came one release after KIP-380 and shares its switch.
         if self._rules.control_fencing == "broker-epoch":
             yield from self._partitions.take_offline(dead, occasion)
+            self._context.send()
+        self._partitions.note_dead_leaders()
         yield from self._partitions.elect_leaderless(occasion)
         self._tell_fenced(dead)
 
@@ -255,7 +258,9 @@ class KafkaController:
         for broker_id in dead:
             self._context.shutting_down.pop(broker_id, None)
         occasion = f" after {self._names.set_of(list(dead)).strip('{}')} left the registry"
+        self._partitions.note_dead_leaders()
         yield from self._partitions.elect_leaderless(occasion)
+        self._context.send()
         yield from self._partitions.take_offline(dead, occasion)
         self._tell_fenced(dead)
         self._context.batch.update_metadata(self._context.live, {})
@@ -271,6 +276,7 @@ class KafkaController:
         for name, registration in self._context.states.items():
             hosts = [broker_id for broker_id in new if broker_id in registration.replicas]
             self._context.batch.leader_and_isr(hosts, name, registration)
+        self._context.send()
         who = self._names.set_of(list(new)).strip("{}")
         yield from self._partitions.elect_leaderless(f" after {who} came")
         self._context.send()
@@ -358,7 +364,7 @@ class KafkaController:
         followed = [name for name in hosted if self._context.states[name].leader != broker_id]
         for name in hosted:
             if name not in followed:
-                yield from self._partitions.change(name, self._partitions.away_from_those_who_leave(occasion))
+                yield from self._partitions.elect(name, self._partitions.away_from_those_who_leave(occasion))
         for name in followed:
             self._context.batch.stop_replica(broker_id, name)
         self._context.send()
@@ -384,7 +390,7 @@ class KafkaController:
             wanted = f"{self._names(desired)} as leader"
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         occasion = f"; an operator asked for {wanted}"
-        if (yield from self._partitions.change(name, self._partitions.preferred(election, occasion))):
+        if (yield from self._partitions.elect(name, self._partitions.preferred(election, occasion))):
             self._context.reply(answer, ElectReply(error=ErrorCode.NONE))
             return
         preferred = self._context.assignment[name][0]
@@ -424,4 +430,4 @@ class KafkaController:
                     plan = self._partitions.preferred(
                         Election.PREFERRED, "; the periodic preferred-leader check found it"
                     )
-                    yield from self._partitions.change(name, plan)
+                    yield from self._partitions.elect(name, plan)

@@ -23,11 +23,15 @@ from replica.rules import Rules
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One change of a partition: what it becomes, how that was chosen, and on what occasion."""
+    """One change of a partition: what it becomes, how that was chosen, and on what occasion.
+
+    elects: a leader was chosen, perhaps the same again
+    """
 
     after: PartitionRegistration
     choice: Choice
     occasion: str
+    elects: bool = True
 
 
 Plan = Callable[[PartitionRegistration], Planned | None]
@@ -43,13 +47,18 @@ class PartitionChanges:
         self._rules = rules
 
     def elect_leaderless(self, occasion: str) -> Process:
-        """Partitions that are new or whose leader is not alive. source: triggerOnlinePartitionStateChange"""
+        """Partitions that are new or offline. source: triggerOnlinePartitionStateChange"""
         for name in sorted(self._context.assignment):
-            state = self._context.states.get(name)
-            if state is None:
+            if name not in self._context.states:
                 yield from self.create(name)
-            elif state.leader not in self._context.live:
+            elif name in self._context.offline:
                 yield from self._elect_offline(name, occasion)
+
+    def note_dead_leaders(self) -> None:
+        """Online -> Offline where the leader is not live. source: initializePartitionState, onReplicasBecomeOffline"""
+        for name, state in self._context.states.items():
+            if not self._context.is_online(state.leader):
+                self._context.offline[name] = None
 
     def take_offline(self, dead: Sequence[BrokerId], occasion: str) -> Process:
         """Out of every ISR, except as its last member. source: the OfflineReplica transition, removeReplicasFromIsr"""
@@ -81,7 +90,9 @@ class PartitionChanges:
             self._announce(name)
 
     def _elect_offline(self, name: TopicPartition, occasion: str) -> Process:
-        """source: OfflinePartitionLeaderElectionStrategy, Election.leaderForOffline"""
+        """Whoever is elected leads in a new term, even if it led before: otherwise those who were told of it while it
+        was dead would never look for it again. source: OfflinePartitionLeaderElectionStrategy, leaderForOffline
+        """
         isr = self._context.states[name].in_sync_replicas
         unclean = False
         if not self._context.online_of(isr):
@@ -89,13 +100,21 @@ class PartitionChanges:
 
         def plan(before: PartitionRegistration) -> Planned | None:
             election = Election.UNCLEAN if unclean else Election.ONLINE
-            choice = elect(election, self._candidates(before, self._context.is_online))
-            if choice.leader in (NO_BROKER, before.leader):
+            leaderless = replace(before, leader=NO_BROKER)
+            choice = elect(election, self._candidates(leaderless, self._context.is_online))
+            if choice.leader == NO_BROKER:
                 return None
             isr = self._context.online_of(before.in_sync_replicas) if choice.clean else (choice.leader,)
             return Planned(_next_term(before, choice.leader, isr), choice, occasion)
 
-        yield from self.change(name, plan)
+        yield from self.elect(name, plan)
+
+    def elect(self, name: TopicPartition, plan: Plan) -> Generator[Operation, Results, bool]:
+        """Online or Offline -> Online, if the plan finds a leader. source: electLeaderForPartitions"""
+        elected = yield from self.change(name, plan)
+        if elected:
+            self._context.offline.pop(name, None)
+        return elected
 
     def _unclean_allowed(self, name: TopicPartition) -> Generator[Operation, Results, bool]:
         (found,) = yield GetData(path=znodes.config_path(name.topic))
@@ -117,7 +136,7 @@ class PartitionChanges:
             why = f"{self._node} takes {self._names(broker_id)} offline"
             if leader == NO_BROKER:
                 why = f"no leader: no member of the ISR {self._names.set_of(before.in_sync_replicas)} is live"
-            return Planned(_next_term(before, leader, isr), Choice(leader, True, why), occasion)
+            return Planned(_next_term(before, leader, isr), Choice(leader, True, why), occasion, elects=False)
 
         yield from self.change(name, plan, without=broker_id)
 
@@ -146,7 +165,8 @@ class PartitionChanges:
             if planned is None:
                 self._context.states[name] = before
                 return False
-            note = {"why": planned.choice.why, "clean": planned.choice.clean, "occasion": planned.occasion}
+            choice = planned.choice
+            note = {"why": choice.why, "clean": choice.clean, "occasion": planned.occasion, "elects": planned.elects}
             data = znodes.state_data(planned.after, self._context.epoch)
             path = znodes.state_path(name)
             results = yield from self._write(SetData(path=path, data=data, version=found.version, note=note))

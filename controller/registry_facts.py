@@ -66,14 +66,14 @@ class RegistryTeller:
         )
 
     def _changed(self, name: TopicPartition, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
-        """Kafka's ZooKeeper controller also raises the leader epoch when it takes a member out of the ISR; an election
-        is told only where the leader is another one."""
+        """Kafka's ZooKeeper controller also raises the leader epoch when it takes a member out of the ISR: that is no
+        election, unless it takes the leader."""
         version = self._registry.nodes[transaction.path].version
         before = self._registration(name, transaction.before, version - 1)
         after = self._registration(name, transaction.data, version)
         teller = Teller(node=writer, names=self._names)
         why, occasion = str(transaction.note.get("why", "")), str(transaction.note.get("occasion", ""))
-        if after.leader != before.leader:
+        if after.leader != before.leader or transaction.note.get("elects", False):
             choice = Choice(after.leader, bool(transaction.note.get("clean", True)), why)
             yield from teller.facts(name, before, after, choice, occasion)
         elif after.in_sync_replicas != before.in_sync_replicas:

@@ -133,6 +133,20 @@ def test_the_last_of_the_isr_stays_in_it_without_leading() -> None:
     assert world.state[0] == 1
 
 
+def test_a_leader_that_was_found_dead_leads_again_only_in_a_new_term() -> None:
+    world = ControllerWorld(V2_1)
+    node = world.registry.nodes[znodes.state_path(T0)]
+    world.operate(SetData(path=znodes.state_path(T0), data=node.data.replace("[1,2,3]", "[1]")))
+    world.leave(1)
+    world.operate(Delete(path=znodes.CONTROLLER))
+    world.run(2, world.controllers[2].controller_changed())
+    assert world.state == (1, 0, (1,), 1), "nobody else can lead"
+    world.join(1)
+    world.brokers_changed(2)
+    assert world.state == (1, 1, (1,), 2)
+    assert world.told_of(LeaderAndIsr) == [1, 1, 2, 3], "b1 of all that it has, and then everybody of the election"
+
+
 def test_an_unclean_election_takes_the_first_that_lives() -> None:
     world = ControllerWorld(**{"unclean.leader.election.enable": "true"})
     world.leave(2, 3)
