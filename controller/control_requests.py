@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 from uuid import UUID
 
 from controller.image import PartitionRegistration
 from controller.znodes import LiveBroker
-from replica.ids import BrokerEpoch, BrokerId, TopicPartition
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,15 @@ class TopicState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequest:
     """One request to one broker. broker_epoch: the life of it that is meant, -1 for any (before KIP-380)."""
+
+    broker: LiveBroker
+    controller_id: BrokerId
+    controller_epoch: int
+    broker_epoch: BrokerEpoch
+
+
+class Head(TypedDict):
+    """What every request says, by the names of ControlRequest."""
 
     broker: LiveBroker
     controller_id: BrokerId
@@ -90,32 +100,29 @@ class RequestBatch:
         found: list[ControlRequest] = []
         everybody = tuple(live[broker_id] for broker_id in sorted(live))
 
-        def head(broker_id: BrokerId) -> dict[str, object]:
+        def head(broker_id: BrokerId) -> Head:
             broker = live[broker_id]
+            epoch = broker.broker_epoch if with_broker_epochs else NO_BROKER_EPOCH
             return {
                 "broker": broker,
                 "controller_id": controller_id,
                 "controller_epoch": controller_epoch,
-                "broker_epoch": broker.broker_epoch if with_broker_epochs else -1,
+                "broker_epoch": epoch,
             }
 
         for broker_id, partitions in sorted(self._leader_and_isr.items()):
             if broker_id in live:
                 leaders = {registration.leader for registration in partitions.values()}
-                found.append(
-                    LeaderAndIsr(
-                        **head(broker_id),  # type: ignore[arg-type]
-                        topics=_by_topic(partitions, topic_ids),
-                        live_leaders=tuple(broker for broker in everybody if broker.broker_id in leaders),
-                    )
-                )
+                live_leaders = tuple(broker for broker in everybody if broker.broker_id in leaders)
+                topics = _by_topic(partitions, topic_ids)
+                found.append(LeaderAndIsr(**head(broker_id), topics=topics, live_leaders=live_leaders))
         for broker_id, partitions in sorted(self._metadata_to.items()):
             if broker_id in live:
                 topics = _by_topic(partitions, topic_ids)
-                found.append(UpdateMetadata(**head(broker_id), topics=topics, live_brokers=everybody))  # type: ignore[arg-type]
+                found.append(UpdateMetadata(**head(broker_id), topics=topics, live_brokers=everybody))
         for broker_id, names in sorted(self._stop.items()):
             if broker_id in live:
-                found.append(StopReplica(**head(broker_id), partitions=tuple(names), delete=False))  # type: ignore[arg-type]
+                found.append(StopReplica(**head(broker_id), partitions=tuple(names), delete=False))
         self._leader_and_isr, self._metadata_to, self._stop = {}, {}, {}
         return found
 

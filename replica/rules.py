@@ -140,34 +140,10 @@ def _eras() -> dict[str, Rules]:
 PROFILES: Mapping[str, Rules] = _eras()
 """Eras by name, oldest first."""
 
-IMPLEMENTED: Mapping[str, frozenset[Switch]] = {
-    "truncation": frozenset({"high-watermark", "leader-epoch", "leader-epoch-exact", "on-fetch"}),
-    "fetch-fencing": frozenset({"none", "leader-epoch"}),
-    "follower-ahead": frozenset({"halt", "truncate"}),
-    "membership": frozenset({"zk-session", "registration"}),
-    "control-fencing": frozenset({"none", "controller-epoch", "broker-epoch"}),
-    "isr-update": frozenset({"leader-writes", "alter-partition"}),
-    "isr-eligibility": frozenset({"any", "unfenced", "broker-epoch"}),
-    "isr-join": frozenset({"high-watermark", "epoch-start"}),
-    "isr-lag": frozenset({"messages", "time"}),
-    "hw-advance": frozenset({"isr", "min-isr"}),
-    "hw-push": frozenset({"next-fetch", "immediate"}),
-    "list-offsets-guard": frozenset({False, True}),
-    "consumer-limit": frozenset({"high-watermark", "log-end"}),
-    "consumer-truncation-check": frozenset({False, True}),
-    "elr": frozenset({False, True}),
-}
-"""The values that can be played; a scenario that asks for another is refused with its line."""
-
 
 def spelled(value: Switch) -> str:
     """A value as scenarios spell it."""
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def unsupported(rules: Rules) -> tuple[str, ...]:
-    """The switches whose value cannot be played."""
-    return tuple(switch for switch, value in rules.as_mapping().items() if value not in IMPLEMENTED[switch])
 
 
 def contradiction(rules: Rules) -> str | None:

@@ -22,8 +22,8 @@ EXPLANATIONS: dict[str, str] = {
     "E112": "The number is out of range. Counts, offsets and sizes are never negative, and all have an upper bound.",
     "E113": "The name cannot be used. Topics follow Kafka's own rule: 1 to 249 of a-z A-Z 0-9 . _ - but not `.` or\n"
     "`..`, since a topic's name becomes a directory. Nodes, scenarios and labels: lower-case letters, digits, dashes.",
-    "E120": "The language knows this, the program cannot do it yet: some rules of older eras,\n"
-    "and what an operator asks of a controller of the ZooKeeper era.",
+    "E120": "The language knows this, the program cannot do it yet: what an operator asks of a controller of the\n"
+    "ZooKeeper era, other than the settings of a topic.",
     "E121": "A time without unit. Times are text with a unit, so that nobody has to guess: 1500ms, 1.5s, 2m, 250us.",
     "E122": "Not a time. Write a number and one of us, ms, s, m, such as 10.5s. 1:30 is not a time here.",
     "E123": "Not a rate, size, bandwidth or percentage. Write 10/s, 100/m; 100B, 1kB, 1MB; 50kB/s; 10%.",

@@ -9,8 +9,7 @@ from cluster.config import BrokerConfig
 from cluster.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.disk_speed import ServiceTime
-from replica.rules import IMPLEMENTED, PROFILES, Rules, Switch, contradiction, spelled, unsupported
-from replica.wording import listed
+from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.diagnostics import Place
 from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
 from scenarios.reading import SLUG, Fields, Reader
@@ -44,13 +43,6 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
     profile = fields.choice("profile", PROFILE, tuple(PROFILES))
     changed = fields.read("protocol", lambda n, p: _read_switches(reader, n, p), {})
     rules = PROFILES[profile].changed(changed)
-    missing = [switch for switch in unsupported(rules) if switch not in changed]
-    if missing:
-        needs = listed([f"`{switch}: {spelled(rules.value(switch))}`" for switch in missing])
-        named = fields.get("profile")
-        place = fields.place if named is None else named[0].place
-        title = f"profile `{profile}` is not yet supported"
-        reader.error("E120", title, place, path="profile", label=f"it needs {needs}; use {PROFILE}")
     excluded = contradiction(rules)
     if excluded is not None:
         found = fields.get("protocol")
@@ -68,14 +60,8 @@ def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
         if found is None:
             continue
         value = reader.choice(*found, f"`{switch}`", choices) if choices else reader.boolean(*found, f"`{switch}`")
-        node, value_path = found
-        if not isinstance(node, Scalar) or node.text not in (choices or ("true", "false")):
-            continue
-        changed[switch] = value
-        if value not in IMPLEMENTED[switch]:
-            title = f"`{switch}: {node.text}` is not yet supported"
-            playable = listed(sorted(spelled(one) for one in IMPLEMENTED[switch]))
-            reader.error("E120", title, node.place, path=value_path, label=f"what can be played: {playable}")
+        if isinstance(found[0], Scalar) and found[0].text in (choices or ("true", "false")):
+            changed[switch] = value
     return changed
 
 

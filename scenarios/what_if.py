@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.config import BrokerConfig
-from replica.rules import PROFILES, Rules, contradiction, spelled, unsupported
+from replica.rules import PROFILES, Rules, contradiction, spelled
 from scenarios.diagnostics import ScenarioInvalid
 from scenarios.loading import load_text
 from scenarios.processes import in_order
@@ -149,12 +149,8 @@ def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
 def _rules(scenario: Scenario) -> Iterator[Change]:
     """Each rule that is not at its newest value, alone."""
     for switch, value in Rules().unlike(scenario.rules).items():
-        if _can_be_played(scenario.rules.changed({switch: value})):
+        if contradiction(scenario.rules.changed({switch: value})) is None:
             yield Change(f"{switch}: {spelled(value)}", (f"protocol.{switch}={spelled(value)}",))
-
-
-def _can_be_played(rules: Rules) -> bool:
-    return not unsupported(rules) and contradiction(rules) is None
 
 
 def _eras(scenario: Scenario) -> Iterator[Change]:
@@ -162,7 +158,7 @@ def _eras(scenario: Scenario) -> Iterator[Change]:
     eras = list(PROFILES)
     for era in eras[eras.index(scenario.profile) + 1 :]:
         different = PROFILES[era].unlike(scenario.rules)
-        if different and _can_be_played(PROFILES[era]):
+        if different:
             flips = (f"protocol.{switch}={spelled(value)}" for switch, value in different.items())
             yield Change(f"profile {era}", (f"profile={era}", *flips))
 

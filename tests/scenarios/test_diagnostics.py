@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from language import HEAD, PLAIN_EXPECT, caret_text, errors_of, file_of
 
-from replica.rules import IMPLEMENTED
 from scenarios.codes import EXPLANATIONS, explain
 from scenarios.diagnostics import (
     KEPT_AT_MOST,
@@ -119,22 +117,6 @@ SINGLE_ERRORS = [
     ("expect: {verdict: ok}", "expect: {unavailable: {t-0: {writes: [{from: 2s, to: 1s}]}}}", "E112", "to", None),
     ("expect: {verdict: ok}", "expect: {state: {b9: {running: true}}}", "E131", "b9", None),
 ]
-
-
-def test_an_era_with_a_rule_that_cannot_be_played_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(IMPLEMENTED, "isr-join", frozenset({"epoch-start"}))  # type: ignore[arg-type]
-    (error,) = errors_of(file_of().replace("title: Small", "title: Small\nprofile: kafka-2.0"))
-    assert (error.code, caret_text(error)) == ("E120", "kafka-2.0")
-
-
-@pytest.mark.parametrize(
-    ("line", "caret"), [("protocol: {elr: true}", "true"), ("profile: kafka-4.1", "kafka-4.1"), ("", None)]
-)
-def test_a_rule_that_cannot_be_played_is_refused(line: str, caret: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cast(dict[str, Any], IMPLEMENTED), "elr", frozenset({False}))
-    (error,) = errors_of(file_of().replace("title: Small", f"title: Small\n{line}"))
-    assert error.code == "E120"
-    assert caret is None or caret_text(error) == caret
 
 
 @pytest.mark.parametrize(
