@@ -77,7 +77,8 @@ class Log:
         self.log_end_offset: Offset = 0
         self.recovery_point: Offset = 0
         self.leader_epochs = LeaderEpochCache(directory / LEADER_EPOCHS, sync=disk.sync)
-        self.producers = ProducerStateManager(directory, sync=disk.sync, expiration_ms=producer_id_expiration_ms)
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self.producers = self._fresh_producers()
         self._segments: LogSegments
         self._new_files = False
         self._now_us = now_us
@@ -113,6 +114,7 @@ class Log:
         loader = LogLoader(directory, config, disk, log.leader_epochs, now_us)
         segments, recovery = loader.load(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
         log._take_over(segments, clean, recovery_point, log_start_offset)
+        log._load_producers(recovered=recovery.segments_scanned > 0)
         return log, recovery
 
     def _take_over(
@@ -124,8 +126,6 @@ class Log:
         self.recovery_point = self.log_end_offset if clean else min(recovery_point, self.log_end_offset)
         self.leader_epochs.truncate_from_end(self.log_end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
-        self.producers.keep_snapshots_of(self._segments.bases)
-        self._rebuild_producers()
 
     @property
     def latest_epoch(self) -> LeaderEpoch | None:
@@ -376,18 +376,36 @@ class Log:
         self.leader_epochs.truncate_from_start(offset)
         self._segments.delete_below(offset)
 
+    def _fresh_producers(self) -> ProducerStateManager:
+        expiration_ms = self._producer_id_expiration_ms
+        return ProducerStateManager(self.directory, sync=self.disk.sync, expiration_ms=expiration_ms)
+
+    def _load_producers(self, *, recovered: bool) -> None:
+        self.producers.keep_snapshots_of(self._segments.bases, and_newest=not recovered)
+        self._rebuild_producers()
+        if recovered:
+            # Checking leaves a snapshot at the end, and the state is loaded from it (LogLoader.recoverSegment): as
+            # after an orderly stop only the last batch of each producer is known.
+            self.producers = self._fresh_producers()
+            self._rebuild_producers()
+
     def _rebuild_producers(self) -> None:
         """Bring the producers' state to the log end offset, from the latest snapshot below it and the batches after.
 
-        source: UnifiedLog.rebuildProducerState
+        It leaves snapshots there and at the start of the last two segments.    source: UnifiedLog.rebuildProducerState
         """
         producers = self.producers
         nothing_known = not producers.producers and producers.map_end_offset >= self.log_end_offset
         start = producers.reload(self.log_start_offset, self.log_end_offset, self._now_us // 1000)
         if not nothing_known:
+            last_two = self._segments.bases[-2:]
             for header in self.headers(start):
+                if header.base_offset in last_two:
+                    producers.map_end_offset = header.base_offset
+                    producers.take_snapshot()
                 producers.update(header)
         producers.map_end_offset = self.log_end_offset
+        producers.take_snapshot()
 
     # ---------------------------------------------------------------------------------------------- flush and close
 

@@ -1,8 +1,9 @@
 """What a partition remembers of each idempotent producer, so that a retry is recognised as one (KIP-98).
 
 The leader validates with it, followers keep the same state from the batches they replicate, so it survives a failover.
-Snapshots have Kafka's format; they hold only the last batch of each producer, so after a reload from one a retry of an
-older batch is refused as out of order instead of being recognised.
+Snapshots have Kafka's format; they hold only the last batch of each producer. Loading a log ends at a snapshot, so a
+broker that starts again, in order or not, refuses the retry of an older batch as out of order instead of recognising
+it, and the producer stores that batch and all after it anew in its next epoch (KIP-360).
 
 Simplified: no transactions, so no coordinator epochs and no open transactions.
 Source: Kafka ProducerStateManager, ProducerStateEntry, ProducerAppendInfo.
@@ -177,6 +178,7 @@ class ProducerStateManager:
             if not log_start_offset < offset <= log_end_offset:
                 self._delete_snapshot(offset)
         if log_end_offset == self.map_end_offset:
+            self._last_snapshot = self._snapshots[-1] if self._snapshots else log_start_offset
             return self.map_end_offset
         self._producers.clear()
         while self._snapshots:
@@ -193,10 +195,14 @@ class ProducerStateManager:
         self.map_end_offset = self._last_snapshot = log_start_offset
         return log_start_offset
 
-    def keep_snapshots_of(self, segment_bases: list[Offset]) -> None:
-        """Delete all snapshots but those at the start of a segment and the newest (removeStraySnapshots)."""
-        for offset in self._snapshots[:-1]:
-            if offset not in segment_bases:
+    def keep_snapshots_of(self, segment_bases: list[Offset], *, and_newest: bool) -> None:
+        """Delete all snapshots but those at the start of a segment and, if wanted, the newest behind all of these.
+
+        source: ProducerStateManager.removeStraySnapshots; recovering a segment deletes the newest as well
+        """
+        newest = self._snapshots[-1] if self._snapshots and and_newest else 0
+        for offset in list(self._snapshots):
+            if offset not in segment_bases and not (offset == newest and offset > segment_bases[-1]):
                 self._delete_snapshot(offset)
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:

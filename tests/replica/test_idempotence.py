@@ -161,7 +161,7 @@ def test_a_damaged_snapshot_is_replaced_by_a_replay(tmp_path, damage):
     path.write_bytes(damage(path.read_bytes()))
     log, _ = home.open(clean=True)
     assert [batch.first_sequence for batch in log.producers.producers[7].batches] == [0, 1, 2]
-    assert not path.exists()
+    assert [entry.last_sequence for entry in read_snapshot(path) or []] == [2]
 
 
 def test_snapshots_follow_the_segments(tmp_path):
@@ -171,7 +171,7 @@ def test_snapshots_follow_the_segments(tmp_path):
         log.append_as_leader(batch_of(b"x" * 300, producer_id=7, producer_epoch=0, base_sequence=sequence), 0, 0)
     assert log.producers.snapshot_offsets == (2, 4, 6)
     log.truncate_to(5)
-    assert log.producers.snapshot_offsets == (2, 4)
+    assert log.producers.snapshot_offsets == (2, 4, 5)
     assert log.producers.producers[7].last_sequence == 4
     log.close()
     assert [int(path.stem) for path in sorted(home.directory.glob("*.snapshot"))] == [2, 4, 5]
@@ -180,3 +180,34 @@ def test_snapshots_follow_the_segments(tmp_path):
     log.close()
     log, _ = home.open(clean=True)
     assert log.producers.snapshot_offsets == (2, 4, 6)
+
+
+def test_a_crash_leaves_snapshots_at_segments_and_at_the_end(tmp_path):
+    home = LogHome(tmp_path, segment_bytes=1024)
+    log, _ = home.open()
+    for sequence in range(5):
+        log.append_as_leader(batch_of(b"x" * 300, producer_id=7, producer_epoch=0, base_sequence=sequence), 0, 0)
+    log.close()
+    log, _ = home.open(clean=True)
+    log.append_as_leader(batch_of(b"x" * 300, producer_id=7, producer_epoch=0, base_sequence=5), 0, 0)
+    log.abandon()
+    log, _ = home.open(clean=False)
+    assert log.producers.snapshot_offsets == (2, 4, 6)
+    assert [batch.first_sequence for batch in log.producers.producers[7].batches] == [5]
+
+
+def test_a_truncation_leaves_a_snapshot_that_the_next_one_starts_from(tmp_path):
+    home = LogHome(tmp_path)
+    log, _ = home.open()
+
+    def append(first: int, end: int) -> None:
+        for sequence in range(first, end):
+            log.append_as_leader(batch_of(b"r", producer_id=7, producer_epoch=0, base_sequence=sequence), 0, 0)
+
+    append(0, 4)
+    log.truncate_to(3)
+    assert [batch.first_sequence for batch in log.producers.producers[7].batches] == [0, 1, 2]
+    append(3, 6)
+    log.truncate_to(5)
+    assert [batch.first_sequence for batch in log.producers.producers[7].batches] == [2, 3, 4]
+    assert log.producers.snapshot_offsets == (3, 5)
