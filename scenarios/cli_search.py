@@ -6,7 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +16,7 @@ from replica.rules import PROFILES
 from scenarios.cli_common import fail, format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
-from scenarios.search import Found, SeedJob, play_seed, schedule_of, shrink
+from scenarios.search import CRASH, Found, SeedJob, play_seed, schedule_of, shrink
 from scenarios.spec import PROFILE
 
 SEEDS_MAX = 1_000_000
@@ -45,9 +47,10 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @format_option
 def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs: int | None, format_: str) -> int:
-    """Play random fault schedules and keep those that break an invariant or, with safe settings, lose anything.
+    """Play random fault schedules; say what they break: invariants and, with safe settings, promises to producers.
 
-    The first one found is shrunk to the steps it needs. Exit code 4 if anything broke that the era promises.
+    Each kind of finding is told once, with the first seed that showed it; that schedule is kept, shrunk to the steps it
+    needs. Exit code 4 if anything broke that the era promises.
     """
     work = [SeedJob(seed, profile, safe) for seed in seeds]
     found: list[Found] = []
@@ -60,16 +63,59 @@ def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs:
                 found.append(outcome)
                 if first:
                     break
-    files = _keep(found, profile, safe, out)
+    kinds = _by_kind(found)
+    files = _keep(list(dict.fromkeys(kind.first for kind in kinds)), profile, safe, out)
     if format_ == "json":
-        print_json({"profile": profile, "played": played, "found": [one.as_json() for one in found], "files": files})
+        document = {
+            "profile": profile,
+            "played": played,
+            "found": [one.as_json() for one in found],
+            "kinds": [{**kind.as_json(), "file": files[kind.first.seed]} for kind in kinds],
+            "files": list(files.values()),
+        }
+        print_json(document)
     else:
-        for one, file in zip(found, files, strict=True):
-            click.echo(f"  seed {one.seed}: {one.crash or one.wrong[0]}")
-            click.echo(f"    highwater run {file}")
-        kind = "safe schedules" if safe else "schedules"
-        click.echo(f"\n{profile}: {played} {kind} played, {len(found)} of them broke something")
-    return ExitCode.OUR_BUG if any(one.our_bug for one in found) else ExitCode.HELD
+        _print(kinds, files)
+        schedules = "safe schedules" if safe else "schedules"
+        click.echo(f"\n{profile}: {played} {schedules} played, {len(found)} of them broke something")
+    return ExitCode.OUR_BUG if any(kind.our_bug for kind in kinds) else ExitCode.HELD
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of finding, apart for what the era promises and what it does not. first: who showed it first"""
+
+    kind: str
+    our_bug: bool
+    sentence: str
+    first: Found
+    seeds: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        told = {"kind": self.kind, "our_bug": self.our_bug, "sentence": self.sentence}
+        return {**told, "first_seed": self.first.seed, "seeds": list(self.seeds)}
+
+
+def _by_kind(found: list[Found]) -> list[_Kind]:
+    """In the order of their first seeds."""
+    first: dict[tuple[str, bool], tuple[Found, str]] = {}
+    seeds: dict[tuple[str, bool], dict[int, None]] = {}
+    for one in found:
+        for finding in one.findings:
+            key = finding.kind, finding.our_bug
+            first.setdefault(key, (one, finding.sentence))
+            seeds.setdefault(key, {})[one.seed] = None
+    return [_Kind(*key, sentence, one, tuple(seeds[key])) for key, (one, sentence) in first.items()]
+
+
+def _print(kinds: list[_Kind], files: dict[int, str]) -> None:
+    for kind in kinds:
+        count = (
+            f"{len(kind.seeds)} seeds, the first {kind.first.seed}" if len(kind.seeds) > 1 else f"seed {kind.seeds[0]}"
+        )
+        click.echo(f"  {kind.kind}: {count}{', our bug' if kind.our_bug else ''}")
+        click.echo(f"    {kind.sentence}")
+        click.echo(f"    highwater run {files[kind.first.seed]}")
 
 
 def _outcomes(work: list[SeedJob], processes: int) -> Iterator[Found]:
@@ -82,19 +128,21 @@ def _outcomes(work: list[SeedJob], processes: int) -> Iterator[Found]:
             yield from pool.map(play_seed, work[begin : begin + processes * 4])
 
 
-def _keep(found: list[Found], profile: str, safe: bool, out: Path) -> list[str]:
-    """The file of each: the first shrunk, the others as drawn."""
-    files = []
+def _keep(found: list[Found], profile: str, safe: bool, out: Path) -> dict[int, str]:
+    """Seed: file, each shrunk; a schedule that stopped its run is kept as drawn."""
+    files = {}
     try:
-        for number, one in enumerate(found):
-            text = one.text
-            if number == 0 and not one.crash:
-                for smaller in shrink(schedule_of(SeedJob(one.seed, profile, safe))):
-                    text = smaller.text
-            out.mkdir(parents=True, exist_ok=True)
-            path = out / f"{profile}-{one.seed}.yaml"
-            path.write_text(text, encoding="utf-8")
-            files.append(str(path))
+        with ProgressLine(f"shrink {profile}") as line:
+            for number, one in enumerate(found):
+                text = one.text
+                if CRASH not in one.kinds:
+                    for smaller in shrink(schedule_of(SeedJob(one.seed, profile, safe)), one.kinds):
+                        text = smaller.text
+                        line.show(number / len(found), f"seed {one.seed}: {len(smaller.tree['timeline'])} steps")
+                out.mkdir(parents=True, exist_ok=True)
+                path = out / f"{profile}-{one.seed}.yaml"
+                path.write_text(text, encoding="utf-8")
+                files[one.seed] = str(path)
     except OSError as error:
         fail(
             f"the schedules cannot be kept in {out}: {error.strerror or error}",

@@ -17,7 +17,7 @@ from typing import Any
 
 import trio
 
-from replica.trace import RunFinished, RunStarted, TraceLog, TraceRow
+from replica.trace import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios import lock
 from scenarios.expectations import Expectation, Expectations, RunSight
 from scenarios.faults import Faults
@@ -46,11 +46,15 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A finished run. `summary` is what summary.json holds; `rows` only if asked for."""
+    """A finished run. `summary` is what summary.json holds; `rows` only if asked for.
+
+    broken: every invariant that did not hold, also those that the verdict leaves to other anomalies to show
+    """
 
     scenario: Scenario
     summary: dict[str, Any]
     verdict: Verdict
+    broken: tuple[InvariantBroken, ...]
     expectations: list[Expectation]
     ledger: RecordLedger
     story: Story
@@ -205,7 +209,8 @@ def run_scenario(
         work_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
         run = _Run(scenario, work_dir, keep_rows, progress)
         run.execute()
-        verdict = judge(run.ledger, [violation.fact for violation in run.invariants.violations])
+        broken = tuple(violation.fact for violation in run.invariants.violations)
+        verdict = judge(run.ledger, broken)
         results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]
         run_dir = None if runs_dir is None else next_run_dir(runs_dir, scenario.run_name)
         summary = build_summary(
@@ -224,7 +229,7 @@ def run_scenario(
         )
         if run_dir is not None:
             _keep(scenario, work_dir, run_dir, summary, keep_logs=keep_logs)
-    return RunResult(scenario, summary, verdict, results, run.ledger, run.story, run_dir, run.rows)
+    return RunResult(scenario, summary, verdict, broken, results, run.ledger, run.story, run_dir, run.rows)
 
 
 def next_run_dir(runs_dir: Path, name: str) -> Path:

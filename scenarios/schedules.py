@@ -16,7 +16,6 @@ import yaml
 from replica.rules import PROFILES, Rules
 from scenarios.era_troubles import may_miss_a_rule, old_troubles
 from scenarios.loading import load_text
-from scenarios.runner import RunResult, run_scenario
 from scenarios.spec import Scenario
 
 Tree = dict[str, Any]
@@ -50,6 +49,7 @@ def random_schedule(rng: random.Random, *, safe: bool | None = None, profile: st
     Safe means as Kafka means it: every producer waits for all and is idempotent, two replicas hold what is acked, no
     disk loses anything, no unclean leader. Everything else may happen. An era with ELR outlasts one broker that goes
     down in disorder when min.insync.replicas is 2: there a safe schedule may have one power failure instead of kills.
+    Clean but for the duplicates of forgotten_batches.py.
     """
     if safe is None:
         safe = rng.random() < 0.4
@@ -115,9 +115,7 @@ class _Draft:
             "min.insync.replicas": 2 if self.safe else self.rng.choice((1, 2)),
             "unclean.leader.election.enable": False if self.safe else self.rng.random() < 0.3,
         }
-        # A producer snapshot, taken at every roll, remembers only the last batch of each producer: after a restart an
-        # older one that is sent again looks out of order, and the producer stores it anew in its next epoch.
-        if not self.safe and self.rng.random() < 0.3:
+        if self.rng.random() < 0.3:
             config["segment.bytes"] = self.rng.choice((1024, 4096))
         if self.rng.random() < 0.2:
             config["flush.messages"] = 1
@@ -319,14 +317,3 @@ def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
         begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
         steps = old_troubles(rng, tree, rules, safe=safe, begin_ms=begin_ms, end_ms=end_ms)
         tree["timeline"] += [*steps, *_repairs(steps)]
-
-
-def judge(schedule: Schedule) -> tuple[RunResult, list[str]]:
-    """Run it, and say what is wrong with the outcome: nothing, if all is well."""
-    result = run_scenario(schedule.scenario(), runs_dir=None)
-    verdict = result.verdict
-    if verdict.of("invariant"):
-        return result, [anomaly.sentence for anomaly in verdict.of("invariant")]
-    if schedule.safe and verdict.kinds:
-        return result, [anomaly.sentence for anomaly in verdict.anomalies]
-    return result, []

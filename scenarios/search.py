@@ -1,14 +1,22 @@
-"""Random schedules, seed by seed: which of them break something, and the smallest timeline that still does."""
+"""Random schedules, seed by seed: what each of them shows, and the smallest timeline that still shows the same."""
 
 from __future__ import annotations
 
 import copy
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from scenarios.schedules import Schedule, judge, random_schedule
+from scenarios.findings import Finding, judge, kinds_of
+from scenarios.schedules import Schedule, random_schedule
+
+CRASH = "crash"
+_MENDED_BY_ALL = {
+    "heal": ("partition", "cut", "latency", "bandwidth", "loss"),
+    "release": ("hold",),
+}
+_MENDED_BY_LABEL = ("start", "resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +30,25 @@ class SeedJob:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one seed showed. wrong: each in one sentence, () when all is well; our_bug: the era had promised it
+    """What one seed showed: () when all is well. A run that stopped is a finding as well, and our bug.
 
-    crash: what the run stopped with, which is a bug as well     text: the schedule as a scenario file
+    text: the schedule as a scenario file
     """
 
     seed: int
-    wrong: tuple[str, ...]
-    our_bug: bool
-    crash: str
+    findings: tuple[Finding, ...]
     text: str
 
     @property
     def clean(self) -> bool:
-        return not self.wrong and not self.crash
+        return not self.findings
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return kinds_of(self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        return {"seed": self.seed, "wrong": list(self.wrong), "our_bug": self.our_bug, "crash": self.crash}
+        return {"seed": self.seed, "findings": [asdict(finding) for finding in self.findings]}
 
 
 def schedule_of(job: SeedJob) -> Schedule:
@@ -47,41 +57,56 @@ def schedule_of(job: SeedJob) -> Schedule:
 
 def play_seed(job: SeedJob) -> Found:
     schedule = schedule_of(job)
+    return Found(job.seed, _findings(schedule), schedule.text)
+
+
+def _findings(schedule: Schedule) -> tuple[Finding, ...]:
     try:
-        result, wrong = judge(schedule)
-    except Exception as error:  # Whatever a run stops with belongs to its seed, and must not end the search.
-        return Found(job.seed, (), True, f"{type(error).__name__}: {error}"[:500], schedule.text)
-    return Found(job.seed, tuple(wrong), result.broke_an_invariant, "", schedule.text)
+        return judge(schedule)[1]
+    except Exception as error:  # Whatever a run stops with belongs to its schedule, and must not end the search.
+        return (Finding(CRASH, f"{type(error).__name__}: {error}"[:500], True),)
 
 
-def shrink(schedule: Schedule) -> Iterator[Schedule]:
-    """Ever smaller schedules that still go wrong, each a step shorter than the one before; the last is the smallest.
+def shrink(schedule: Schedule, kinds: tuple[str, ...]) -> Iterator[Schedule]:
+    """Ever smaller schedules that show findings of the same `kinds`, each with less than the one before.
 
-    Steps are left out one after the other until no single one can be.
+    Steps are left out one after the other until no single one can be. What mends a fault stays as long as the fault.
     """
-    smallest, shrunk = schedule, True
-    while shrunk:
-        shrunk = False
-        for number in range(len(smallest.tree["timeline"])):
-            candidate = _without(smallest, number)
-            if _still_wrong(candidate):
-                smallest, shrunk = candidate, True
-                yield smallest
-                break
+    smallest, tried = schedule, 0
+    number = 0
+    while tried < len(smallest.tree["timeline"]):
+        steps = smallest.tree["timeline"]
+        number %= len(steps)
+        candidate = without_step(smallest, number) if _may_go(steps, number) else None
+        if candidate is not None and kinds_of(_findings(candidate)) == kinds:
+            smallest, tried = candidate, 0
+            yield smallest
+        else:
+            number, tried = number + 1, tried + 1
 
 
-def _without(schedule: Schedule, number: int) -> Schedule:
-    """Without one step, and without those that speak of it by its label."""
+def without_step(schedule: Schedule, number: int) -> Schedule:
+    """Without one step, without those that speak of it by its label, and without those that then mend nothing."""
     tree = copy.deepcopy(schedule.tree)
     gone = tree["timeline"].pop(number)
     label = f"@{gone.get('as')}"
-    tree["timeline"] = [step for step in tree["timeline"] if label not in (str(value) for value in step.values())]
+    rest = [step for step in tree["timeline"] if label not in (str(value) for value in step.values())]
+    tree["timeline"] = [step for step in rest if not _mends_nothing(step, rest)]
     return Schedule(tree, schedule.safe)
 
 
-def _still_wrong(schedule: Schedule) -> bool:
-    try:
-        _, wrong = judge(schedule)
-    except Exception:  # A timeline that cannot be played shows nothing.
-        return False
-    return bool(wrong)
+def _may_go(steps: list[dict[str, Any]], number: int) -> bool:
+    """Whether a step is no mending, or a later one mends the same."""
+    step = steps[number]
+    mending = next((verb for verb in (*_MENDED_BY_ALL, *_MENDED_BY_LABEL) if verb in step), None)
+    if mending is None:
+        return True
+    return any(later.get(mending) == step[mending] for later in steps[number + 1 :])
+
+
+def _mends_nothing(step: dict[str, Any], steps: list[dict[str, Any]]) -> bool:
+    """`heal: all` without a fault of the network, `release: all` without a hold."""
+    return any(
+        step.get(mending) == "all" and not any(fault in other for other in steps for fault in faults)
+        for mending, faults in _MENDED_BY_ALL.items()
+    )

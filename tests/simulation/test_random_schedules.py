@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from scenarios.schedules import Schedule, judge, random_schedule
+from scenarios.findings import judge
+from scenarios.schedules import Schedule, random_schedule
 
 SOAK_SEEDS = int(os.environ.get("HIGHWATER_SOAK", "300"))
 _RANDOMS = st.randoms(use_true_random=False, note_method_calls=False)
@@ -31,10 +32,10 @@ quick = settings(
 def check(schedule: Schedule) -> None:
     """Fails with the file that replays it: `highwater run FILE`."""
     try:
-        _, wrong = judge(schedule)
+        _, findings = judge(schedule)
     except Exception as error:
         raise AssertionError(f"{type(error).__name__}: {error}\n\n{schedule.text}") from error
-    assert not wrong, "\n".join([*wrong, "", schedule.text])
+    assert not findings, "\n".join([*(finding.sentence for finding in findings), "", schedule.text])
 
 
 @quick

@@ -1,12 +1,17 @@
-"""`highwater search`: seeds are schedules, findings are kept as files, and shrinking keeps what breaks."""
+"""`highwater search`: seeds are schedules, findings are files, and shrinking keeps what breaks and what mends."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+import yaml
+
+from scenarios.catalogue import find_scenario
+from scenarios.findings import judge, kinds_of
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
-from scenarios.schedules import Schedule, judge, random_schedule
+from scenarios.schedules import Schedule, Tree, random_schedule
 from scenarios.search import SeedJob, play_seed, schedule_of, shrink
 
 
@@ -25,6 +30,11 @@ def readers_see_the_log_end(seed: int) -> Schedule:
         {"at": "8s", "elect": "preferred"},
     ]
     return Schedule(tree, schedule.safe)
+
+
+def bundled(name: str) -> Tree:
+    tree: Tree = yaml.safe_load(Path(find_scenario(name)).read_text())
+    return {key: value for key, value in tree.items() if key not in ("expect", "variants")}
 
 
 def test_a_seed_is_a_schedule() -> None:
@@ -51,14 +61,60 @@ def test_a_safe_schedule_of_an_old_era_loses_no_disk() -> None:
 
 def test_a_clean_seed_and_its_file_agree() -> None:
     found = play_seed(SeedJob(3, "kafka-3.9", safe=True))
-    assert found.clean and not found.our_bug
+    assert found.clean
     assert run_scenario(load_text(found.text, "found.yaml").scenario, runs_dir=None).verdict.kinds == ()
+
+
+def test_what_a_loaded_log_has_forgotten_is_promised_to_nobody() -> None:
+    """A safe schedule may end with duplicates where a broker no longer knew the batch, and nowhere else."""
+    result, findings = judge(Schedule(bundled("idempotent-restart-forgets"), safe=True))
+    assert result.verdict.kinds == ("duplicated",)
+    assert findings == ()
+    result, findings = judge(Schedule(bundled("retry-duplicates-lost-ack"), safe=True))
+    assert result.verdict.kinds == ("duplicated",)
+    assert [(finding.kind, finding.our_bug) for finding in findings] == [("duplicated", True)]
+
+
+def test_a_broken_invariant_is_found_although_records_were_lost_too() -> None:
+    """Where records are lost the verdict leaves it to them to show what an old rule breaks."""
+    result, findings = judge(Schedule(bundled("kip101-hw-truncation-loss"), safe=False))
+    assert "lost" in result.verdict.kinds and not result.verdict.of("invariant")
+    assert findings and not any(finding.our_bug for finding in findings)
 
 
 def test_shrinking_leaves_the_steps_that_are_needed() -> None:
     schedule = readers_see_the_log_end(5)
-    result, wrong = judge(schedule)
-    assert wrong and not result.broke_an_invariant
-    sizes = [len(smaller.tree["timeline"]) for smaller in shrink(schedule)]
+    result, findings = judge(schedule)
+    assert findings and not result.broke_an_invariant
+    sizes = [len(smaller.tree["timeline"]) for smaller in shrink(schedule, kinds_of(findings))]
     # Resuming speaks of the pause by its label, so they go together.
     assert sizes == [3, 1, 0]
+
+
+def test_shrinking_keeps_what_mends_and_the_kind_of_finding() -> None:
+    """Without the start nobody leads and records are lost; `heal: all` goes with the cut, the first start is enough."""
+    tree = bundled("retry-duplicates-lost-ack")
+    hold = {"at": "10s", "hold": {"from": "b1", "to": "p1", "api": "Produce", "part": "response"}, "as": "hold-1"}
+    tree["timeline"] = [
+        {"at": "1s", "produce": {"from": "p1", "count": 10}},
+        {"at": "2s", "pause": "b3", "as": "pause-0", "for": "700ms"},
+        {"at": "3s", "cut": {"between": ["b2", "b3"]}, "as": "cut-1"},
+        hold,
+        {"at": "10.1s", "produce": {"from": "p1", "count": 5}},
+        {"at": "10.3s", "kill": "b1", "as": "kill-2"},
+        {"at": "25s", "heal": "all"},
+        {"at": "25s", "release": "all"},
+        {"at": "25s", "start": "@kill-2"},
+        {"at": "31s", "start": "@kill-2"},
+    ]
+    findings = judge(Schedule(tree, safe=True))[1]
+    assert kinds_of(findings) == ("duplicated",)
+    *_, smallest = shrink(Schedule(tree, safe=True), ("duplicated",))
+    assert kinds_of(judge(smallest)[1]) == ("duplicated",)
+    assert [next(key for key in step if key not in ("at", "as")) for step in smallest.tree["timeline"]] == [
+        "hold",
+        "produce",
+        "kill",
+        "release",
+        "start",
+    ]

@@ -1,0 +1,49 @@
+"""What a random schedule showed: every invariant that broke, and in a safe one every broken promise to a producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from scenarios.forgotten_batches import stored_again
+from scenarios.runner import RunResult, run_scenario
+from scenarios.schedules import Schedule
+from scenarios.verdict import Anomaly
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """kind: the invariant (`S25 min-isr`) or the anomaly (`lost`)      our_bug: the era promises otherwise"""
+
+    kind: str
+    sentence: str
+    our_bug: bool
+
+
+def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
+    """Run it, and say what is wrong with the outcome: nothing, if all is well.
+
+    Old rules let invariants break by design, and records with them: then what became of a safe schedule's records is
+    laid to the era. With no such invariant broken nothing accounts for it but us.
+    """
+    result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=schedule.safe)
+    by_design = any(not fact.promised for fact in result.broken)
+    found = [Finding(fact.invariant, f"{fact.invariant}: {fact.reason}", fact.promised) for fact in result.broken]
+    if schedule.safe:
+        found += [Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(result)]
+    return result, tuple(found)
+
+
+def kinds_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Each kind once, sorted."""
+    return tuple(sorted({finding.kind for finding in findings}))
+
+
+def _unaccounted_for(result: RunResult) -> Iterator[Anomaly]:
+    """Without the duplicates that Kafka stores, too."""
+    forgotten = stored_again(result.rows, result.ledger, result.verdict.records["duplicated"])
+    for anomaly in result.verdict.anomalies:
+        if anomaly.kind == "invariant":
+            continue
+        if anomaly.kind != "duplicated" or any(name not in forgotten for name in anomaly.records):
+            yield anomaly

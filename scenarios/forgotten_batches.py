@@ -1,0 +1,64 @@
+"""Records that Kafka itself stores twice for an idempotent producer, because a broker no longer knew their batch.
+
+A running broker knows the last five batches of each producer. Its snapshots hold only the last one, and what opens a
+log (in order or after a crash) or cuts one ends at a snapshot. Whoever leads with such a log answers the retry of an
+older batch with OUT_OF_ORDER_SEQUENCE_NUMBER; the producer takes that for a gap, raises its epoch and stores all it has
+in flight anew (KIP-360). So acks=all, two in-sync replicas and idempotence promise that nothing is lost, but only with
+one request in flight that nothing is duplicated. Scenario idempotent-restart-forgets shows it.
+
+Source: ProducerStateManager.writeSnapshot and truncateAndReload, LogLoader.recoverSegment,
+ProducerAppendInfo.checkSequence, TransactionManager.canRetry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from replica.ids import TopicPartition
+from replica.trace import BatchRefused, LogRecovered, LogTruncated, TraceRow
+from scenarios.ledger import RecordLedger
+
+
+def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Iterable[str]) -> tuple[str, ...]:
+    """Those of the duplicated records whose every copy but the first is accounted for by a forgotten batch.
+
+    rows: the whole trace of a run that is over; ledger: of the same run
+    """
+    limits: dict[tuple[str, TopicPartition | None], list[int]] = {}
+    for client, partition, limit in _forgotten(rows, ledger):
+        limits.setdefault((client, partition), []).append(limit)
+    found = []
+    for name in duplicated:
+        known = limits.get((ledger.records[name].client, ledger.present.partition(name)), [])
+        copies = pairwise(ledger.present.offsets(name))
+        if all(any(one < limit <= other for limit in known) for one, other in copies):
+            found.append(name)
+    return tuple(found)
+
+
+def _forgotten(rows: Iterable[TraceRow], ledger: RecordLedger) -> Iterator[tuple[str, TopicPartition, int]]:
+    """(producer, partition, where the log ended when its leader loaded it) of each batch that was refused as forgotten.
+
+    It lies below that end, with a later batch of the same producer behind it: that one is what the snapshot holds.
+    """
+    loaded: dict[tuple[str, TopicPartition], int] = {}
+    for row in rows:
+        event = row.event
+        if isinstance(event, LogRecovered | LogTruncated):
+            loaded[event.node, TopicPartition(event.topic, event.partition)] = event.log_end_offset
+        elif isinstance(event, BatchRefused) and event.error == "OUT_OF_ORDER_SEQUENCE_NUMBER":
+            partition = TopicPartition(event.topic, event.partition)
+            limit = loaded.get((event.peer, partition), 0)
+            # The copy that the broker had loaded: the one next below where its log ended.
+            copies = [offset for offset in ledger.present.offsets(event.records[-1]) if offset < limit]
+            if copies and _wrote_between(ledger, event.client, partition, copies[-1] + 1, limit):
+                yield event.client, partition, limit
+
+
+def _wrote_between(ledger: RecordLedger, client: str, partition: TopicPartition, start: int, end: int) -> bool:
+    log = ledger.final_log(partition)
+    return any(
+        start <= offset < end and ledger.records.index.place(record) >= 0 and ledger.records[record].client == client
+        for offset, record in zip(log.offsets, log.records, strict=True)
+    )
