@@ -126,9 +126,9 @@ def _records_result(test: RecordsTest, found: Sequence[str]) -> Expectation:
 
 def _final_names(ledger: RecordLedger, test: LogTest) -> list[str]:
     if test.node is None:
-        return ledger.final_log(test.partition).records
+        return list(ledger.final_log(test.partition).records)
     replica = ledger.final.get(test.partition, {}).get(test.node)
-    return replica.entries.records if replica else []
+    return list(replica.entries.records) if replica else []
 
 
 def _log_result(test: LogTest, found: Sequence[str]) -> Expectation:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from replica.ids import TopicPartition
-from scenarios.record_table import NameIndex
+from scenarios.name_index import NameIndex
 
 
 class LogEntry(NamedTuple):
@@ -54,13 +54,17 @@ class _Runs:
 
 
 class LogEntries:
-    """The entries of one log, sixteen bytes for each; a LogEntry is made when one is looked at."""
+    """The entries of one log, twelve bytes for each; a LogEntry is made when one is looked at.
 
-    __slots__ = ("_crcs", "_epochs", "_seqs", "offsets", "records")
+    names: shared by the logs that hold the same records, so that each name is kept once
+    """
 
-    def __init__(self, entries: Iterable[LogEntry] = ()) -> None:
+    __slots__ = ("_crcs", "_epochs", "_names", "_places", "_seqs", "offsets")
+
+    def __init__(self, entries: Iterable[LogEntry] = (), names: NameIndex | None = None) -> None:
         self.offsets = _Runs()
-        self.records: list[str] = []
+        self._names = NameIndex() if names is None else names
+        self._places = array("i")
         self._epochs = array("i")
         self._crcs = array("I")
         self._seqs = _Runs()
@@ -69,7 +73,7 @@ class LogEntries:
 
     def append(self, offset: int, record: str, leader_epoch: int, crc: int, seq: int) -> None:
         self.offsets.append(offset)
-        self.records.append(record)
+        self._places.append(self._names.place_or_add(record))
         self._epochs.append(leader_epoch)
         self._crcs.append(crc)
         self._seqs.append(seq)
@@ -78,9 +82,13 @@ class LogEntries:
         return len(self.offsets)
 
     def __getitem__(self, place: int) -> LogEntry:
-        return LogEntry(
-            self.offsets[place], self.records[place], self._epochs[place], self._crcs[place], self._seqs[place]
-        )
+        name = self._names.name(self._places[place])
+        return LogEntry(self.offsets[place], name, self._epochs[place], self._crcs[place], self._seqs[place])
+
+    @property
+    def records(self) -> Iterator[str]:
+        """The records in the order of the entries."""
+        return map(self._names.name, self._places)
 
     def __iter__(self) -> Iterator[LogEntry]:
         return map(LogEntry, self.offsets, self.records, self._epochs, self._crcs, self._seqs)
@@ -89,7 +97,7 @@ class LogEntries:
         """By offset; the entries themselves if they are."""
         if all(one < other for one, other in pairwise(self.offsets)):
             return self
-        return LogEntries(sorted(self))
+        return LogEntries(sorted(self), self._names)
 
     def differences(self, other: LogEntries, limit: int) -> list[tuple[LogEntry, LogEntry]]:
         """Entries of the same offset below `limit` that are not the same record in the same batch; both in order."""
@@ -106,7 +114,11 @@ class LogEntries:
         return found
 
     def _same(self, mine: int, other: LogEntries, theirs: int) -> bool:
-        return self._crcs[mine] == other._crcs[theirs] and self.records[mine] == other.records[theirs]
+        if self._crcs[mine] != other._crcs[theirs]:
+            return False
+        if self._names is other._names:
+            return self._places[mine] == other._places[theirs]
+        return self._names.name(self._places[mine]) == other._names.name(other._places[theirs])
 
 
 @dataclass(slots=True)
@@ -143,9 +155,8 @@ class Presence:
         number = len(self._partitions)
         self._partitions.append(partition)
         for offset, record in zip(entries.offsets, entries.records, strict=True):
-            place = self._index.place(record)
-            if place < 0:
-                self._index.add(record)
+            place = self._index.place_or_add(record)
+            if place == len(self._partition):
                 self._partition.append(number)
                 self._first.append(offset)
             else:

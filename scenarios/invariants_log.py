@@ -307,12 +307,12 @@ class LogIsOrdered(Invariant):
         return {trace.BatchAppended: self._appended}
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        batches = self.mirror.logs[event.topic, event.partition][event.node].batches  # type: ignore[index]
+        log = self.mirror.logs[event.topic, event.partition][event.node]  # type: ignore[index]
         if event.last_offset < event.base_offset or event.log_end_offset != event.last_offset + 1:
             self._tell(event, f"ends at {event.log_end_offset} after offsets {event.base_offset}..{event.last_offset}")
-        if len(batches) < 2:
+        if len(log) < 2:
             return
-        before = batches[-2]
+        before = log[-2]
         if event.base_offset != before.last_offset + 1:
             self._tell(event, f"goes on at {event.base_offset} after {before.last_offset}")
         if event.leader_epoch < before.leader_epoch:

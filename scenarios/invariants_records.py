@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 
 from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant
-from scenarios.record_table import NameIndex
 
 
 class AckedIsCommitted(Invariant):
@@ -22,7 +22,8 @@ class AckedIsCommitted(Invariant):
     NAME = "S10"
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.promised: dict[TopicPartition, NameIndex] = {}
+        self.names = self.mirror.sent.names
+        self.promised: dict[TopicPartition, array[int]] = {}
         self.found: dict[TopicPartition, bytearray] = {}
         self.disk_lost: dict[TopicPartition, None] = {}
         self.logs_found = False
@@ -40,9 +41,8 @@ class AckedIsCommitted(Invariant):
         partition = TopicPartition(event.topic, event.partition)
         promised = self.promised.get(partition)
         if promised is None:
-            promised = self.promised[partition] = NameIndex()
-        if promised.place(event.record) < 0:
-            promised.add(event.record)
+            promised = self.promised[partition] = array("i")
+        promised.append(self.names.place_or_add(event.record))
         peak = self.truth.of(*partition).leader_peaks.get(event.peer, 0)
         if event.offset >= peak:
             sentence = (
@@ -57,10 +57,12 @@ class AckedIsCommitted(Invariant):
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
         """The logs are found once the run is over: nothing is promised any more."""
         partition = TopicPartition(event.topic, event.partition)
-        promised = self.promised.get(partition)
-        place = -1 if promised is None else promised.place(event.record)
-        if promised is not None and place >= 0:
-            self.found.setdefault(partition, bytearray(len(promised)))[place] = True
+        found = self.found.get(partition)
+        if found is None:
+            found = self.found[partition] = bytearray(len(self.names))
+        place = self.names.place(event.record)
+        if place >= 0:
+            found[place] = True
 
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         self.logs_found = True
@@ -68,13 +70,13 @@ class AckedIsCommitted(Invariant):
     def ended(self) -> None:
         if not self.logs_found:
             return
-        for partition, records in self.promised.items():
+        for partition, promised in self.promised.items():
             if partition in self.disk_lost or self.truth.of(*partition).rebased_epoch >= 0:
                 continue
-            found = self.found.get(partition, bytearray(len(records)))
-            gone = found.find(0)
-            if gone >= 0:
-                name = records.names[gone]
+            found = self.found.get(partition, bytes(len(self.names)))
+            gone = next((place for place in promised if not found[place]), None)
+            if gone is not None:
+                name = self.names.name(gone)
                 self.broken(f"{name} was acked with acks=all and is in no log of {partition}", *partition)
 
 
@@ -102,9 +104,8 @@ class ReadsAreCommitted(Invariant):
         batch = committed.at(event.offset)
         if batch is None:
             return
-        names = self.mirror.records_of_crc.get(batch.crc)
-        if names is not None and names[event.offset - batch.base_offset] != event.record:
-            known = names[event.offset - batch.base_offset]
+        known = self.mirror.sent.record(batch.crc, event.offset - batch.base_offset)
+        if known is not None and known != event.record:
             self.broken(
                 f"{event.client} read {event.record} at {where}, where {known} is committed",
                 event.topic,
@@ -161,7 +162,7 @@ class SequencesAreContiguous(Invariant):
             return
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         last: dict[int, tuple[int, int]] = {}
-        for batch in log.batches:
+        for batch in log:
             if batch.producer_id >= 0:
                 end = batch.base_sequence + batch.last_offset - batch.base_offset
                 last[batch.producer_id] = (batch.producer_epoch, end % self._WRAP)
@@ -217,7 +218,6 @@ class ConnectionKeepsOrder(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.lives: dict[tuple[str, str], int] = {}
         self.routes: dict[tuple[str, str, int, str], _Route] = {}
-        self.senders: dict[int, str] = {}
         return {
             trace.BatchSent: self._sent,
             trace.BatchRefused: self._refused,
@@ -230,15 +230,14 @@ class ConnectionKeepsOrder(Invariant):
         life = self.lives.setdefault((event.client, event.peer), 0)
         route = self.routes.setdefault((event.client, event.topic, event.partition, event.peer), _Route())
         route.sent(event.crc, life)
-        self.senders[event.crc] = event.client
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        client = self.senders.get(event.crc) if event.role == "leader" else None
+        client = self.mirror.sent.client(event.crc) if event.role == "leader" else None
         route = self.routes.get((client, event.topic, event.partition, event.node)) if client is not None else None
         if route is None:
             return  # not from a producer of this run
         if not route.appended(event.crc):
-            names = self.mirror.records_of_crc.get(event.crc, ())
+            names = self.mirror.sent.records(event.crc)
             sentence = (
                 f"{event.node} appended {', '.join(names)} behind what {client} sent later on the same connection"
             )

@@ -18,6 +18,7 @@ from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceRow
 from scenarios.final_logs import FinalReplica, LogEntries, Presence
+from scenarios.name_index import NameIndex
 from scenarios.record_table import RecordEntry, RecordTable
 
 
@@ -79,6 +80,7 @@ class RecordLedger:
         self.retries = 0
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
+        self._found = NameIndex()
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.RecordSent: self._sent,
             trace.RecordAcked: self._acked,
@@ -233,13 +235,11 @@ class RecordLedger:
         replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})
         known = replicas.get(event.node)
         if known is None:
-            known = replicas[event.node] = FinalReplica(event.node)
+            known = replicas[event.node] = FinalReplica(event.node, LogEntries(names=self._found))
         return known
 
     def _log_entry_found(self, row: TraceRow, event: trace.LogEntryFound) -> None:
-        place, index = self.records.index.place(event.record), self.records.index
-        record = index.names[place] if place >= 0 else event.record  # one text for all its copies
-        self._final(event).entries.append(event.offset, record, event.leader_epoch, event.crc, row.seq)
+        self._final(event).entries.append(event.offset, event.record, event.leader_epoch, event.crc, row.seq)
 
     def _replica_found(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         replica = self._final(event)

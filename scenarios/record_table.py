@@ -12,66 +12,7 @@ from array import array
 from collections.abc import Iterator
 
 from replica.ids import TopicPartition
-
-_DIGITS = "0123456789"
-_NUMBER_DIGITS_MAX = 9
-_GAP_MAX = 4096
-"""Numbers of one prefix may skip so many before a name is kept as a word."""
-
-UNKNOWN = -1
-"""No place; in a column of times or sequence numbers: it did not happen."""
-
-
-class NameIndex:
-    """Places of names, from 0 in the order in which they were added.
-
-    Workloads name their records by a prefix and a running number, so there is an array by number for each prefix: four
-    bytes a name, where a dict takes a hundred. Any other name is in a dict.
-    """
-
-    __slots__ = ("_numbered", "_words", "names")
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self._numbered: dict[str, array[int]] = {}
-        self._words: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def place(self, name: str) -> int:
-        """UNKNOWN if it was never added."""
-        prefix = name.rstrip(_DIGITS)
-        places = self._numbered.get(prefix)
-        digits = len(name) - len(prefix)
-        if places is not None and 0 < digits <= _NUMBER_DIGITS_MAX:
-            number = int(name[-digits:])
-            # A number may be written in several ways: `r07` is not `r7`.
-            if number < len(places) and (place := places[number]) >= 0 and self.names[place] == name:
-                return place
-        return self._words.get(name, UNKNOWN) if self._words else UNKNOWN
-
-    def add(self, name: str) -> int:
-        """A name that is not there yet."""
-        place = len(self.names)
-        self.names.append(name)
-        prefix = name.rstrip(_DIGITS)
-        digits = name[len(prefix) :]
-        if _is_plain(digits):
-            places = self._numbered.setdefault(prefix, array("i"))
-            number = int(digits)
-            if number < len(places) + _GAP_MAX:
-                if number >= len(places):
-                    places.extend([UNKNOWN] * (number + 1 - len(places)))
-                places[number] = place
-                return place
-        self._words[name] = place
-        return place
-
-
-def _is_plain(digits: str) -> bool:
-    """Whether the digits are how a number is written: one text for each number."""
-    return 0 < len(digits) <= _NUMBER_DIGITS_MAX and (digits[0] != "0" or len(digits) == 1)
+from scenarios.name_index import UNKNOWN, NameIndex
 
 
 class _Words:
@@ -215,7 +156,7 @@ class RecordEntry:
 
     @property
     def name(self) -> str:
-        return self._table.index.names[self.place]
+        return self._table.index.name(self.place)
 
     @property
     def client(self) -> str:

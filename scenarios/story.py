@@ -3,7 +3,8 @@ time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -21,6 +22,23 @@ class StoryLine(NamedTuple):
     text: str
 
 
+class Levels:
+    """A number over time, as pairs (from microsecond, value), sixteen bytes for each."""
+
+    __slots__ = ("_from_us", "_values")
+
+    def __init__(self) -> None:
+        self._from_us = array("q")
+        self._values = array("q")
+
+    def append(self, at_us: int, value: int) -> None:
+        self._from_us.append(at_us)
+        self._values.append(value)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._from_us, self._values, strict=True)
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionHistory:
     """How a partition stood over time. states: (from microsecond, a sign per replica), when it changed.
@@ -32,7 +50,7 @@ class PartitionHistory:
 
     replicas: list[str]
     states: list[tuple[int, tuple[str, ...]]]
-    high_watermark: list[tuple[int, int]]
+    high_watermark: Levels
 
 
 _TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
@@ -202,7 +220,7 @@ class Story:
     def _history(self, partition: PartitionView) -> PartitionHistory:
         known = self.histories.get(partition.topic_partition)
         if known is None:
-            known = PartitionHistory(list(partition.assigned), [], [])
+            known = PartitionHistory(list(partition.assigned), [], Levels())
             self.histories[partition.topic_partition] = known
         return known
 
@@ -228,10 +246,10 @@ class Story:
     def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
         if partition is not None and event.role == "leader":
-            self._history(partition).high_watermark.append((row.at_us, event.high_watermark))
+            self._history(partition).high_watermark.append(row.at_us, event.high_watermark)
 
 
-def value_at(changes: Sequence[tuple[int, Any]], at_us: int) -> Any:
+def value_at(changes: Iterable[tuple[int, Any]], at_us: int) -> Any:
     """The value in force at a moment, None before the first change."""
     found = None
     for since_us, value in changes:

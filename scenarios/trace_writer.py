@@ -94,6 +94,48 @@ class _KindBuffer:
         return pa.table(columns, schema=_all_nullable(schema))
 
 
+class _WaitingRows:
+    """Chunks of one table until there are enough for a part: the latest in memory, those before it in a file.
+
+    A run of an hour may fill no part at all: its facts must not pile up in memory until it ends.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.rows = 0
+        self._path = path
+        self._latest: pa.Table | None = None
+        self._file: pa.RecordBatchStreamWriter | None = None
+
+    def append(self, chunk: pa.Table) -> None:
+        """raises: OSError"""
+        if self._latest is not None:
+            if self._file is None:
+                self._file = pa.ipc.new_stream(str(self._path), chunk.schema)
+            self._file.write_table(self._latest)
+        self._latest = chunk
+        self.rows += chunk.num_rows
+
+    def take(self) -> list[pa.Table]:
+        """All of them, oldest first, chunk by chunk as they came: the bytes of a part depend on it."""
+        found = []
+        if self._file is not None:
+            self._file.close()
+            # Mapped, so that a part is written without a second copy; the pages stay readable once the name is gone.
+            with pa.memory_map(str(self._path)) as source:
+                found.append(pa.ipc.open_stream(source).read_all())
+        if self._latest is not None:
+            found.append(self._latest)
+        self.discard()
+        return found
+
+    def discard(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a disk that is full was told of when the chunk was written
+                self._file.close()
+            self._path.unlink(missing_ok=True)
+        self.rows, self._latest, self._file = 0, None, None
+
+
 def _no_rows(schema: pa.Schema) -> pa.Table:
     return pa.table([column([], field.type) for field in schema], schema=schema)
 
@@ -119,10 +161,10 @@ class TraceWriter:
         self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in TABLES}
         for kind, buffer in self._buffers.items():
             self._buffers_of[kind.TABLE].append(buffer)
-        self._chunks: dict[str, list[pa.Table]] = {table: [] for table in TABLES}
         self._parts_written = dict.fromkeys(TABLES, 0)
         for table in TABLES:
             (trace_dir / table).mkdir(parents=True, exist_ok=True)
+        self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in TABLES}
 
     def __call__(self, row: TraceRow) -> None:
         seq, at_us, causes, event = row
@@ -137,7 +179,7 @@ class TraceWriter:
         """Write what is left; every table then has at least one part, empty if nothing happened."""
         self._take_chunks()
         for table in TABLES:
-            if self._chunks[table] or not self._parts_written[table]:
+            if self._waiting[table].rows or not self._parts_written[table]:
                 self._write_part(table)
 
     def __enter__(self) -> Self:
@@ -148,6 +190,8 @@ class TraceWriter:
     ) -> None:
         if kind is None:
             self.close()
+        for waiting in self._waiting.values():
+            waiting.discard()
 
     def _take_chunks(self) -> None:
         """Turn what waits into Arrow columns; a chunk of any table covers the same stretch of the run."""
@@ -157,10 +201,10 @@ class TraceWriter:
                 schema = self._schemas[table]
                 together = pa.concat_tables([buffer.as_table(schema) for buffer in filled])
                 in_order = together.sort_by("seq") if len(filled) > 1 else together
-                self._chunks[table].append(pa.table(in_order.columns, schema=schema))
+                self._waiting[table].append(pa.table(in_order.columns, schema=schema))
             for buffer in filled:
                 buffer.values = []
-            if sum(chunk.num_rows for chunk in self._chunks[table]) >= self.rows_per_part:
+            if self._waiting[table].rows >= self.rows_per_part:
                 self._write_part(table)
         self._rows_waiting = 0
 
@@ -168,7 +212,7 @@ class TraceWriter:
         final = self.trace_dir / table / f"part-{self._parts_written[table]:05d}.parquet"
         # Spark and our own readers ignore names that begin with a dot.
         temporary = final.with_name(f".{final.name}.tmp")
-        rows = pa.concat_tables([_no_rows(self._schemas[table]), *self._chunks[table]])
+        rows = pa.concat_tables([_no_rows(self._schemas[table]), *self._waiting[table].take()])
         try:
             pq.write_table(rows, temporary, compression="zstd")
             temporary.replace(final)
@@ -177,7 +221,6 @@ class TraceWriter:
                 temporary.unlink(missing_ok=True)
             raise
         self._parts_written[table] += 1
-        self._chunks[table] = []
         del rows
         # Writing a part takes as much memory again as its columns: back to the system with it.
         pa.default_memory_pool().release_unused()

@@ -15,15 +15,15 @@ The committed log is only ever shortened ("re-based") in two ways, both of which
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from replica import trace
 from replica.ids import TopicPartition
 from replica.rules import Rules
 from replica.trace import TraceRow
-from scenarios.mirror import LogMirror, MirroredBatch
+from scenarios.batch_columns import BatchColumns, BatchList, MirroredBatch
+from scenarios.mirror import LogMirror, ReplicaLog
 from scenarios.view import ClusterView, PartitionView
 
 
@@ -37,7 +37,6 @@ class CommittedLog:
     """
 
     __slots__ = (
-        "_bases",
         "_batches",
         "corrupted",
         "end",
@@ -50,9 +49,8 @@ class CommittedLog:
         "unclean_epochs",
     )
 
-    def __init__(self) -> None:
-        self._batches: list[MirroredBatch] = []
-        self._bases: list[int] = []
+    def __init__(self, columns: BatchColumns) -> None:
+        self._batches = BatchList(columns)
         self.end = 0
         self.peak = 0
         self.matched: dict[str, int] = {}
@@ -68,32 +66,25 @@ class CommittedLog:
         return any(self.rebased_epoch < unclean <= leader_epoch for unclean in self.unclean_epochs)
 
     def at(self, offset: int) -> MirroredBatch | None:
-        if offset >= self.end:
-            return None
-        place = bisect_right(self._bases, offset) - 1
-        if place < 0 or self._batches[place].last_offset < offset:
-            return None
-        return self._batches[place]
+        return None if offset >= self.end else self._batches.at(offset)
 
-    def extend(self, batches: list[MirroredBatch], end: int) -> None:
-        for batch in batches:
-            if batch.base_offset >= self.end:
-                self._batches.append(batch)
-                self._bases.append(batch.base_offset)
+    def extend(self, log: ReplicaLog, end: int) -> None:
+        """What `log` holds from here to `end` is committed."""
+        for place in log.places_between(self.end, end):
+            if log.columns.bases[place] >= self.end:
+                self._batches.append(place)
         self.end = end
         self.peak = max(self.peak, end)
 
     def rebase(self, end: int, epoch: int) -> None:
         """What is committed ends at `end` now; older leader epochs commit nothing any more."""
-        while self._batches and self._batches[-1].last_offset >= end:
-            self._batches.pop()
-            self._bases.pop()
+        self._batches.cut_to(end)
         self.end = min(self.end, end)
         self.rebased_epoch = epoch
         for node, matched in self.matched.items():
             self.matched[node] = min(matched, self.end)
 
-    def match(self, node: str, batches: list[MirroredBatch]) -> None:
+    def match(self, node: str, batches: Iterable[MirroredBatch]) -> None:
         """Compare further batches of a replica, in offset order, from where it matched so far."""
         matched = self.matched.get(node, 0)
         for batch in batches:
@@ -141,7 +132,9 @@ class Truth:
     def of(self, topic: str, number: int) -> CommittedLog:
         known = self.committed.get((topic, number))  # type: ignore[call-overload]  # equal to, and hashes as, the key
         if known is None:
-            known = self.committed[TopicPartition(topic, number)] = CommittedLog()
+            known = self.committed[TopicPartition(topic, number)] = CommittedLog(
+                self.mirror.columns((topic, number))  # type: ignore[arg-type]
+            )
         return known  # type: ignore[no-any-return]
 
     def partition(self, topic: str, number: int) -> PartitionView | None:
@@ -151,7 +144,7 @@ class Truth:
         committed = self.of(event.topic, event.partition)
         if event.base_offset < committed.end and committed.matched.get(event.node, 0) == event.base_offset:
             log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-            committed.match(event.node, log.batches[-1:])
+            committed.match(event.node, (log[-1],))
 
     def _end_stated(self, row: TraceRow, event: Any) -> None:
         committed = self.of(event.topic, event.partition)
@@ -170,7 +163,7 @@ class Truth:
             del committed.corrupted[event.node]
             committed.excused[event.node] = None  # recovery cut at the batch that the disk had damaged
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        committed.match(event.node, list(log.between(committed.matched[event.node], log.end)))
+        committed.match(event.node, log.between(committed.matched[event.node], log.end))
         if lost_records:
             committed.excused[event.node] = None
 
@@ -207,10 +200,10 @@ class Truth:
         before = committed.end
         logs = self.mirror.logs.get((event.topic, event.partition), {})  # type: ignore[call-overload]
         if node in logs and committed.matched.get(node, 0) >= before:
-            committed.extend(list(logs[node].between(before, hw)), hw)
+            committed.extend(logs[node], hw)
             for other, log in logs.items():
                 if committed.matched.get(other, 0) == before and not log.doubtful:
-                    committed.match(other, list(log.between(before, hw)))
+                    committed.match(other, log.between(before, hw))
 
     @staticmethod
     def _served_below(committed: CommittedLog, node: str, high_watermark: int) -> None:

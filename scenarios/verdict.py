@@ -141,7 +141,7 @@ def _reordered(ledger: RecordLedger) -> list[str]:
             if sent_seq < latest.get(client, -1):
                 overtaken[entry.place] = None
             latest[client] = max(sent_seq, latest.get(client, -1))
-    return [ledger.records.index.names[place] for place in sorted(overtaken)]
+    return [ledger.records.index.name(place) for place in sorted(overtaken)]
 
 
 _CLASSES: dict[str, Callable[[RecordLedger], Iterable[str]]] = {

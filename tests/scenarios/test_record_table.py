@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from replica.ids import TopicPartition
 from scenarios.final_logs import LogEntries, LogEntry, Presence
-from scenarios.record_table import NameIndex, RecordTable
+from scenarios.name_index import NameIndex
+from scenarios.record_table import RecordTable
 
 NAMES = st.one_of(
     st.from_regex(r"(r|s|rec)(0|[1-9]\d{0,5})", fullmatch=True),
@@ -23,7 +24,8 @@ def test_every_name_has_its_own_place(names: list[str], others: list[str]) -> No
     assert [index.add(name) for name in names] == list(range(len(names)))
     assert [index.place(name) for name in names] == list(range(len(names)))
     assert all(index.place(name) == -1 for name in others if name not in names)
-    assert index.names == names
+    assert list(index) == names
+    assert [index.name(place) for place in range(len(names))] == names
 
 
 def test_a_record_reads_as_it_was_written() -> None:

@@ -1,0 +1,109 @@
+"""The batches of a partition in columns, some forty bytes for each, and logs as lists of them, four bytes an entry."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class MirroredBatch(NamedTuple):
+    """One batch in one log; producer fields are -1 without idempotence."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+_TYPECODES = "qqiIqhi"
+"""Of the fields of a MirroredBatch, as wide as in a batch's header."""
+
+
+class BatchColumns:
+    """Every batch that was ever appended to some log of one partition, by place; a MirroredBatch is made when one is
+    looked at."""
+
+    __slots__ = ("_columns", "bases")
+
+    def __init__(self) -> None:
+        self._columns = [array(typecode) for typecode in _TYPECODES]
+        self.bases = self._columns[0]
+
+    def add(self, batch: MirroredBatch) -> int:
+        """Returns its place."""
+        place = len(self.bases)
+        for column, value in zip(self._columns, batch, strict=True):
+            column.append(value)
+        return place
+
+    def __getitem__(self, place: int) -> MirroredBatch:
+        return MirroredBatch._make([column[place] for column in self._columns])
+
+
+class BatchList:
+    """Batches of one log in the order of their offsets."""
+
+    __slots__ = ("_places", "columns")
+
+    def __init__(self, columns: BatchColumns) -> None:
+        self.columns = columns
+        self._places = array("i")
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> MirroredBatch:
+        return self.columns[self._places[index]]
+
+    def __iter__(self) -> Iterator[MirroredBatch]:
+        return map(self.columns.__getitem__, self._places)
+
+    def append(self, place: int) -> None:
+        """A batch of the columns that lies behind all others of this log."""
+        self._places.append(place)
+
+    def place_of(self, batch: MirroredBatch) -> int:
+        """Its place in the columns, -1 if this log does not hold it."""
+        index = bisect_left(self._places, batch.base_offset, key=self.columns.bases.__getitem__)
+        if index < len(self._places) and self[index] == batch:
+            return self._places[index]
+        return -1
+
+    def at(self, offset: int) -> MirroredBatch | None:
+        """The batch that holds `offset`."""
+        index = self._index(offset)
+        if index < 0:
+            return None
+        batch = self[index]
+        return None if batch.last_offset < offset else batch
+
+    def places_between(self, low: int, high: int) -> Iterator[int]:
+        """Places of the batches with an offset in [low, high)."""
+        for index in range(max(self._index(low), 0), len(self._places)):
+            batch = self[index]
+            if batch.base_offset >= high:
+                return
+            if batch.last_offset >= low:
+                yield self._places[index]
+
+    def between(self, low: int, high: int) -> Iterator[MirroredBatch]:
+        """Batches with an offset in [low, high)."""
+        return map(self.columns.__getitem__, self.places_between(low, high))
+
+    def cut_to(self, end: int) -> list[MirroredBatch]:
+        """Drop every batch that reaches `end` or beyond; returns them, oldest first."""
+        keep = bisect_left(self._places, end, key=self.columns.bases.__getitem__)
+        if keep and self[keep - 1].last_offset >= end:
+            keep -= 1
+        dropped = [self.columns[place] for place in self._places[keep:]]
+        del self._places[keep:]
+        return dropped
+
+    def _index(self, offset: int) -> int:
+        """Of the last batch that begins at `offset` or before, -1 for none."""
+        return bisect_right(self._places, offset, key=self.columns.bases.__getitem__) - 1
