@@ -1,4 +1,4 @@
-"""The batches of a partition in columns, some forty bytes for each, and logs as lists of them, four bytes an entry."""
+"""The batches of a partition in columns, twenty-four bytes for each, and logs as lists of them, four bytes an entry."""
 
 from __future__ import annotations
 
@@ -20,29 +20,48 @@ class MirroredBatch(NamedTuple):
     base_sequence: int
 
 
-_TYPECODES = "qqiIqhi"
-"""Of the fields of a MirroredBatch, as wide as in a batch's header."""
-
-
 class BatchColumns:
     """Every batch that was ever appended to some log of one partition, by place; a MirroredBatch is made when one is
     looked at."""
 
-    __slots__ = ("_columns", "bases")
+    __slots__ = ("_counts", "_crcs", "_sequences", "_term", "_term_places", "_terms", "bases")
 
     def __init__(self) -> None:
-        self._columns = [array(typecode) for typecode in _TYPECODES]
-        self.bases = self._columns[0]
+        self.bases = array("q")
+        self._counts = array("i")
+        self._crcs = array("I")
+        self._sequences = array("i")
+        # Few different ones: leader epoch, producer id and producer epoch of a batch.
+        self._term = array("i")
+        self._terms: list[tuple[int, int, int]] = []
+        self._term_places: dict[tuple[int, int, int], int] = {}
 
     def add(self, batch: MirroredBatch) -> int:
         """Returns its place."""
-        place = len(self.bases)
-        for column, value in zip(self._columns, batch, strict=True):
-            column.append(value)
-        return place
+        term = (batch.leader_epoch, batch.producer_id, batch.producer_epoch)
+        known = self._term_places.get(term)
+        if known is None:
+            known = self._term_places[term] = len(self._terms)
+            self._terms.append(term)
+        self.bases.append(batch.base_offset)
+        self._counts.append(batch.last_offset - batch.base_offset)
+        self._crcs.append(batch.crc)
+        self._sequences.append(batch.base_sequence)
+        self._term.append(known)
+        return len(self._term) - 1
 
     def __getitem__(self, place: int) -> MirroredBatch:
-        return MirroredBatch._make([column[place] for column in self._columns])
+        base = self.bases[place]
+        leader_epoch, producer_id, producer_epoch = self._terms[self._term[place]]
+        return MirroredBatch(
+            base,
+            base + self._counts[place],
+            leader_epoch,
+            self._crcs[place],
+            producer_id,
+            producer_epoch,
+            self._sequences[place],
+        )
 
 
 class BatchList:

@@ -1,4 +1,4 @@
-"""Every record of a run in columns, some seventy bytes for each: a run of a million records is one to look at, too.
+"""Every record of a run in columns, some fifty bytes for each: a run of a million records is one to look at, too.
 
 table = RecordTable()
 place = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)         # places count from 0, in sending order
@@ -36,11 +36,14 @@ class _Words:
 
 
 class _Column:
-    """Integers by place; what was never set is UNKNOWN and, behind all that was, takes no room."""
+    """Integers by place; what was never set is UNKNOWN and, behind all that was, takes no room.
+
+    Four bytes for each, eight from the first on that needs them.
+    """
 
     __slots__ = ("_values",)
 
-    def __init__(self, typecode: str) -> None:
+    def __init__(self, typecode: str = "i") -> None:
         self._values = array(typecode)
 
     def __getitem__(self, place: int) -> int:
@@ -50,12 +53,16 @@ class _Column:
     def __setitem__(self, place: int, value: int) -> None:
         values = self._values
         length = len(values)
-        if place < length:
-            values[place] = value
-            return
-        if place > length:
-            values.extend(array(values.typecode, [UNKNOWN]) * (place - length))
-        values.append(value)
+        try:
+            if place < length:
+                values[place] = value
+                return
+            if place > length:
+                values.extend(array(values.typecode, [UNKNOWN]) * (place - length))
+            values.append(value)
+        except OverflowError:
+            self._values = array("q", values)
+            self._values[place : place + 1] = array("q", [value])
 
 
 class RecordTable:
@@ -94,20 +101,20 @@ class RecordTable:
         self.origins: list[tuple[str, TopicPartition, int]] = []
         self._origins: dict[tuple[str, TopicPartition, int], int] = {}
         self._origin = array("h")
-        self.sent_us = _Column("q")
-        self.sent_seq = _Column("q")
-        self.acked_us = _Column("q")
-        self.acked_seq = _Column("q")
-        self.acked_offset = _Column("q")
+        self.sent_us = _Column()
+        self.sent_seq = _Column()
+        self.acked_us = _Column()
+        self.acked_seq = _Column()
+        self.acked_offset = _Column()
         self.acked_by = _Column("h")
-        self.handed_over_us = _Column("q")
-        self.failed_us = _Column("q")
-        self.failed_seq = _Column("q")
+        self.handed_over_us = _Column()
+        self.failed_us = _Column()
+        self.failed_seq = _Column()
         self.error = _Column("h")
         self.definite = _Column("b")
-        self.latency_us = _Column("q")
-        self.first_read_us = _Column("q")
-        self.first_read_seq = _Column("q")
+        self.latency_us = _Column()
+        self.first_read_us = _Column()
+        self.first_read_seq = _Column()
         self.first_reader = _Column("h")
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:

@@ -149,3 +149,4 @@ def test_no_fact_is_dropped_where_chunks_and_parts_meet(tmp_path: Path, monkeypa
     writer.close()
     assert list(read_rows(tmp_path)) == rows
     assert len(part_files(tmp_path)) > len(TABLES)
+    assert [path for path in tmp_path.rglob(".*")] == []
