@@ -1,4 +1,4 @@
-"""`highwater explain RUN RECORD`, and `highwater explain E104` for a diagnostic."""
+"""`highwater explain RUN RECORD` or `... RUN S2` for a broken invariant; `highwater explain E104` for a diagnostic."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from replica.trace import TraceRow
+    from scenarios.blame_text import Findings
     from scenarios.explanation import Explanation
+    from scenarios.spec import Scenario
     from scenarios.what_if import Outcome
+
+INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
 
 
 @click.command()
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: str, plain: bool) -> int:
     """Tell why RECORD of RUN met its end. RUN is a folder, an id, `last`, `last~1` or a unique beginning.
 
-    `highwater explain E104` explains a diagnostic instead.
+    RECORD may be an invariant that broke, such as S2. `highwater explain E104` explains a diagnostic instead.
     """
     if record is None and re.fullmatch(r"[EWew]\d{3}", run):
         return _explain_code(run.upper())
@@ -40,11 +45,12 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         summary = read_summary(run_dir)
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
-    records = _records(record, lost, summary["records"]["lost"])
     from scenarios.explain import RecordUnknown, explain_record
     from scenarios.explain_text import explanation_text
     from scenarios.trace_writer import TraceError, read_rows
 
+    asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
+    records = [] if asks_invariant else _records(record, lost, summary["records"]["lost"])
     try:
         rows = list(read_rows(run_dir / "trace"))
         stories = [explain_record(rows, name) for name in records]
@@ -52,32 +58,91 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         fail(str(unknown), ExitCode.USAGE)
     except (TraceError, OSError) as error:
         fail(f"the trace of {run_dir} cannot be read: {error}", ExitCode.USAGE)
+    if asks_invariant:
+        assert record is not None
+        return _explain_invariant(run_dir, rows, record, what_if, format_, plain)
     outcomes = _what_if(run_dir, stories) if what_if else {}
+    found = _find_blame(run_dir, rows, what_if, None)
     if format_ == "json":
         documents = [story.as_json() for story in stories]
-        if what_if:
-            for document in documents:
+        for document in documents:
+            document["broken_invariants"] = found.as_json()
+            if what_if:
                 document["what_if"] = [outcome.as_json() for outcome in outcomes[document["record"]]]
         print_json(documents[0] if len(documents) == 1 else documents)
     else:
         style = style_for_stdout(plain)
         for story in stories:
             click.echo(explanation_text(story, style, outcomes.get(story.record)), nl=False)
+        click.echo(found.text, nl=False)
     return ExitCode.HELD
 
 
-def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Outcome]]:
-    """By record, the outcome of every change. The run's own lock file says what is played again."""
+def _explain_invariant(
+    run_dir: Path, rows: Sequence[TraceRow], invariant: str, what_if: bool, format_: str, plain: bool
+) -> int:
+    from replica.trace import InvariantBroken
+    from scenarios.blame_text import invariant_text
+
+    broken = [row.event for row in rows if isinstance(row.event, InvariantBroken)]
+    names = list(dict.fromkeys(fact.invariant for fact in broken))
+    if invariant not in names:
+        fail(f"{invariant} is not broken in this run (broken: {', '.join(names) or 'none'})", ExitCode.USAGE)
+    found = _find_blame(run_dir, rows, what_if, invariant)
+    if format_ == "json":
+        reasons = [fact.reason for fact in broken if fact.invariant == invariant]
+        print_json({"invariant": invariant, "reasons": reasons, "broken_invariants": found.as_json()})
+    else:
+        click.echo(invariant_text(rows, invariant, style_for_stdout(plain)) + found.text, nl=False)
+    return ExitCode.HELD
+
+
+def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invariant: str | None) -> Findings:
+    """Plays the run again with the rules that it lacks, if one of its invariants broke for want of them.
+
+    what_if: however long that takes     invariant: of this one only
+    """
+    from replica.trace import InvariantBroken
+    from scenarios import blame
+    from scenarios.blame_text import Findings
+
+    if not any(isinstance(row.event, InvariantBroken) and not row.event.promised for row in rows):
+        return Findings()
+    lock_text, scenario = _played(run_dir)
+    suspects = [
+        suspect
+        for suspect in blame.suspects_of(rows, scenario.rules)
+        if invariant is None or suspect.invariant == invariant
+    ]
+    changes = blame.additions(suspects)
+    if not what_if and not blame.can_be_afforded(len(rows), changes):
+        return Findings(suspects=tuple(suspects), runs=len(changes))
+    broken_with = {}
+    with ProgressLine("rules") as line:
+        for number, (added, broken) in enumerate(blame.play_additions(lock_text, changes, os.cpu_count() or 1)):
+            line.show((number + 1) / len(changes), f"{number + 1} of {len(changes)} runs")
+            broken_with[added] = broken
+    return Findings(blames=tuple(blame.blame(suspects, broken_with)), runs=len(changes))
+
+
+def _played(run_dir: Path) -> tuple[str, Scenario]:
+    """What the run's own lock file says; it is played again."""
     from scenarios.diagnostics import ScenarioInvalid
     from scenarios.loading import load_text
+
+    try:
+        lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")
+        return lock_text, load_text(lock_text, "scenario.lock.yaml").scenario
+    except (OSError, ScenarioInvalid) as error:
+        fail(f"the scenario of {run_dir} cannot be played again: {error}", ExitCode.USAGE)
+
+
+def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Outcome]]:
+    """By record, the outcome of every change."""
     from scenarios.what_if import changes_for, play_changes
 
     outcomes: dict[str, list[Outcome]] = {story.record: [] for story in stories}
-    try:
-        lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")
-        scenario = load_text(lock_text, "scenario.lock.yaml").scenario
-    except (OSError, ScenarioInvalid) as error:
-        fail(f"the scenario of {run_dir} cannot be played again: {error}", ExitCode.USAGE)
+    lock_text, scenario = _played(run_dir)
     for producer in dict.fromkeys(story.producer for story in stories):
         records = [story.record for story in stories if story.producer == producer]
         changes = changes_for(scenario, producer)

@@ -83,8 +83,11 @@ class Quiescence:
 
 class Converges(Invariant):
     """L1 every broker is unfenced; L2 every ISR is full and has a leader; L3 all replicas of a partition end at the
-    same offset with all of it committed; L4 every record has an answer; L5 (through the probe) brokers know all
-    metadata.
+    same offset with all of it committed; L4 every record that can be written has an answer; L5 (through the probe)
+    brokers know all metadata.
+
+    Where the ISR is smaller than min.insync.replicas a producer is told to try again until its delivery.timeout.ms is
+    over: that is L2, not L4.
 
     The final logs are found at the very end, so the last fact tells the time; the probe's last look counts for L5.
     """
@@ -93,7 +96,7 @@ class Converges(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.quiescence = Quiescence(self.checker)
-        self.unanswered: dict[str, str] = {}
+        self.unanswered: dict[str, trace.RecordSent] = {}
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         return {
             **self.quiescence.handlers(),
@@ -106,7 +109,7 @@ class Converges(Invariant):
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         self.quiescence.produced_us = row.at_us
-        self.unanswered[event.record] = event.client
+        self.unanswered[event.record] = event
 
     def _answered(self, row: TraceRow, event: Any) -> None:
         """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
@@ -117,7 +120,7 @@ class Converges(Invariant):
         """Nobody is left to be told what became of a dead client's records."""
         self.quiescence.disturbed(row, event)
         if event.node in self.view.clients:
-            self.unanswered = {record: client for record, client in self.unanswered.items() if client != event.node}
+            self.unanswered = {record: sent for record, sent in self.unanswered.items() if sent.client != event.node}
 
     def probed(self, probe: Probe) -> None:
         end, applied = probe.metadata_offsets()
@@ -131,12 +134,17 @@ class Converges(Invariant):
                 self.broken(f"{name} runs undisturbed and is still fenced", name="L1")
         for partition in self.view.partitions:
             self._judge(partition)
-        for record, client in list(self.unanswered.items())[:1]:
-            self.broken(f"{client} never learned what became of {record}", name="L4")
+        unanswered = [sent for sent in self.unanswered.values() if self._can_be_written(sent)]
+        for sent in unanswered[:1]:
+            self.broken(f"{sent.client} never learned what became of {sent.record}", name="L4")
         end, applied = self.metadata
         for node, offset in applied.items():
             if offset != end:
                 self.broken(f"{node} knows the metadata up to {offset} only, of {end}", name="L5")
+
+    def _can_be_written(self, sent: trace.RecordSent) -> bool:
+        state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
+        return state is not None and state.leader is not None and (sent.acks != -1 or len(state.isr) >= state.min_isr)
 
     def _judge(self, partition: TopicPartition) -> None:
         state = self.view.partitions[partition]

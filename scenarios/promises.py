@@ -36,6 +36,13 @@ class Gap:
             return False
         return rules.value(self.switch) in self.values
 
+    @property
+    def remedy(self) -> str:
+        """The setting that brings the rule: `isr-join=epoch-start`."""
+        _, choices = Rules.switches()[self.switch]
+        newer = choices[choices.index(str(self.values[-1])) + 1 :]
+        return f"{self.switch}={newer[0] if newer else Rules().value(self.switch)}"  # a teaching mutant comes last
+
     def told(self, rules: Rules) -> str:
         """`isr-join: high-watermark` lacks KAFKA-7128 (2.1): ..."""
         return f"`{self.switch}: {spelled(rules.value(self.switch))}` lacks {self.rule}"
@@ -141,13 +148,18 @@ GAPS: tuple[Gap, ...] = (
 """Everything an era does not promise. Whoever implements an old value of a switch says here what it breaks."""
 
 
-def missing_rules(rules: Rules, invariant: str, *, bytes_lost: bool = False) -> tuple[str, ...]:
-    """Why these rules do not promise the invariant: each missing rule in words; () when they promise it.
+def gaps(rules: Rules, invariant: str, *, bytes_lost: bool = False) -> tuple[Gap, ...]:
+    """Why these rules do not promise the invariant; () when they promise it.
 
     bytes_lost: whether a disk of the run has lost any of what was written to it
     """
     return tuple(
-        gap.told(rules)
+        gap
         for gap in GAPS
         if invariant in gap.invariants and gap.concerns(rules) and (bytes_lost or not gap.after_lost_bytes)
     )
+
+
+def missing_rules(rules: Rules, invariant: str, *, bytes_lost: bool = False) -> tuple[str, ...]:
+    """The same in words."""
+    return tuple(gap.told(rules) for gap in gaps(rules, invariant, bytes_lost=bytes_lost))

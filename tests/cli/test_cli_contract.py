@@ -158,6 +158,16 @@ def test_explain_tells_why(highwater: Highwater, mini: str) -> None:
     assert highwater("explain", "E101").code in (0, 2)
 
 
+def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highwater) -> None:
+    highwater("run", "kip101-replica-divergence")
+    assert "truncation=leader-epoch   KIP-101 (0.11)" in highwater("explain", "last", "r1").out
+    done = highwater("explain", "last", "S6", "--plain")
+    assert (done.code, "Why S6 is broken" in done.out, "S6: kept by this alone" in done.out) == (0, True, True)
+    (found,) = highwater("explain", "last", "S6", "--format", "json").document["broken_invariants"]
+    assert found["to_blame"] == ["truncation=leader-epoch"]
+    assert highwater("explain", "last", "S7").err.endswith("S7 is not broken in this run (broken: S6)\n")
+
+
 def test_explain_what_if_plays_again(highwater: Highwater, mini: str) -> None:
     highwater("run", mini)
     story = highwater("explain", "last", "r0", "--what-if", "--format", "json").document

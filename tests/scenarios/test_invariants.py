@@ -572,6 +572,23 @@ def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: s
     assert (name in broken) is (disturbance == "none")
 
 
+@pytest.mark.parametrize(
+    ("acks", "isr", "broken"),
+    [(-1, ["b1"], ["L2"]), (1, ["b1"], ["L2", "L4"]), (-1, ["b1", "b2"], ["L2", "L4"])],
+)
+def test_a_record_that_cannot_be_written_for_want_of_replicas_is_no_second_finding(
+    acks: int, isr: list[str], broken: list[str]
+) -> None:
+    """min.insync.replicas is 2: the producer is told to try again, and hears nothing else before it gives up."""
+    script = TraceScript()
+    script.replicate("r0")
+    script.propose(isr)
+    script.commit_isr(*isr)
+    script.send("r7", acks=acks)
+    rest(script)
+    assert script.broken() == broken
+
+
 # ------------------------------------------------------------------------------------------------------- the checker
 
 

@@ -1,0 +1,121 @@
+"""Which of the rules that an era lacks is to blame for a broken invariant: the same run, with a rule added each time.
+
+`promises.py` knows which rules could have kept an invariant; in one run mostly a single one would have. Nothing is
+argued: a rule is to blame if the run with that rule added, same seed, does not break the invariant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica.rules import Rules
+from replica.trace import DataLost, InvariantBroken, TraceRow
+from scenarios.diagnostics import ScenarioInvalid
+from scenarios.loading import load_text
+from scenarios.processes import in_order
+from scenarios.promises import Gap, gaps
+from scenarios.what_if import Change
+
+FACTS_MAX = 400_000
+"""Facts of all runs together: about half a minute on one core. What is longer is played again only when asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """One invariant that broke although the era does not promise it, and the missing rules that would have kept it."""
+
+    invariant: str
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """What came of adding the missing rules to the run, for one invariant.
+
+    to_blame: rules each of which alone keeps it     innocent: those that alone do not, or cannot be played alone
+    together: whether all of them together keep it; None when one alone does, or there is only one
+    """
+
+    invariant: str
+    to_blame: tuple[Gap, ...]
+    innocent: tuple[Gap, ...]
+    together: bool | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "invariant": self.invariant,
+            "to_blame": [gap.remedy for gap in self.to_blame],
+            "not_to_blame": [gap.remedy for gap in self.innocent],
+            "together": self.together,
+        }
+
+
+def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
+    """By what broke first; invariants that the rules promise are our bug and have no suspects."""
+    found: dict[str, tuple[Gap, ...]] = {}
+    bytes_lost = False
+    for row in rows:
+        if isinstance(row.event, DataLost):
+            bytes_lost = True
+        elif isinstance(row.event, InvariantBroken) and not row.event.promised:
+            found.setdefault(row.event.invariant, gaps(rules, row.event.invariant, bytes_lost=bytes_lost))
+    return [Suspects(invariant, missing) for invariant, missing in found.items()]
+
+
+def additions(suspects: Sequence[Suspects]) -> list[Change]:
+    """The runs that find out: each missing rule alone, and all that one invariant misses together."""
+    alone = {gap.remedy: None for suspect in suspects for gap in suspect.gaps}
+    together = {remedies(suspect.gaps): None for suspect in suspects}
+    return [Change(", ".join(added), added) for added in dict.fromkeys([*((one,) for one in alone), *together])]
+
+
+def remedies(missing: Iterable[Gap]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(gap.remedy for gap in missing))
+
+
+def blame(suspects: Sequence[Suspects], broken_with: Mapping[tuple[str, ...], tuple[str, ...] | None]) -> list[Blame]:
+    """broken_with: what broke with these rules added, None if they cannot be added (a step needs the old rule)"""
+    return [_blame(suspect, broken_with) for suspect in suspects]
+
+
+def _blame(suspect: Suspects, broken_with: Mapping[tuple[str, ...], tuple[str, ...] | None]) -> Blame:
+    def keeps(added: tuple[str, ...]) -> bool:
+        broken = broken_with[added]
+        return broken is not None and suspect.invariant not in broken
+
+    to_blame = tuple(gap for gap in suspect.gaps if keeps((gap.remedy,)))
+    innocent = tuple(gap for gap in suspect.gaps if gap not in to_blame)
+    all_of_them = remedies(suspect.gaps)
+    together = None if to_blame or len(all_of_them) < 2 else keeps(all_of_them)
+    return Blame(suspect.invariant, to_blame, innocent, together)
+
+
+def play_additions(
+    lock_text: str, changes: Sequence[Change], processes: int
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...] | None]]:
+    """For each change, in order, its settings and the names of the invariants that broke with it; None: not playable.
+
+    lock_text: scenario.lock.yaml of the run
+    """
+    return in_order(_play, [(lock_text, change) for change in changes], processes)
+
+
+def _play(job: tuple[str, Change]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    from scenarios.runner import run_scenario
+    from scenarios.simulation import SimulationError
+
+    lock_text, change = job
+    settings = [f"protocol.{setting}" for setting in change.settings]
+    try:
+        scenario = load_text(lock_text, "scenario.lock.yaml", settings).scenario
+        result = run_scenario(scenario, runs_dir=None)
+    except (ScenarioInvalid, SimulationError):
+        return change.settings, None
+    return change.settings, tuple(dict.fromkeys(fact.invariant for fact in result.broken))
+
+
+def can_be_afforded(facts: int, changes: Sequence[Change]) -> bool:
+    """facts: in the trace of the run that is to be played again"""
+    return facts * len(changes) <= FACTS_MAX
