@@ -6,38 +6,54 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
-from cluster.fabric_wire import FabricWire, Message
+import trio
+
+from cluster.fabric_wire import FabricWire
 from cluster.host import Host
 from cluster.links import Link, Network
-from cluster.virtual_time import Parking, VirtualTime
-from cluster.world import ConnectionGone
-from replica.trace import ConnectionLost, MessageHeld, MessageReleased, TraceLog
+from cluster.passage import NetworkFacts
+from cluster.virtual_time import VirtualTime
+from cluster.world import ConnectionGone, Parking
+from replica.trace import TraceLog
 
 SOCKET_BUFFER_BYTES = 1 << 20
 
 
-class Fabric:
+class SimulatedFabric:
     """All machines and connections of one simulated cluster."""
 
-    def __init__(self, time: VirtualTime, network: Network, trace: TraceLog) -> None:
+    def __init__(
+        self, time: VirtualTime, network: Network, trace: TraceLog, api_name: Callable[[int], str] = str
+    ) -> None:
         self.time = time
         self.network = network
-        self._trace = trace
+        self.facts = NetworkFacts(trace, api_name)
         self.hosts: dict[str, Host] = {}
         self.exits: list[tuple[str, str]] = []
         """processes that ended by themselves and are not yet told of, with why if out of order"""
         self._wires: dict[FabricWire, None] = {}
         self._dials: list[Dial] = []
-        self.api_name: Callable[[int], str] = str
 
     def add_host(self, name: str) -> Host:
         assert name not in self.hosts, f"two nodes are called {name}"
         host = self.hosts[name] = Host(self, name)
         return host
 
+    def address(self, name: str, port: int) -> tuple[str, int]:
+        return name, port
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Nothing here is without a process: what is in flight is in the queue of time."""
+
+    def listening(self, host: Host) -> None:
+        """A dial looks at `host.listener` itself."""
+
+    def deaf(self, host: Host) -> None:
+        """As above."""
+
     # ----------------------------------------------------------------------------------------------- connections
 
-    async def connect(self, source: Host, target: str) -> FabricWire:
+    async def connect(self, source: Host, target: str, port: int) -> FabricWire:
         dial = Dial(self, source, self.hosts.get(target), target)
         dial.begin()
         await self.time.park(dial.parking)
@@ -97,47 +113,11 @@ class Fabric:
             self.time.at(self.time.now_us, partial(wire.end, "reset by the other side"))
         return len(wires) // 2
 
-    # ---------------------------------------------------------------------------------------------------- facts
-
-    def held(self, wire: FabricWire, message: Message) -> None:
-        api = self.api_name(message.api)
-        reason = f"`{message.held_by.fault if message.held_by else ''}` holds the {api} {message.part}"
-        self._trace.emit(
-            MessageHeld(
-                node=wire.host.name,
-                peer=wire.peer,
-                api=api,
-                part=message.part,
-                reason=f"{reason} from {wire.host.name} to {wire.peer}",
-            )
-        )
-
-    def released(self, wire: FabricWire, message: Message) -> None:
-        api = self.api_name(message.api)
-        self._trace.emit(
-            MessageReleased(
-                node=wire.host.name,
-                peer=wire.peer,
-                api=api,
-                part=message.part,
-                reason=f"the {api} {message.part} from {wire.host.name} to {wire.peer} goes on",
-            )
-        )
-
-    def lost(self, wire: FabricWire, reason: str) -> None:
-        self._trace.emit(
-            ConnectionLost(
-                node=wire.host.name,
-                peer=wire.peer,
-                reason=f"{wire.host.name} lost its connection to {wire.peer}: {reason}",
-            )
-        )
-
 
 class Dial:
     """One attempt to connect: the request travels, then the answer; a silent network or machine keeps it waiting."""
 
-    def __init__(self, fabric: Fabric, source: Host, target: Host | None, name: str) -> None:
+    def __init__(self, fabric: SimulatedFabric, source: Host, target: Host | None, name: str) -> None:
         self.parking = Parking()
         self.wire: FabricWire | None = None
         self.refused: str | None = None

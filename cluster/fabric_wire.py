@@ -10,18 +10,16 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.links import Hold
 from cluster.node import Segment
-from cluster.virtual_time import Parking
-from cluster.world import ConnectionGone, TornSend
+from cluster.passage import END_BYTES, Message, Passage
+from cluster.world import ConnectionGone, Parking, TornSend
 from replica.file_slice import FileSlice
 
 if TYPE_CHECKING:
-    from cluster.fabric import Fabric
+    from cluster.fabric import SimulatedFabric
     from cluster.host import Host
 
 
@@ -29,54 +27,16 @@ AT_ONCE_BYTES = 2048
 """Less than the kernel's smallest socket buffer."""
 
 
-@dataclass(slots=True)
-class ByteCounts:
-    """What left one machine, and how."""
-
-    sendfile: int = 0
-    sendfile_calls: int = 0
-    fetch_payload_through_python: int = 0
-    protocol: int = 0
-
-
-@dataclass(slots=True)
-class Message:
-    """A whole frame on its way (None: the connection's end), with the label faults choose by."""
-
-    frame: bytearray | None
-    api: int
-    part: str
-    size_bytes: int
-    held_by: Hold | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """A response whose header is out and whose file bytes have not yet left the file."""
-
-    segments: Sequence[Segment]
-    api: int
-    part: str
-    cause: int | None
-    hold: Hold
-
-
-class FabricWire:
+class FabricWire(Passage[bytearray]):
     """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
 
-    def __init__(self, fabric: Fabric, host: Host, peer: str, sock: socket.socket, *, accepted: bool) -> None:
+    def __init__(self, fabric: SimulatedFabric, host: Host, peer: str, sock: socket.socket, *, accepted: bool) -> None:
+        super().__init__(fabric, fabric.facts, host.name, peer)
         self.fabric = fabric
         self.host = host
-        self.peer = peer
         self.sock = sock
         self.other: FabricWire
         self.inbox: deque[bytearray] = deque()
-        self.stopped: deque[Message] = deque()  # what was sent from this end and may not arrive yet
-        self.withheld: Withheld | None = None
-        self.last_arrival_us = 0
-        self.gone: str | None = None  # how this end learned that the connection is over
-        self.open = True
-        self._link = fabric.network.link(host.name, peer)
         self._accepted = accepted
         self._mute = False
         self._take: Callable[[bytearray], None] | None = None
@@ -107,45 +67,18 @@ class FabricWire:
             if self._waiting and self.inbox:
                 self.fabric.time.at(self.fabric.time.now_us, self.wake)
 
-    def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
-        if not self.open:
-            return
-        hold = self._body_hold(segments, api)
-        if hold is None:
-            self._transmit(segments, api, part, cause)
-            return
-        hold.caught += 1
-        self.withheld = Withheld(segments, api, part, cause, hold)
-        self.fabric.held(self, Message(None, api, "body", 0, hold))
-
     def _transmit(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
         frame = self._through_the_socket(segments)
-        message = Message(frame, api, part, len(frame))
-        self._depart(message, cause)
+        self._depart(Message(frame, api, part, len(frame)), cause)
 
-    # ---------------------------------------------------------------------------------- header sent, file bytes not
+    def _may_run(self, then: Callable[[], None]) -> bool:
+        return self.host.may_run(then)
 
-    def _body_hold(self, segments: Sequence[Segment], api: int) -> Hold | None:
-        network = self.fabric.network
-        if not network.holds or not any(isinstance(segment, FileSlice) and segment.length for segment in segments):
-            return None
-        return network.body_hold_on(self.host.name, self.peer, api)
-
-    def _send_withheld(self) -> None:
-        """Now sendfile runs, and sends what the file holds now: it may have been truncated and written anew since the
-        answer was decided (KAFKA-18723). source: DefaultRecordsSend, FileRecords.writeTo"""
-        withheld, self.withheld = self.withheld, None
-        if withheld is None or not self.open:
-            return
-        try:
-            self._transmit(withheld.segments, withheld.api, withheld.part, withheld.cause)
-        except TornSend as torn:
-            self.gone = str(torn)
-            self._shut("closed by the other side")
-            self.fabric.lost(self, self.gone)
-            self.wake()
-        else:
-            self.unmute()
+    def _torn(self, reason: str) -> None:
+        self.gone = reason
+        self._shut("closed by the other side")
+        self._facts.lost(self.host.name, self.peer, reason)
+        self.wake()
 
     def close(self) -> None:
         """Close in order: the other side learns it after one latency. What is still held back is lost."""
@@ -204,49 +137,7 @@ class FabricWire:
 
     # ------------------------------------------------------------------------------------------------ in flight
 
-    def _depart(self, message: Message, cause: int | None = None) -> None:
-        time = self.fabric.time
-        arrival_us = max(self._link.arrival_us(time.now_us, message.size_bytes), self.last_arrival_us)
-        self.last_arrival_us = arrival_us
-        time.at(arrival_us, partial(self._arrive, message), cause)
-
-    def _arrive(self, message: Message) -> None:
-        """The message reaches the other machine, unless it must wait on the way."""
-        if not self.stopped and not self._must_wait(message):
-            self._deliver(message)
-        elif self.open or message.frame is None:  # Data that has to wait is lost with the connection it waits on.
-            self.stopped.append(message)
-
-    def _must_wait(self, message: Message) -> bool:
-        network = self.fabric.network
-        if self._link.is_cut:
-            return True
-        if message.frame is None or not network.holds:
-            return False
-        hold = network.hold_on(self.host.name, self.peer, message.api, message.part)
-        if hold is None:
-            return False
-        if message.held_by is not hold:
-            message.held_by = hold
-            hold.caught += 1
-            self.fabric.held(self, message)
-        return True
-
-    def move_on(self) -> None:
-        """After a heal or a release: let go of whatever need not wait any longer, in order."""
-        withheld = self.withheld
-        if withheld is not None and withheld.hold not in self.fabric.network.holds:
-            self.fabric.released(self, Message(None, withheld.api, "body", 0, withheld.hold))
-            if self.host.may_run(self._send_withheld):
-                self.fabric.time.at(self.fabric.time.now_us, self._send_withheld)
-        while self.stopped and not self._must_wait(self.stopped[0]):
-            message = self.stopped.popleft()
-            if message.held_by is not None:
-                self.fabric.released(self, message)
-            # A callback each: every delivery may wake a task, and one callback wakes one.
-            self.fabric.time.at(self.fabric.time.now_us, partial(self._deliver, message))
-
-    def _deliver(self, message: Message) -> None:
+    def _deliver(self, message: Message[bytearray]) -> None:
         target = self.other
         if not target.host.powered:
             return  # a machine without power answers nothing
@@ -267,7 +158,7 @@ class FabricWire:
         self.withheld = None
         self.stopped.clear()
         self.inbox.clear()
-        self._depart(Message(None, 0, reason, 40))
+        self._depart(Message(None, 0, reason, END_BYTES))
         self.fabric.forget(self)
 
     def vanish(self) -> None:
@@ -291,7 +182,7 @@ class FabricWire:
             self.open = False
             self.withheld = None
             self.stopped.clear()
-            self.fabric.lost(self, reason)
+            self._facts.lost(self.host.name, self.peer, reason)
             self.wake()
             self.fabric.forget(self)
 

@@ -1,4 +1,4 @@
-"""A machine of the simulated world: powered or not, running a process or not, paused or not.
+"""A machine of either world: powered or not, running a process or not, paused or not.
 
 It is also the `World` that the process on it sees: its clock, its deadline, its server socket.
 """
@@ -9,17 +9,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
-from cluster.fabric_wire import ByteCounts, FabricWire
 from cluster.node import NodeCore
+from cluster.passage import ByteCounts
 from cluster.shell import NodeShell
-from cluster.virtual_time import Parking
-
-if TYPE_CHECKING:
-    from cluster.fabric import Fabric
+from cluster.world import Fabric, Parking, Wire
 
 
 class HostAlarm:
@@ -80,11 +76,11 @@ class HostListener:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._queue: deque[FabricWire] = deque()
+        self._queue: deque[Wire] = deque()
         self._parking = Parking()
         self._waiting = False
 
-    def offer(self, wire: FabricWire) -> None:
+    def offer(self, wire: Wire) -> None:
         self._queue.append(wire)
         self._host.fabric.time.at(self._host.fabric.time.now_us, self._pass)
 
@@ -93,7 +89,7 @@ class HostListener:
             self._waiting = False
             self._host.fabric.time.resume(self._parking)
 
-    async def accept(self) -> FabricWire:
+    async def accept(self) -> Wire:
         while not self._queue:
             self._waiting = True
             await self._host.fabric.time.park(self._parking)
@@ -133,10 +129,11 @@ class Host:
 
     def listen(self) -> HostListener:
         self.listener = HostListener(self)
+        self.fabric.listening(self)
         return self.listener
 
-    async def connect(self, host: str, port: int) -> FabricWire:
-        return await self.fabric.connect(self, host)
+    async def connect(self, host: str, port: int) -> Wire:
+        return await self.fabric.connect(self, host, port)
 
     def exited(self, halted: str) -> None:
         self._end_process()
@@ -207,7 +204,9 @@ class Host:
 
     def _leave(self) -> None:
         self.process = None
-        self.listener = None
+        if self.listener is not None:
+            self.listener = None
+            self.fabric.deaf(self)
         self.paused = False
         self._deferred.clear()
 

@@ -15,19 +15,10 @@ from functools import partial
 
 import trio
 
+from cluster.world import Parking
 from replica.trace import TraceLog
 
 Callback = Callable[[], None]
-
-
-class Parking:
-    """Where one task waits until the queue resumes it; `gone` once that task was cancelled."""
-
-    __slots__ = ("gone", "task")
-
-    def __init__(self) -> None:
-        self.task: trio.lowlevel.Task | None = None
-        self.gone = False
 
 
 class VirtualTime:
@@ -36,6 +27,7 @@ class VirtualTime:
     def __init__(self, trace: TraceLog) -> None:
         self.now_us = 0
         self.events = 0
+        self.epoch_us = 0
         self._trace = trace
         self._queue: list[tuple[int, int, int | None, Callback]] = []
         self._seq = 0

@@ -2,7 +2,7 @@
 `Time.nanoseconds`, which cannot jump.
 
 Replica lag, segment ages and the expiry of producers are measured by the first (Partition.scala, UnifiedLog.java);
-sessions, timers, purgatories and schedulers by the second (KAFKA-4051), which here is virtual time itself.
+sessions, timers, purgatories and schedulers by the second (KAFKA-4051), which here is the run's own time.
 Simplified: request timeouts between brokers, which Kafka's NetworkClient measures by the wall clock, do not see jumps.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 
 class WallClock:
-    """offset_us: how far it is ahead of virtual time; it survives the processes on the machine."""
+    """offset_us: how far it is ahead of the run's own time; it survives the processes on the machine."""
 
     __slots__ = ("offset_us",)
 
-    def __init__(self) -> None:
-        self.offset_us = 0
+    def __init__(self, offset_us: int = 0) -> None:
+        self.offset_us = offset_us
 
     def at(self, now_us: int) -> int:
-        """What it shows at this instant of virtual time, microseconds."""
+        """What it shows at this instant of the run, microseconds."""
         return now_us + self.offset_us

@@ -1,17 +1,21 @@
-"""The seam between the two worlds: what a node's shell needs of time and network, and nothing else.
+"""The seam between the two worlds: what a node's shell and its machine need of time and network, and nothing else.
 
-`cluster.fabric` is virtual time over AF_UNIX socket pairs. The live world (TCP, wall clock) will be another
-implementation of the same three protocols, so a broker cannot tell in which of them it runs.
+`cluster.fabric` is virtual time over AF_UNIX socket pairs, `cluster.live` the wall clock over TCP. Machines
+(`cluster.host`) and shells are the same in both, so a broker cannot tell in which of them it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from cluster.links import Network
 from cluster.node import Segment
+
+if TYPE_CHECKING:
+    from cluster.host import Host
 
 
 class ConnectionGone(Exception):
@@ -82,3 +86,95 @@ class World(Protocol):
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
         """Start a task of this node at a place in the world's order."""
         ...
+
+
+# ------------------------------------------------------------------------------------ what a machine needs of its world
+
+
+class Parking:
+    """Where one task waits until its world's time resumes it; `gone` once that task was cancelled."""
+
+    __slots__ = ("gone", "task")
+
+    def __init__(self) -> None:
+        self.task: trio.lowlevel.Task | None = None
+        self.gone = False
+
+
+class Time(Protocol):
+    """One queue of callbacks and the tasks they resume, in virtual time or by the wall clock."""
+
+    @property
+    def now_us(self) -> int:
+        """Microseconds since the run began; it stands still within a step."""
+
+    @property
+    def events(self) -> int: ...
+
+    @property
+    def epoch_us(self) -> int:
+        """What a wall clock showed when the run began."""
+
+    def at(self, at_us: int, callback: Callable[[], None], cause: int | None = None) -> None: ...
+
+    def resume(self, parking: Parking) -> None: ...
+
+    async def park(self, parking: Parking) -> None: ...
+
+    def reserve(self) -> Parking: ...
+
+    def start_soon(
+        self, nursery: trio.Nursery, place: Parking, task: Callable[..., Awaitable[None]], *args: object
+    ) -> None: ...
+
+    async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None: ...
+
+
+class MachineWire(Wire, Protocol):
+    """A wire as its machine sees it."""
+
+    def vanish(self) -> None:
+        """The machine lost power: nobody is told."""
+
+
+class Fabric(Protocol):
+    """The machines of one world and the connections between them."""
+
+    @property
+    def time(self) -> Time: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def hosts(self) -> Mapping[str, Host]: ...
+
+    @property
+    def exits(self) -> list[tuple[str, str]]:
+        """Processes that ended by themselves and are not yet told of, with why if out of order."""
+
+    def add_host(self, name: str) -> Host: ...
+
+    def address(self, name: str, port: int) -> tuple[str, int]:
+        """Where the server on a machine is reached; `port`: the one it would have on a machine of its own."""
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Before any process starts. nursery: for what belongs to no process"""
+
+    def close(self) -> None: ...
+
+    def listening(self, host: Host) -> None:
+        """A process on it accepts connections from now on, through `host.listener`."""
+
+    def deaf(self, host: Host) -> None:
+        """Its process is gone, and the server socket with it."""
+
+    async def connect(self, source: Host, target: str, port: int) -> MachineWire: ...
+
+    def wires_of(self, host: Host) -> Sequence[MachineWire]: ...
+
+    def move_on(self) -> None:
+        """The network changed for the better: whatever need not wait any longer goes on."""
+
+    def reset(self, one: str, two: str) -> int:
+        """RST on every connection between two nodes; what was in flight or unread is lost. Returns how many."""

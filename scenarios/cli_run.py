@@ -32,6 +32,7 @@ out_option = click.option(
 @click.option("--variant", metavar="ID", help="One of the scenario's variants.")
 @click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
 @set_option
+@click.option("--live", "is_live", is_flag=True, help="Play it against TCP brokers, by the wall clock.")
 @out_option
 @click.option("--no-logs", is_flag=True, help="Do not keep the brokers' log directories.")
 @click.option(
@@ -44,15 +45,16 @@ def run(
     variant: str | None,
     seed: int | None,
     overrides: tuple[str, ...],
+    is_live: bool,
     out: Path,
     no_logs: bool,
     fail_on: tuple[str, ...],
     format_: str,
     plain: bool,
 ) -> int:
-    """Run SCENARIO (a bundled id or a file) in virtual time and say what became of every record."""
+    """Run SCENARIO (a bundled id or a file) in virtual time (or live) and say what became of every record."""
     chosen = pick_variant(load_scenario(scenario, overrides), variant, seed)
-    result = execute(chosen, out, keep_logs=not no_logs)
+    result = execute(chosen, out, keep_logs=not no_logs, is_live=is_live)
     if format_ == "json":
         print_json(result.summary)
     else:

@@ -22,8 +22,9 @@ from scenarios.fault_words import by_number as _s
 from scenarios.fault_words import listed_nodes as _list
 from scenarios.operations import Operator
 from scenarios.selectors import Selector, resolve
-from scenarios.simulation import Simulation, SimulationError, link_latency
+from scenarios.simulation import Simulation, SimulationError
 from scenarios.steps import Direction, Payload
+from scenarios.worlds import link_latency
 
 
 class Faults:

@@ -1,4 +1,4 @@
-"""Runs one scenario in virtual time and judges it: cluster, timeline, trace, checker, run folder.
+"""Runs one scenario, in virtual time or live, and judges it: cluster, timeline, trace, checker, run folder.
 
 The run folder appears under its final name only when it is whole: everything is written next to it first.
 """
@@ -35,6 +35,7 @@ from scenarios.trace_writer import TraceWriter, trace_sha256
 from scenarios.verdict import Verdict, judge
 from scenarios.view import ClusterView
 from scenarios.workload import Workloads
+from scenarios.worlds import NewWorld, simulated
 
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
@@ -74,7 +75,9 @@ class RunResult:
 class _Run:
     """The parts of one run, wired together."""
 
-    def __init__(self, scenario: Scenario, work_dir: Path, keep_rows: bool, progress: Progress | None) -> None:
+    def __init__(
+        self, scenario: Scenario, world: NewWorld, work_dir: Path, keep_rows: bool, progress: Progress | None
+    ) -> None:
         self.scenario = scenario
         self.rows: list[TraceRow] = []
         self.view = ClusterView.of(scenario)
@@ -100,7 +103,7 @@ class _Run:
         if keep_rows:
             listeners.append(self.rows.append)
         self.trace = TraceLog(listeners)
-        self.simulation = Simulation(scenario, self.trace, self.view, work_dir / "logs")
+        self.simulation = Simulation(scenario, self.trace, self.view, work_dir / "logs", world(scenario, self.trace))
         self.workloads = Workloads(self.simulation)
         self.timeline = Timeline(
             self.simulation, self.sight, Faults(self.simulation, self.captured), self.workloads, self.answers
@@ -194,6 +197,7 @@ def run_scenario(
     scenario: Scenario,
     *,
     runs_dir: Path | None,
+    world: NewWorld = simulated,
     keep_logs: bool = True,
     keep_rows: bool = False,
     progress: Progress | None = None,
@@ -207,7 +211,7 @@ def run_scenario(
         if runs_dir is not None:
             runs_dir.mkdir(parents=True, exist_ok=True)
         work_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
-        run = _Run(scenario, work_dir, keep_rows, progress)
+        run = _Run(scenario, world, work_dir, keep_rows, progress)
         run.execute()
         broken = tuple(violation.fact for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
@@ -225,6 +229,7 @@ def run_scenario(
                 trace_sha256=trace_sha256(work_dir / "trace"),
                 run_dir=run_dir,
                 wall_s=time.perf_counter() - started,
+                live=world is not simulated,
             ),
         )
         if run_dir is not None:

@@ -46,7 +46,8 @@ def _headline(summary: Summary, style: Style) -> list[str]:
         sizes = f"{topic}: {count_of(values['partitions'], 'partition')}, RF {values['replication_factor']}"
         parts.append(f"{sizes}, min.insync.replicas {values['min.insync.replicas']}")
     parts += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
-    ran = f"{summary['virtual_s']:g} s of virtual time, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
+    kind = "live" if summary.get("live") else "of virtual time"
+    ran = f"{summary['virtual_s']:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
     first, *rest = [*_packed(parts, style), *_packed([summary["profile"], f"seed {summary['seed']}", ran], style)]
     return [first.replace(name, style.bold(name), 1), *rest]
 

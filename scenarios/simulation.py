@@ -1,4 +1,7 @@
-"""One simulated cluster: machines with disks, the processes on them, and what an operator can do to them by name."""
+"""One cluster in a world: machines with disks, the processes on them, and what an operator can do to them by name.
+
+It is the same in virtual time and live: which world it is, only `worlds` says.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,11 @@ from cluster.broker_lifecycle import BrokerIdentity
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
 from cluster.decisions import Chronicle
-from cluster.fabric import Fabric
 from cluster.host import Host
-from cluster.links import Latency, Network
 from cluster.producer import ProducerCore
 from cluster.registry_node import RegistryCore
-from cluster.virtual_time import VirtualTime
 from cluster.wall_clock import WallClock
-from cluster.wire.versions import api_name
+from cluster.world import Fabric
 from controller.events import CreateTopicReply, Event, Reply
 from controller.image import MetadataImage
 from replica.disk import Disk
@@ -33,8 +33,8 @@ from replica.ids import TopicPartition
 from replica.trace import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.selectors import resolve
 from scenarios.spec import Scenario, TopicSpec, Workload
-from scenarios.steps import Delay
 from scenarios.view import ClusterView
+from scenarios.worlds import link_latency
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -55,24 +55,26 @@ class Machine:
 
     host: Host
     role: str
-    log_dir: Path | None = None
+    log_dir: Path | None
+    clock: WallClock
     disks: dict[str, Disk] = field(default_factory=dict)
     core: Core | None = None
     incarnations: int = 0
-    clock: WallClock = field(default_factory=WallClock)
 
 
 class Simulation:
-    """Builds the cluster of one scenario in `log_root` (a directory per broker) and runs processes on its machines."""
+    """Builds the cluster of one scenario in `log_root` (a directory per broker) and runs processes on its machines.
 
-    def __init__(self, scenario: Scenario, trace: TraceLog, view: ClusterView, log_root: Path) -> None:
+    fabric: the world they are in, without any machine yet
+    """
+
+    def __init__(self, scenario: Scenario, trace: TraceLog, view: ClusterView, log_root: Path, fabric: Fabric) -> None:
         self.scenario = scenario
         self.trace = trace
         self.view = view
-        self.time = VirtualTime(trace)
-        self.network = Network(scenario.seed, link_latency(scenario.network.latency), {})
-        self.fabric = Fabric(self.time, self.network, trace)
-        self.fabric.api_name = api_name
+        self.fabric = fabric
+        self.time = fabric.time
+        self.network = fabric.network
         self.machines: dict[str, Machine] = {}
         self._nursery: trio.Nursery
         self._chronicle = Chronicle()
@@ -80,7 +82,10 @@ class Simulation:
         """By topic: the answer to its creation; empty while it is awaited, None if it has to be asked for again."""
         self._names = scenario.cluster.names
         self._ids = scenario.cluster.ids
-        self._controllers = {self._ids[name]: (name, CONTROLLER_PORT) for name in scenario.cluster.controllers}
+        self._controllers = {
+            self._ids[name]: fabric.address(name, CONTROLLER_PORT) for name in scenario.cluster.controllers
+        }
+        self.bootstrap = [fabric.address(name, BROKER_PORT) for name in scenario.cluster.brokers]
         for name in scenario.cluster.controllers:
             self._add_machine(name, "controller", log_root / name)
         for name in scenario.cluster.brokers:
@@ -90,7 +95,8 @@ class Simulation:
         self._shape_links()
 
     def _add_machine(self, name: str, role: str, log_dir: Path | None) -> None:
-        machine = self.machines[name] = Machine(self.fabric.add_host(name), role, log_dir)
+        clock = WallClock(self.time.epoch_us)
+        machine = self.machines[name] = Machine(self.fabric.add_host(name), role, log_dir, clock)
         self._set_up_disks(name, machine)
 
     def _set_up_disks(self, name: str, machine: Machine) -> None:
@@ -144,6 +150,7 @@ class Simulation:
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            self.fabric.open(nursery)
             try:
                 for name, machine in self.machines.items():
                     if machine.role in ("controller", "broker"):
@@ -190,13 +197,14 @@ class Simulation:
         scenario, cluster = self.scenario, self.scenario.cluster
         if machine.role == "broker":
             stream = random.Random(f"{scenario.seed}/incarnation/{name}/{machine.incarnations}")
+            host, port = self.fabric.address(name, BROKER_PORT)
             return BrokerCore(
                 identity=BrokerIdentity(
                     broker_id=self._ids[name],
                     name=name,
                     incarnation_id=UUID(int=stream.getrandbits(128), version=4),
-                    host=name,
-                    port=BROKER_PORT,
+                    host=host,
+                    port=port,
                     rack=cluster.racks.get(name),
                 ),
                 config=cluster.broker_config(name),
@@ -236,13 +244,12 @@ class Simulation:
         return self._new_client(scenario.workloads[name], machine.incarnations)
 
     def _new_client(self, workload: Workload, incarnation: int) -> ProducerCore | ConsumerCore:
-        bootstrap = [(broker, BROKER_PORT) for broker in self.scenario.cluster.brokers]
         stream = random.Random(f"{self.scenario.seed}/workload/{workload.name}/{incarnation}")
         if workload.kind == "producer":
             return ProducerCore(
                 name=workload.name,
                 config=workload.producer_config(),
-                bootstrap=bootstrap,
+                bootstrap=self.bootstrap,
                 topic=workload.topic,
                 recorder=self.trace,
                 rng=stream,
@@ -250,7 +257,7 @@ class Simulation:
         return ConsumerCore(
             name=workload.name,
             config=workload.consumer_config(),
-            bootstrap=bootstrap,
+            bootstrap=self.bootstrap,
             topic=workload.topic,
             recorder=self.trace,
             rng=stream,
@@ -493,9 +500,3 @@ class Simulation:
             for name, machine in self.machines.items()
             if isinstance(machine.core, BrokerCore) and machine.host.running and machine.core.is_open
         }
-
-
-def link_latency(delay: Delay) -> Latency:
-    if delay.kind == "uniform":
-        return Latency("uniform", delay.least_us, delay.least_us + delay.spread_us)
-    return Latency(delay.kind, delay.least_us, delay.spread_us)

@@ -24,7 +24,10 @@ class ByteCounts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What the runner counted. events: rows of the trace; steps: events of virtual time; bytes: by machine."""
+    """What the runner counted. events: rows of the trace; steps: of the world's time; bytes: by machine.
+
+    live: played by the wall clock
+    """
 
     events: int
     steps: int
@@ -32,6 +35,7 @@ class Counters:
     trace_sha256: str
     run_dir: Path | None
     wall_s: float
+    live: bool
 
 
 def build_summary(
@@ -48,6 +52,7 @@ def build_summary(
         "title": scenario.title,
         "seed": scenario.seed,
         "profile": scenario.profile,
+        "live": counters.live,
         "held": all(result.held for result in results),
         "verdict": list(verdict.kinds),
         "our_bug": verdict.our_bug,

@@ -27,7 +27,8 @@ SPARK_COMMANDS = "scenarios/cli_report.py"
 
 SHELLS = [
     "cluster/shell.py", "cluster/world.py", "cluster/fabric.py", "cluster/fabric_wire.py", "cluster/host.py",
-    "cluster/virtual_time.py",
+    "cluster/virtual_time.py", "cluster/live/time.py", "cluster/live/fabric.py", "cluster/live/wire.py",
+    "cluster/live/acceptor.py", "cluster/live/frames.py", "cluster/live/sockets.py", "cluster/live/writer.py",
 ]  # fmt: skip
 """Everything else is a pure core: no task, no clock, no socket."""
 

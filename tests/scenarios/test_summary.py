@@ -41,6 +41,7 @@ def test_it_holds_what_the_contract_names_as_plain_json() -> None:
         bytes={"b1": Bytes(100), "b2": Bytes(20, 3), "c1": Bytes(9)},
         trace_sha256="ab",
         run_dir=Path("runs/0001-by-hand"),
+        live=False,
         wall_s=0.12345,
     )
     results = [Expectation("verdict", False, "expected ok, found lost")]

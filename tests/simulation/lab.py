@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from cluster.fabric import Fabric
+from cluster.fabric import SimulatedFabric
 from cluster.host import Host
 from cluster.links import Hold, Latency, Network
 from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Send
@@ -86,7 +86,7 @@ class Lab:
         trace = TraceLog([self.rows.append])
         self.time = VirtualTime(trace)
         self.network = Network(1, latency or Latency("constant", 1 * MS), links or {})
-        self.fabric = Fabric(self.time, self.network, trace)
+        self.fabric = SimulatedFabric(self.time, self.network, trace)
         self.nodes = {name: Node() for name in names}
         self._due: deque[Callable[[], Awaitable[None] | None]] = deque()
         self._nursery: trio.Nursery

@@ -10,7 +10,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.virtual_time import Parking, VirtualTime
+from cluster.virtual_time import VirtualTime
+from cluster.world import Parking
 from replica.trace import RunFinished, TraceLog, TraceRow
 
 

@@ -1,0 +1,87 @@
+"""The acceptor of one machine's server socket: connections come in, and get a name before its process sees them.
+
+Who opened a connection in this process is known; anybody else is known by the client.id of the first request.
+source: SocketServer.Acceptor
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.live.peers import client_name
+from cluster.live.sockets import prepare
+from cluster.live.wire import TcpWire
+
+if TYPE_CHECKING:
+    from cluster.host import Host
+    from cluster.live.fabric import TcpFabric
+
+PAUSE_S = 0.1
+"""How long nobody is accepted when the process has no file descriptor left."""
+
+
+class Acceptor:
+    """Accepts for one incarnation of a machine's process; the kernel goes on accepting while that is paused."""
+
+    def __init__(self, fabric: TcpFabric, host: Host, server: socket.socket) -> None:
+        self._fabric = fabric
+        self._host = host
+        self._process = host.process
+        self._server = server
+        self._open = True
+
+    async def run(self) -> None:
+        while self._open:
+            try:
+                sock, caller = self._server.accept()
+            except BlockingIOError:
+                if not await self._readable():
+                    return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                await trio.sleep(PAUSE_S)
+            else:
+                self._take(sock, caller[:2])
+
+    async def _readable(self) -> bool:
+        try:
+            await trio.lowlevel.wait_readable(self._server)
+        except (trio.ClosedResourceError, OSError, ValueError):
+            if self._open:
+                raise
+        return self._open and self._host.process is self._process
+
+    def _take(self, sock: socket.socket, caller: tuple[str, int]) -> None:
+        if self._host.process is not self._process:
+            sock.close()
+            return
+        prepare(sock)
+        self._fabric.time.enter()
+        wire = self._fabric.accepted(self._host, sock, caller)
+        if wire.is_paired:
+            self._offer(wire)
+        else:
+            self._fabric.nursery.start_soon(self._name, wire)
+
+    def _offer(self, wire: TcpWire) -> None:
+        if self._host.process is self._process and self._host.listener is not None:
+            self._host.listener.offer(wire)
+
+    async def _name(self, wire: TcpWire) -> None:
+        """A connection that never says anything never gets to the broker."""
+        frame = await wire.first_frame()
+        if frame is not None:
+            self._fabric.time.enter()
+            wire.named(client_name(frame, wire.peer))
+            self._offer(wire)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            trio.lowlevel.notify_closing(self._server)
+            self._server.close()

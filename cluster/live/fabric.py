@@ -1,0 +1,219 @@
+"""The live world: machines of this process, and TCP connections between them and to anybody else who connects.
+
+A world needs to know of others only what it is told: who is reached at an address (`name_of`), and the state of the
+links that begin at its own machines.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from cluster.host import Host
+from cluster.links import Network
+from cluster.live.acceptor import Acceptor
+from cluster.live.frames import SCRATCH_BYTES
+from cluster.live.sockets import PortTaken, ServerPort, tcp_socket
+from cluster.live.time import LiveTime
+from cluster.live.wire import CLOSED, TcpWire
+from cluster.passage import NetworkFacts
+from cluster.world import ConnectionGone, Parking
+from replica.trace import TraceLog
+
+Address = tuple[str, int]
+SYN_BYTES = 60
+
+__all__ = ["PortTaken", "TcpFabric"]
+
+
+class TcpFabric:
+    """All machines of one process and their connections.
+
+    bind_host: the address that servers listen on     ports: of machines whose port is not to be any free one
+    advertised_host: where clients are told to connect     max_request_bytes: socket.request.max.bytes
+    """
+
+    def __init__(
+        self,
+        time: LiveTime,
+        network: Network,
+        trace: TraceLog,
+        api_name: Callable[[int], str] = str,
+        *,
+        bind_host: str = "127.0.0.1",
+        advertised_host: str | None = None,
+        ports: dict[str, int] | None = None,
+        max_request_bytes: int = 104_857_600,
+    ) -> None:
+        self.time = time
+        self.network = network
+        self.facts = NetworkFacts(trace, api_name)
+        self.hosts: dict[str, Host] = {}
+        self.exits: list[tuple[str, str]] = []
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.max_request_bytes = max_request_bytes
+        self.nursery: trio.Nursery
+        self._bind_host = bind_host
+        self._advertised_host = advertised_host or bind_host
+        self._wanted_ports = ports or {}
+        self._ports: dict[str, ServerPort] = {}
+        self._acceptors: dict[str, Acceptor] = {}
+        self._wires: dict[TcpWire, None] = {}
+        self._dark: dict[TcpWire, None] = {}
+        self._waiting_dials: dict[Parking, None] = {}
+        self._callers: dict[Address, TcpWire] = {}
+        """Ends that were opened here and are not yet accepted, by their own address."""
+
+    # ------------------------------------------------------------------------------------------------------ machines
+
+    def add_host(self, name: str) -> Host:
+        assert name not in self.hosts, f"two nodes are called {name}"
+        host = self.hosts[name] = Host(self, name)
+        return host
+
+    def address(self, name: str, port: int) -> Address:
+        """raises: PortTaken, for a port that was asked for"""
+        if name not in self._ports:
+            self._ports[name] = ServerPort(self._bind_host, self._wanted_ports.get(name, 0))
+        return self._advertised_host, self._ports[name].port
+
+    def name_of(self, address: Address) -> str:
+        """The machine whose server is reached at an address, else the address itself."""
+        for name, port in self._ports.items():
+            if address == (self._advertised_host, port.port):
+                return name
+        return f"{address[0]}:{address[1]}"
+
+    def open(self, nursery: trio.Nursery) -> None:
+        self.nursery = nursery
+
+    def close(self) -> None:
+        for acceptor in self._acceptors.values():
+            acceptor.close()
+        for wire in [*self._wires, *self._dark]:
+            wire.drop()
+        for port in self._ports.values():
+            port.close()
+
+    # ------------------------------------------------------------------------------------------------------- servers
+
+    def listening(self, host: Host) -> None:
+        self.address(host.name, 0)
+        acceptor = self._acceptors[host.name] = Acceptor(self, host, self._ports[host.name].listen())
+        self.nursery.start_soon(acceptor.run)
+
+    def deaf(self, host: Host) -> None:
+        """A dead process's server socket refuses. Of a machine without power nothing is heard: it stays, unattended."""
+        if host.powered:
+            acceptor = self._acceptors.pop(host.name, None)
+            if acceptor is not None:
+                acceptor.close()
+
+    def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpWire:
+        """Our end of a connection that somebody has opened; known by name if it was opened in this process."""
+        near = self._callers.pop(caller, None)
+        peer = f"{caller[0]}:{caller[1]}" if near is None else near.host.name
+        wire = TcpWire(self, host, peer, sock, accepted=True, max_frame_bytes=self.max_request_bytes)
+        if near is not None:
+            wire.pair_with(near)
+        self._wires[wire] = None
+        return wire
+
+    # ----------------------------------------------------------------------------------------------- connections
+
+    async def connect(self, source: Host, target: str, port: int) -> TcpWire:
+        """raises: ConnectionGone when refused; waits for as long as the network is silent"""
+        cause = self.time.cause
+        name = self.name_of((target, port))
+        await self._syn_and_answer(source.name, name)
+        process = source.process
+        wire = await self._connect(source, name, (target, port))
+        while source.paused:
+            parking = Parking()
+            source.may_run(partial(self.time.resume, parking))
+            await self.time.park(parking)
+        if source.process is not process:
+            wire.close()
+            raise ConnectionGone(CLOSED)
+        self.time.enter(cause)
+        return wire
+
+    async def _syn_and_answer(self, source: str, target: str) -> None:
+        """What faults do to the making of a connection; the kernel's own part comes after it.
+
+        Simplified: TCP would repeat the connection request with growing pauses; here it goes on as soon as it can.
+        """
+        there, back = self.network.link(source, target), self.network.link(target, source)
+        while self._is_silent(source, target):
+            parking = Parking()
+            self._waiting_dials[parking] = None
+            try:
+                await self.time.park(parking)
+            finally:
+                del self._waiting_dials[parking]
+        now_us = self.time.now_us
+        arrival_us = back.arrival_us(there.arrival_us(now_us, SYN_BYTES), SYN_BYTES)
+        if arrival_us > now_us:
+            await self.time.sleep_until(arrival_us)
+
+    def _is_silent(self, source: str, target: str) -> bool:
+        host = self.hosts.get(target)
+        dark = host is not None and not host.powered
+        return dark or self.network.link(source, target).is_cut or self.network.link(target, source).is_cut
+
+    async def _connect(self, source: Host, name: str, address: Address) -> TcpWire:
+        sock = tcp_socket()
+        wire = TcpWire(self, source, name, sock, accepted=False, max_frame_bytes=None)
+        try:
+            error = sock.connect_ex(address)
+            # Known before anybody can accept it: no other task has run since.
+            caller = sock.getsockname()[:2]
+            if name in self._ports:
+                wire.tells_causes()
+                self._callers[caller] = wire
+            if error:
+                await trio.lowlevel.wait_writable(sock)
+                error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        except BaseException:
+            wire.drop()
+            raise
+        if error:
+            self._callers.pop(caller, None)
+            wire.drop()
+            raise ConnectionGone("refused")
+        self._wires[wire] = None
+        return wire
+
+    def wires_of(self, host: Host) -> list[TcpWire]:
+        return [wire for wire in self._wires if wire.host is host and wire.open]
+
+    def forget(self, wire: TcpWire) -> None:
+        self._wires.pop(wire, None)
+        self._dark.pop(wire, None)
+
+    def went_dark(self, wire: TcpWire) -> None:
+        """Its machine has no power; the other end must not learn that from the kernel, which has."""
+        self._dark[wire] = None
+
+    # --------------------------------------------------------------------------------------------------- faults
+
+    def move_on(self) -> None:
+        for wire in [wire for wire in self._dark if wire.host.powered]:
+            wire.drop()
+        for name, acceptor in list(self._acceptors.items()):
+            if self.hosts[name].powered and self.hosts[name].listener is None:
+                del self._acceptors[name]
+                acceptor.close()
+        for wire in list(self._wires):
+            wire.move_on()
+        for parking in list(self._waiting_dials):
+            self.time.resume(parking)
+
+    def reset(self, one: str, two: str) -> int:
+        wires = [wire for wire in self._wires if wire.open and {wire.host.name, wire.peer} == {one, two}]
+        for wire in wires:
+            self.time.at(self.time.now_us, wire.reset)
+        return sum(1 for wire in wires if not (wire.is_paired and wire.accepted))

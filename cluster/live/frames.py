@@ -1,0 +1,100 @@
+"""Frames out of a stream of bytes: a size of four bytes, then as many bytes. source: NetworkReceive"""
+
+from __future__ import annotations
+
+import socket
+
+SIZE_BYTES = 4
+SCRATCH_BYTES = 64 * 1024
+"""What one read takes of small frames; one buffer serves all connections, for nothing waits while it is in use."""
+STEP_BYTES = 1 << 20
+"""A large frame gets memory as its bytes come, not for what its size promises."""
+
+
+class FrameTooLarge(Exception):
+    """A size that is negative or above the limit: the connection cannot be read any further."""
+
+
+class FrameReader:
+    """max_bytes: of a frame; None: no limit (a client trusts its brokers, as Kafka's does)"""
+
+    __slots__ = ("_buffer", "_filled", "_large", "_large_bytes", "_max_bytes", "_scratch", "_sock")
+
+    def __init__(self, sock: socket.socket, scratch: memoryview, max_bytes: int | None) -> None:
+        self._sock = sock
+        self._scratch = scratch
+        self._max_bytes = max_bytes
+        self._buffer = bytearray()
+        self._large: bytearray | None = None
+        self._large_bytes = 0
+        self._filled = 0
+
+    def fill(self) -> int:
+        """One read; 0 at the end of the stream. raises: BlockingIOError, OSError, FrameTooLarge"""
+        if self._large is not None:
+            return self._fill_large(self._large)
+        count = self._sock.recv_into(self._scratch)
+        self._buffer += self._scratch[:count]
+        size = self._size()
+        if size is not None and size + SIZE_BYTES > max(len(self._buffer), SCRATCH_BYTES):
+            self._begin_large(size)
+        return count
+
+    def _size(self) -> int | None:
+        if len(self._buffer) < SIZE_BYTES:
+            return None
+        size = int.from_bytes(self._buffer[:SIZE_BYTES], "big", signed=True)
+        if size < 0 or (self._max_bytes is not None and size > self._max_bytes):
+            limit = "" if self._max_bytes is None else f", {self._max_bytes} are allowed (socket.request.max.bytes)"
+            raise FrameTooLarge(f"a frame of {size} bytes was announced{limit}")
+        return size
+
+    def _begin_large(self, size: int) -> None:
+        self._large_bytes, self._filled = size, len(self._buffer) - SIZE_BYTES
+        self._large = self._buffer
+        del self._large[:SIZE_BYTES]
+        self._buffer = bytearray()
+
+    def _fill_large(self, frame: bytearray) -> int:
+        if self._filled == self._large_bytes:
+            raise BlockingIOError  # the next frame is read once this one was taken
+        if self._filled == len(frame):
+            frame += bytes(min(STEP_BYTES, self._large_bytes - self._filled))
+        with memoryview(frame) as view:
+            count = self._sock.recv_into(view[self._filled :])
+        self._filled += count
+        return count
+
+    @property
+    def has_frame(self) -> bool:
+        if self._large is not None:
+            return self._filled == self._large_bytes
+        size = self._size()
+        return size is not None and len(self._buffer) >= SIZE_BYTES + size
+
+    def peek(self) -> memoryview | None:
+        """The next frame, if it is whole, without its size prefix."""
+        if not self.has_frame:
+            return None
+        if self._large is not None:
+            return memoryview(self._large)
+        return memoryview(self._buffer)[SIZE_BYTES : SIZE_BYTES + (self._size() or 0)]
+
+    def take(self) -> bytearray | None:
+        """The next frame, if it is whole, without its size prefix. raises: FrameTooLarge"""
+        if not self.has_frame:
+            return None
+        if self._large is not None:
+            frame, self._large = self._large, None
+            return frame
+        end = SIZE_BYTES + (self._size() or 0)
+        if len(self._buffer) == end:
+            frame, self._buffer = self._buffer, bytearray()
+            del frame[:SIZE_BYTES]
+        else:
+            frame = self._buffer[SIZE_BYTES:end]
+            del self._buffer[:end]
+        return frame
+
+    def clear(self) -> None:
+        self._buffer, self._large = bytearray(), None

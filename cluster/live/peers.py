@@ -1,0 +1,21 @@
+"""What a client that is none of ours is called: `client/` and its client.id, made safe to print and to file."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from cluster.wire.headers import read_request_header
+from replica.errors import PeerViolation
+
+MAX_NAME_CHARACTERS = 60
+HEADER_BYTES = 1024
+"""More of a first request is not looked at: whoever has a longer name goes by its address."""
+
+
+def client_name(frame: memoryview | bytes, address: str) -> str:
+    """The name for traces and links; by its address if its first request does not say who it is."""
+    try:
+        client_id = read_request_header(bytearray(frame[:HEADER_BYTES])).client_id
+    except PeerViolation:
+        client_id = None
+    return f"client/{quote(client_id or address, safe=':')[:MAX_NAME_CHARACTERS]}"

@@ -1,0 +1,76 @@
+"""TCP sockets as the live world wants them: never blocking, without Nagle's delay, ports that are not lost."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+SEND_BUFFER_BYTES = 1 << 20
+BACKLOG = 50
+"""socket.listen.backlog.size"""
+
+
+class PortTaken(Exception):
+    """Somebody else listens on a port that was asked for."""
+
+    def __init__(self, host: str, port: int, why: str) -> None:
+        super().__init__(f"{host}:{port} cannot be listened on: {why}")
+        self.host = host
+        self.port = port
+
+
+def tcp_socket() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    prepare(sock)
+    return sock
+
+
+def prepare(sock: socket.socket) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+
+
+class ServerPort:
+    """A port that stays ours while nobody listens on it: connections are refused then, and no other process gets it.
+
+    port: 0 for any free one     raises: PortTaken
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._reserved = _bound(host, port)
+        self.port: int = self._reserved.getsockname()[1]
+        if port:  # Bound besides a listener it can be, as a server that restarts; listening tells whether it is free.
+            try:
+                self.listen().close()
+            except PortTaken:
+                self._reserved.close()
+                raise
+
+    def listen(self) -> socket.socket:
+        """raises: PortTaken"""
+        server = _bound(self._host, self.port)
+        try:
+            server.listen(BACKLOG)
+        except OSError as error:
+            server.close()
+            raise PortTaken(self._host, self.port, error.strerror or str(error)) from None
+        return server
+
+    def close(self) -> None:
+        self._reserved.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except (OSError, OverflowError) as error:
+        sock.close()
+        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        why = "another program listens there" if taken else getattr(error, "strerror", None) or str(error)
+        raise PortTaken(host, port, why) from None
+    return sock

@@ -1,0 +1,160 @@
+"""Wall time, with the same face as virtual time: one queue of callbacks, and a driver that runs those that are due.
+
+What differs is only who decides what comes next. Here sockets do, too: a task that comes back from one calls `enter`,
+which sets the clock for the whole step, so that within a step time stands still as it does in a simulation. Steps are
+synchronous, so the facts of a run are in one total order in this world as well.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+
+from cluster.world import Parking
+from replica.trace import TraceLog
+
+Callback = Callable[[], None]
+
+CALLBACKS_PER_TURN = 64
+"""So many due callbacks are run before the sockets are looked at again."""
+
+
+class LiveTime:
+    """Microseconds of the monotonic clock since this was made; `events` counts the steps taken."""
+
+    def __init__(self, trace: TraceLog) -> None:
+        self.now_us = 0
+        self.events = 0
+        self.epoch_us = time.time_ns() // 1000
+        self._started_ns = time.monotonic_ns()
+        self._trace = trace
+        self._queue: list[tuple[int, int, int | None, Callback]] = []
+        self._seq = 0
+        self._driver: trio.lowlevel.Task | None = None
+        """The driver while it sleeps."""
+        self._failure: BaseException | None = None
+
+    # --------------------------------------------------------------------------------------------------------- steps
+
+    def enter(self, cause: int | None = None) -> None:
+        """A step begins: what it does, happens now, and follows from `cause`."""
+        self.now_us = self._trace.at_us = (time.monotonic_ns() - self._started_ns) // 1000
+        self._trace.cause = cause
+        self.events += 1
+        self._wake_driver()
+
+    @property
+    def cause(self) -> int | None:
+        """What something that happens now would follow from."""
+        return self._trace.cause
+
+    def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
+        """Run `callback` at `at_us` or as soon after it as can be; a time that is over means at once."""
+        heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
+        self._seq += 1
+        if self._queue[0][1] == self._seq - 1:
+            self._wake_driver()
+
+    def _wake_driver(self) -> None:
+        """It looks at what a step has led to once the step is over, for it is a task, and steps do not wait."""
+        if self._driver is not None:
+            driver, self._driver = self._driver, None
+            trio.lowlevel.reschedule(driver)
+
+    # --------------------------------------------------------------------------------------------------------- tasks
+
+    def resume(self, parking: Parking) -> None:
+        """Let a parked task go on."""
+        if parking.task is not None:
+            task, parking.task = parking.task, None
+            trio.lowlevel.reschedule(task)
+
+    async def park(self, parking: Parking) -> None:
+        """Wait until `resume` picks this parking; cancellation just leaves."""
+        parking.task = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            parking.task = None
+            parking.gone = True
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        self.enter()
+
+    async def sleep_until(self, at_us: int) -> None:
+        parking = Parking()
+        self.at(at_us, partial(self.resume, parking))
+        await self.park(parking)
+
+    def reserve(self) -> Parking:
+        """Nothing has to be reserved where order is what happens."""
+        return Parking()
+
+    def start_soon(
+        self, nursery: trio.Nursery, place: Parking, task: Callable[..., Awaitable[None]], *args: object
+    ) -> None:
+        nursery.start_soon(self._run_task, self._trace.cause, task, args)
+
+    async def _run_task(
+        self, cause: int | None, task: Callable[..., Awaitable[None]], args: tuple[object, ...]
+    ) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()  # a process that was killed before its first step takes none
+        self.enter(cause)
+        try:
+            await task(*args)
+        except (Exception, KeyboardInterrupt) as failure:
+            self._failure = failure  # The driver raises it: one failure ends the run, and comes out as itself.
+            self._wake_driver()
+
+    # -------------------------------------------------------------------------------------------------------- driver
+
+    async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
+        """Run what is due until `until_us` has come.
+
+        between: called after every callback and after steps of other tasks; true if `work` is to be done now
+        raises: whatever a task failed with
+        """
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            await self._run_due(between, work)
+            if between():
+                await work()
+                self.enter()
+                continue
+            if self.now_us > until_us:
+                break
+            await self._sleep(until_us)
+        self._trace.cause = None
+
+    async def _run_due(self, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
+        queue = self._queue
+        self.enter()
+        for _ in range(CALLBACKS_PER_TURN):
+            if not queue or queue[0][0] > self.now_us:
+                return
+            _, _, cause, callback = heapq.heappop(queue)
+            self.enter(cause)
+            callback()
+            if between():
+                await work()
+                self.enter()
+
+    async def _sleep(self, until_us: int) -> None:
+        """Until a callback is due, a step was taken, or the time is up."""
+        next_us = min(self._queue[0][0], until_us + 1) if self._queue else until_us + 1
+        if next_us <= self.now_us:
+            await trio.lowlevel.checkpoint()
+            return
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._driver = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        with trio.move_on_after((next_us - self.now_us) / 1_000_000):
+            self._driver = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(abort)

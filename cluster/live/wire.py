@@ -1,0 +1,312 @@
+"""One end of a TCP connection: frames in, frames out, never waiting where a decision is made.
+
+Everything is tried first and waited for only if the kernel says so. What the socket does not take at once is written
+by a task that lives until it has. Faults of the network act on whole frames before they are written; what a fault
+delays has left its file, as it would have in a simulation: its bytes wait in a memory file, not in Python.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.live.frames import FrameReader, FrameTooLarge
+from cluster.live.writer import FrameWriter, KeptSlice
+from cluster.node import Segment
+from cluster.passage import END_BYTES, Message, Passage
+from cluster.world import ConnectionGone, Parking, TornSend
+from replica.file_slice import FileSlice
+
+if TYPE_CHECKING:
+    from cluster.host import Host
+    from cluster.live.fabric import TcpFabric
+
+READS_PER_TURN = 16
+"""So many reads that found something are done before other tasks get their turn."""
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+CLOSED, RESET = "closed by the other side", "reset by the other side"
+FROM_HERE = "closed here"
+
+
+class TcpWire(Passage[Sequence[Segment]]):
+    """One end, of whichever side. Between two ends in this process each frame brings its cause along.
+
+    max_frame_bytes: more than that is not read (socket.request.max.bytes); None: whatever comes
+    """
+
+    def __init__(
+        self,
+        fabric: TcpFabric,
+        host: Host,
+        peer: str,
+        sock: socket.socket,
+        *,
+        accepted: bool,
+        max_frame_bytes: int | None,
+    ) -> None:
+        super().__init__(fabric, fabric.facts, host.name, peer)
+        self.host = host
+        self.accepted = accepted
+        self._told: deque[int | None] | None = None
+        self._heard: deque[int | None] = deque()
+        self._fabric = fabric
+        self._live_time = fabric.time
+        self._sock = sock
+        self._frames = FrameReader(sock, fabric.scratch, max_frame_bytes)
+        self._out = FrameWriter(sock, host.bytes)
+        self._writing = False
+        self._under_way = 0
+        self._mute = False
+        self._unmute_when_sent = False
+        self._parking = Parking()
+        self._sock_open = True
+
+    # ------------------------------------------------------------------------------------------ for the shell (Wire)
+
+    async def read(self, take: Callable[[bytearray], None]) -> None:
+        reads = 0
+        try:
+            while not self._is_over():
+                if self._mute or not self._may_run(self._wake):
+                    await self._live_time.park(self._parking)
+                    continue
+                frame = self._frames.take()
+                if frame is not None:
+                    self._mute = self.accepted
+                    self._live_time.enter(self._heard.popleft() if self._heard else None)
+                    take(frame)
+                    continue
+                reads = 0 if await self._fill() else reads + 1
+                if reads == READS_PER_TURN:
+                    await trio.lowlevel.checkpoint()
+                    reads = 0
+        except FrameTooLarge as large:
+            self._live_time.enter()
+            self.end(str(large))
+        raise ConnectionGone(self.gone or FROM_HERE)
+
+    def _is_over(self) -> bool:
+        """Nothing will be handed over any more; what came before the other side's end still is."""
+        if self.gone is not None:
+            return self._mute or not self._frames.has_frame
+        return not self.open
+
+    async def _fill(self) -> bool:
+        """Read what there is, or wait for something; returns whether it had to wait. raises: FrameTooLarge"""
+        try:
+            count = self._frames.fill()
+        except BlockingIOError:
+            try:
+                await trio.lowlevel.wait_readable(self._sock)
+            except (trio.ClosedResourceError, OSError, ValueError):
+                if self._sock_open:
+                    raise
+            return True
+        except OSError:
+            self._live_time.enter()
+            self.end(RESET)
+        else:
+            if count == 0:
+                self._live_time.enter()
+                self.end(CLOSED)
+        return False
+
+    async def first_frame(self) -> memoryview | None:
+        """A look at the frame that will be taken first; None: the connection has ended without one."""
+        try:
+            while self.open:
+                frame = self._frames.peek()
+                if frame is not None:
+                    return frame
+                await self._fill()
+        except FrameTooLarge as large:
+            self._live_time.enter()
+            self.end(str(large))
+        return None
+
+    # ------------------------------------------------------------------------------------------------------ the peer
+
+    def tells_causes(self) -> None:
+        """The other end will be in this process."""
+        self._told = deque()
+
+    def pair_with(self, near: TcpWire) -> None:
+        """`near` is the other end, and was opened in this process."""
+        assert near._told is not None, "an end that is to be paired keeps its causes from the start"
+        self._told = deque()
+        self._heard, near._heard = near._told, self._told
+
+    @property
+    def is_paired(self) -> bool:
+        return self._told is not None
+
+    def named(self, peer: str) -> None:
+        """Who is at the other end turns out with its first request."""
+        self.peer = peer
+        self._link = self._network.link(self.host.name, peer)
+
+    def unmute(self) -> None:
+        if self.withheld is not None:
+            return
+        if self._out.pending:  # A response is sent before the next request is looked at.
+            self._unmute_when_sent = True
+        elif self._mute:
+            self._mute = False
+            self._wake()
+
+    def _wake(self) -> None:
+        self._live_time.resume(self._parking)
+
+    # ------------------------------------------------------------------------------------------------------- sending
+
+    def _transmit(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
+        cause = self._live_time.cause if cause is None else cause
+        if self._told is not None:
+            self._told.append(cause)
+        size_bytes = sum(segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments)
+        self._depart(Message(segments, api, part, size_bytes), cause)
+
+    def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
+        """raises: TornSend, for what leaves at once"""
+        now_us = self._live_time.now_us
+        arrival_us = max(self._link.arrival_us(now_us, message.size_bytes), self.last_arrival_us)
+        on_its_way = self._under_way or self.stopped
+        if arrival_us <= now_us and not on_its_way and not self._must_wait(message):
+            self._deliver(message)
+            return
+        self.last_arrival_us = arrival_us
+        if message.frame is not None:
+            message.frame = [_out_of_its_file(segment) for segment in message.frame]
+        self._under_way += 1
+        self._live_time.at(arrival_us, partial(self._arrives, message), cause)
+
+    def _arrives(self, message: Message[Sequence[Segment]]) -> None:
+        self._under_way -= 1
+        self._arrive(message)
+
+    def _deliver(self, message: Message[Sequence[Segment]]) -> None:
+        if message.frame is None:
+            self._close_socket()
+        elif self._sock_open:
+            self._out.add(message.frame)
+            if self._writing:
+                self._out.keep_files()
+            else:
+                self._write()
+
+    def _write(self) -> None:
+        """raises: TornSend"""
+        try:
+            if not self._out.flush():
+                self._writing = True
+                self._out.keep_files()
+                self._fabric.nursery.start_soon(self._go_on_writing)
+        except OSError:
+            # Not now: a step is in progress, and it need not learn before it is over.
+            self._live_time.at(self._live_time.now_us, partial(self.end, RESET))
+
+    async def _go_on_writing(self) -> None:
+        try:
+            done = False
+            while not done and self._sock_open:
+                await trio.lowlevel.wait_writable(self._sock)
+                done = await self._running() and self._out.flush()
+        except trio.ClosedResourceError:
+            return
+        except TornSend as torn:
+            self._live_time.enter()
+            self._torn(str(torn))
+        except OSError:
+            self._live_time.enter()
+            self.end(RESET)
+        finally:
+            self._writing = False
+        if self._unmute_when_sent:
+            self._unmute_when_sent = False
+            self.unmute()
+
+    async def _running(self) -> bool:
+        """Wait while the process is stopped; false once it is gone."""
+        while self.host.paused:
+            parking = Parking()
+            self._may_run(partial(self._live_time.resume, parking))
+            await self._live_time.park(parking)
+        return self._sock_open
+
+    def _may_run(self, then: Callable[[], None]) -> bool:
+        return self.host.may_run(then)
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    def close(self) -> None:
+        """Close as the kernel does for a process: at once, or when what is on its way before it has arrived."""
+        self._shut()
+
+    def _shut(self) -> None:
+        if not self.open:
+            return
+        self.open = False
+        self.withheld = None
+        self.stopped.clear()
+        self._depart(Message(None, 0, CLOSED, END_BYTES))
+        self._wake()
+
+    def _torn(self, reason: str) -> None:
+        self.gone = reason
+        self._facts.lost(self.host.name, self.peer, reason)
+        self._shut()
+
+    def vanish(self) -> None:
+        """The machine lost power: nobody is told, and the socket stays as it is until the machine is back."""
+        self.open = False
+        self.withheld = None
+        self.stopped.clear()
+        self._wake()
+        self._fabric.went_dark(self)
+
+    def reset(self) -> None:
+        """RST, from the network: this end learns of it as well."""
+        self._frames.clear()
+        if self._sock_open:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        self.end(RESET)
+
+    def end(self, reason: str) -> None:
+        """This end learns that the connection is over; what it has already received can still be read."""
+        if self.open and self.gone is None:
+            self.gone = reason
+            self.open = False
+            self.withheld = None
+            self.stopped.clear()
+            self._facts.lost(self.host.name, self.peer, reason)
+            self._close_socket()
+            self._wake()
+
+    def _close_socket(self) -> None:
+        if self._sock_open:
+            self._sock_open = False
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+            self._out.clear()
+            self._fabric.forget(self)
+
+    def drop(self) -> None:
+        """The world ends, or a machine is back that knows of no connection: RST, and no word of it."""
+        self.open = False
+        if self._sock_open:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            self._close_socket()
+            self._wake()
+
+
+def _out_of_its_file(segment: Segment) -> Segment:
+    """Bytes in flight do not change with the file that they came from."""
+    if not isinstance(segment, FileSlice) or not segment.length:
+        return segment
+    return KeptSlice.copy(segment)

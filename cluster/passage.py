@@ -1,0 +1,195 @@
+"""The way of what one end of a connection sends: over a link that may delay, cut or hold it.
+
+The same for both worlds; they differ in what a frame is on its way, and in what its arrival does. TCP's promises hold:
+one connection keeps its order, a cut delays and does not lose, a closed connection loses what was held.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from cluster.links import Hold, Network
+from cluster.node import Segment
+from cluster.world import Fabric, TornSend
+from replica.file_slice import FileSlice
+from replica.trace import ConnectionLost, MessageHeld, MessageReleased, TraceLog
+
+END_BYTES = 40
+"""What the end of a connection weighs on its link: a segment without data."""
+
+Frame = TypeVar("Frame")
+
+
+@dataclass(slots=True)
+class ByteCounts:
+    """What left one machine, and how."""
+
+    sendfile: int = 0
+    sendfile_calls: int = 0
+    fetch_payload_through_python: int = 0
+    protocol: int = 0
+
+
+@dataclass(slots=True)
+class Message(Generic[Frame]):
+    """A whole frame on its way (None: the connection's end, `part` says how), with the label faults choose by."""
+
+    frame: Frame | None
+    api: int
+    part: str
+    size_bytes: int
+    held_by: Hold | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A response whose header is out and whose file bytes have not yet left the file."""
+
+    segments: Sequence[Segment]
+    api: int
+    part: str
+    cause: int | None
+    hold: Hold
+
+
+class NetworkFacts:
+    """What the trace says of connections and of messages that faults hold back."""
+
+    def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
+        self._trace = trace
+        self._api_name = api_name
+
+    def held(self, node: str, peer: str, api_key: int, part: str, hold: Hold) -> None:
+        api = self._api_name(api_key)
+        reason = f"`{hold.fault}` holds the {api} {part} from {node} to {peer}"
+        self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, reason=reason))
+
+    def released(self, node: str, peer: str, api_key: int, part: str) -> None:
+        api = self._api_name(api_key)
+        reason = f"the {api} {part} from {node} to {peer} goes on"
+        self._trace.emit(MessageReleased(node=node, peer=peer, api=api, part=part, reason=reason))
+
+    def lost(self, node: str, peer: str, reason: str) -> None:
+        sentence = f"{node} lost its connection to {peer}: {reason}"
+        self._trace.emit(ConnectionLost(node=node, peer=peer, reason=sentence))
+
+
+class Passage(ABC, Generic[Frame]):
+    """One end of a connection, as far as the network between the two machines is concerned."""
+
+    def __init__(self, fabric: Fabric, facts: NetworkFacts, node: str, peer: str) -> None:
+        self.peer = peer
+        self.stopped: deque[Message[Frame]] = deque()  # what was sent from this end and may not arrive yet
+        self.withheld: Withheld | None = None
+        self.last_arrival_us = 0
+        self.gone: str | None = None  # how this end learned that the connection is over
+        self.open = True
+        self._node = node
+        self._time = fabric.time
+        self._network: Network = fabric.network
+        self._facts = facts
+        self._link = fabric.network.link(node, peer)
+
+    # ---------------------------------------------------------------------------------------------- what a world adds
+
+    @abstractmethod
+    def _transmit(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
+        """Let a frame depart. raises: TornSend"""
+
+    @abstractmethod
+    def _deliver(self, message: Message[Frame]) -> None:
+        """The message is through."""
+
+    @abstractmethod
+    def _may_run(self, then: Callable[[], None]) -> bool:
+        """False while this end's process is stopped: `then` is kept for the moment it continues."""
+
+    @abstractmethod
+    def unmute(self) -> None: ...
+
+    @abstractmethod
+    def _torn(self, reason: str) -> None:
+        """A file ended too early when its bytes were to leave at last: the connection is closed, with this reason."""
+
+    # ------------------------------------------------------------------------------------------------------- sending
+
+    def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
+        if not self.open:
+            return
+        hold = self._body_hold(segments, api)
+        if hold is None:
+            self._transmit(segments, api, part, cause)
+            return
+        hold.caught += 1
+        self.withheld = Withheld(segments, api, part, cause, hold)
+        self._facts.held(self._node, self.peer, api, "body", hold)
+
+    # ---------------------------------------------------------------------------------- header sent, file bytes not
+
+    def _body_hold(self, segments: Sequence[Segment], api: int) -> Hold | None:
+        network = self._network
+        if not network.holds or not any(isinstance(segment, FileSlice) and segment.length for segment in segments):
+            return None
+        return network.body_hold_on(self._node, self.peer, api)
+
+    def _send_withheld(self) -> None:
+        """Now sendfile runs, and sends what the file holds now: it may have been truncated and written anew since the
+        answer was decided (KAFKA-18723). source: DefaultRecordsSend, FileRecords.writeTo"""
+        withheld, self.withheld = self.withheld, None
+        if withheld is None or not self.open:
+            return
+        try:
+            self._transmit(withheld.segments, withheld.api, withheld.part, withheld.cause)
+        except TornSend as torn:
+            self._torn(str(torn))
+        else:
+            self.unmute()
+
+    # ------------------------------------------------------------------------------------------------ in flight
+
+    def _depart(self, message: Message[Frame], cause: int | None = None) -> None:
+        now_us = self._time.now_us
+        arrival_us = max(self._link.arrival_us(now_us, message.size_bytes), self.last_arrival_us)
+        self.last_arrival_us = arrival_us
+        self._time.at(arrival_us, partial(self._arrive, message), cause)
+
+    def _arrive(self, message: Message[Frame]) -> None:
+        """The message reaches the other machine, unless it must wait on the way."""
+        if not self.stopped and not self._must_wait(message):
+            self._deliver(message)
+        elif self.open or message.frame is None:  # Data that has to wait is lost with the connection it waits on.
+            self.stopped.append(message)
+
+    def _must_wait(self, message: Message[Frame]) -> bool:
+        network = self._network
+        if self._link.is_cut:
+            return True
+        if message.frame is None or not network.holds:
+            return False
+        hold = network.hold_on(self._node, self.peer, message.api, message.part)
+        if hold is None:
+            return False
+        if message.held_by is not hold:
+            message.held_by = hold
+            hold.caught += 1
+            self._facts.held(self._node, self.peer, message.api, message.part, hold)
+        return True
+
+    def move_on(self) -> None:
+        """After a heal or a release: let go of whatever need not wait any longer, in order."""
+        withheld = self.withheld
+        if withheld is not None and withheld.hold not in self._network.holds:
+            self._facts.released(self._node, self.peer, withheld.api, "body")
+            if self._may_run(self._send_withheld):
+                self._time.at(self._time.now_us, self._send_withheld)
+        while self.stopped and not self._must_wait(self.stopped[0]):
+            message = self.stopped.popleft()
+            if message.held_by is not None:
+                self._facts.released(self._node, self.peer, message.api, message.part)
+            # A callback each: every delivery may wake a task, and one callback wakes one.
+            self._time.at(self._time.now_us, partial(self._deliver, message))

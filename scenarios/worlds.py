@@ -1,0 +1,42 @@
+"""The world that a scenario is played in: virtual time between simulated machines, or TCP and the wall clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.links import Latency, Network
+from cluster.wire.versions import api_name
+from cluster.world import Fabric
+from replica.trace import TraceLog
+from scenarios.spec import DEFAULT_LATENCY, Scenario
+from scenarios.steps import Delay
+
+NewWorld = Callable[[Scenario, TraceLog], Fabric]
+"""Makes a world without machines for one run."""
+
+
+def simulated(scenario: Scenario, trace: TraceLog) -> Fabric:
+    from cluster.fabric import SimulatedFabric
+    from cluster.virtual_time import VirtualTime
+
+    network = Network(scenario.seed, link_latency(scenario.network.latency), {})
+    return SimulatedFabric(VirtualTime(trace), network, trace, api_name)
+
+
+def live(scenario: Scenario, trace: TraceLog) -> Fabric:
+    """Brokers on free ports of the loopback.
+
+    Only latency that the file asks for is added: TCP has one of its own, and it stands for the default.
+    """
+    from cluster.live.fabric import TcpFabric
+    from cluster.live.time import LiveTime
+
+    asked = scenario.network.latency
+    base = Latency("constant", 0) if asked == DEFAULT_LATENCY else link_latency(asked)
+    return TcpFabric(LiveTime(trace), Network(scenario.seed, base, {}), trace, api_name)
+
+
+def link_latency(delay: Delay) -> Latency:
+    if delay.kind == "uniform":
+        return Latency("uniform", delay.least_us, delay.least_us + delay.spread_us)
+    return Latency(delay.kind, delay.least_us, delay.spread_us)

@@ -1,0 +1,49 @@
+"""A scenario over TCP, by the wall clock, is judged as in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from replica.trace import LogTruncated
+from scenarios.loading import load_text
+from scenarios.runner import run_scenario
+from scenarios.worlds import live
+
+LOST = """
+schema: 1
+id: quick-leader-kill
+title: Acked by the leader, gone with the leader, within seconds
+seed: 1
+duration: 4s
+cluster:
+  controllers: [c1]
+  brokers: {b1: {}, b2: {}, b3: {}}
+  config: {broker.session.timeout.ms: 900, broker.heartbeat.interval.ms: 100}
+topics:
+  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
+workloads:
+  p1: {kind: producer, topic: t, config: {acks: 1, enable.idempotence: false}}
+  c1r: {kind: consumer, topic: t, config: {auto.offset.reset: earliest}}
+timeline:
+  - {at: 500ms, produce: {from: p1, count: 10}}
+  - {at: 1s, hold: {from: "leader(t-0)", to: "followers(t-0)", api: Fetch, part: response}, as: freeze}
+  - {at: 1100ms, produce: {from: p1, count: 5}}
+  - {at: 1300ms, kill: "leader(t-0)", as: victim}
+  - {at: 2800ms, produce: {from: p1, count: 5}}
+  - {at: 3s, start: "@victim"}
+expect:
+  verdict: [lost]
+  records: {acked: r0..r19, lost: r10..r14, duplicated: none}
+  logs: {t-0: "r0..r9, r15..r19"}
+  state: {t-0: {leader: b2, isr: [b1, b2, b3]}}
+"""
+
+
+def test_a_killed_leader_takes_what_it_alone_had_acked_over_tcp_as_well(tmp_path: Path) -> None:
+    scenario = load_text(LOST, "quick.yaml").scenario
+    result = run_scenario(scenario, runs_dir=tmp_path, world=live, keep_rows=True)
+    assert [(each.what, each.why) for each in result.expectations if not each.held] == []
+    assert result.summary["live"] and not result.broke_an_invariant
+    assert result.summary["bytes"]["fetch_payload_through_python"] == 0 < result.summary["bytes"]["sendfile"]
+    cut = next(row for row in result.rows if isinstance(row.event, LogTruncated))
+    assert cut.causes and cut.causes[0] > 0  # what arrives over TCP still tells what it follows from
