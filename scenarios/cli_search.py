@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from scenarios.search import CRASH, Found, SeedJob, play_seed, schedule_of, shri
 from scenarios.spec import PROFILE
 
 SEEDS_MAX = 1_000_000
+WIDTH = 100
 
 
 class SeedRange(click.ParamType):  # type: ignore[type-arg]
@@ -110,11 +112,13 @@ def _by_kind(found: list[Found]) -> list[_Kind]:
 
 def _print(kinds: list[_Kind], files: dict[int, str]) -> None:
     for kind in kinds:
-        count = (
-            f"{len(kind.seeds)} seeds, the first {kind.first.seed}" if len(kind.seeds) > 1 else f"seed {kind.seeds[0]}"
-        )
-        click.echo(f"  {kind.kind}: {count}{', our bug' if kind.our_bug else ''}")
-        click.echo(f"    {kind.sentence}")
+        seeds = f"seed {kind.seeds[0]}"
+        if len(kind.seeds) > 1:
+            seeds = f"{len(kind.seeds)} seeds, the first {kind.first.seed}"
+        click.echo(f"  {kind.kind}: {seeds}{', our bug' if kind.our_bug else ''}")
+        indent = "    "
+        for line in textwrap.wrap(kind.sentence, WIDTH, initial_indent=indent, subsequent_indent=indent):
+            click.echo(line)
         click.echo(f"    highwater run {files[kind.first.seed]}")
 
 

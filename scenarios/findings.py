@@ -28,7 +28,7 @@ def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
     """
     result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=schedule.safe)
     by_design = any(not fact.promised for fact in result.broken)
-    found = [Finding(fact.invariant, f"{fact.invariant}: {fact.reason}", fact.promised) for fact in result.broken]
+    found = [Finding(fact.invariant, fact.reason, fact.promised) for fact in result.broken]
     if schedule.safe:
         found += [Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(result)]
     return result, tuple(found)

@@ -27,6 +27,12 @@ HEALED_MS = 40_000
 DURATION_MS = 130_000
 """The longest session (9 s) and lag time (10 s) of a schedule, and the minute that liveness.py waits, fit in twice."""
 
+_DOWN = ("kill", "stop", "power_off", "fill_disk")
+"""After these a broker may have to be started; one whose disk is full halts when it writes next."""
+_MENDED_AT_THE_END = ("stop", "kill", "power_off", "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold")
+_UNDONE_BY_FOR = ("slow_disk", "fill_disk", "bump_clock")
+"""Nothing else undoes them."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -182,9 +188,16 @@ class _Draft:
             "reset_peer": self._sides,
             "elect": self._elect,
             "flush": lambda: "b1",
+            "slow_disk": self._slow_disk,
+            "fill_disk": self._broker_or_leader,
+            "bump_clock": self._bump_clock,
+            "reassign": self._reassign,
         }
         if self.one_power_failure:
             verbs |= {"kill": lambda: "c1", "restart": lambda: "c1"}
+            verbs.pop("fill_disk")  # The broker gives up by itself, in disorder.
+        if PROFILES[self.profile].membership != "registration":
+            verbs.pop("reassign")
         if not self.safe:
             verbs |= {"power_off": self._broker_or_leader, "seek": self._seek}
         if not self.consumers:
@@ -195,9 +208,9 @@ class _Draft:
 
     def _step(self, number: int, verb: str, payload: Any) -> Tree:
         step: Tree = {"at": f"{self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS)}ms", verb: payload}
-        if verb in ("stop", "kill", "power_off", "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold"):
+        if verb in _MENDED_AT_THE_END or verb in _UNDONE_BY_FOR:
             step["as"] = f"{verb.replace('_', '-')}-{number}"
-            if self.rng.random() < 0.8:
+            if verb in _UNDONE_BY_FOR or self.rng.random() < 0.8:
                 step["for"] = f"{self.rng.choice((50, 700, 2500, 6000, 12_000))}ms"
         return step
 
@@ -263,6 +276,21 @@ class _Draft:
         choice: Tree = {"partition": self._partition(), "broker": self.rng.choice(self.brokers), "unclean": unclean}
         return self.rng.choice(("preferred", choice))
 
+    def _slow_disk(self) -> Tree:
+        slow: Tree = {"brokers": self._broker_or_leader()}
+        if self.rng.random() < 0.7:
+            slow["append"] = self.rng.choice(("50ms", "400ms", "2s"))
+        else:
+            slow["throughput"] = self.rng.choice(("5kB/s", "50kB/s"))
+        return slow
+
+    def _bump_clock(self) -> Tree:
+        return {"brokers": self._broker_or_leader(), "by": self.rng.choice(("-60s", "-5s", "5s", "60s"))}
+
+    def _reassign(self) -> Tree:
+        """To as many replicas as there are."""
+        return {"partition": self._partition(), "to": self.rng.sample(self.brokers, self.replication_factor)}
+
     def _seek(self) -> Tree:
         where = self.rng.choice((0, 3, "beginning", "end"))
         return {"consumer": self.rng.choice(self.consumers), "partition": self._partition(), "to": where}
@@ -275,7 +303,7 @@ class _Draft:
 
 def _repairs(faults: list[Tree]) -> list[Tree]:
     steps: list[Tree] = [{"at": f"{HEALED_MS}ms", "resume": f"@{fault['as']}"} for fault in faults if "pause" in fault]
-    down = [fault["as"] for fault in faults if any(verb in fault for verb in ("kill", "stop", "power_off"))]
+    down = [fault["as"] for fault in faults if any(verb in fault for verb in _DOWN)]
     for at_ms in (HEALED_MS, HEALED_MS + 6000, HEALED_MS + 12_000):
         steps += [{"at": f"{at_ms}ms", "start": f"@{label}"} for label in down]
     return steps

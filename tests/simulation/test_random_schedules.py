@@ -35,7 +35,7 @@ def check(schedule: Schedule) -> None:
         _, findings = judge(schedule)
     except Exception as error:
         raise AssertionError(f"{type(error).__name__}: {error}\n\n{schedule.text}") from error
-    assert not findings, "\n".join([*(finding.sentence for finding in findings), "", schedule.text])
+    assert not findings, "\n".join([*(f"{one.kind}: {one.sentence}" for one in findings), "", schedule.text])
 
 
 @quick
