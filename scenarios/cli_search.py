@@ -7,9 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,7 +15,7 @@ from replica.rules import PROFILES
 from scenarios.cli_common import fail, format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
-from scenarios.search import CRASH, Found, SeedJob, play_seed, schedule_of, shrink
+from scenarios.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink
 from scenarios.spec import PROFILE
 
 SEEDS_MAX = 1_000_000
@@ -65,7 +63,7 @@ def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs:
                 found.append(outcome)
                 if first:
                     break
-    kinds = _by_kind(found)
+    kinds = by_kind(found)
     files = _keep(list(dict.fromkeys(kind.first for kind in kinds)), profile, safe, out)
     if format_ == "json":
         document = {
@@ -83,34 +81,7 @@ def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs:
     return ExitCode.OUR_BUG if any(kind.our_bug for kind in kinds) else ExitCode.HELD
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of finding, apart for what the era promises and what it does not. first: who showed it first"""
-
-    kind: str
-    our_bug: bool
-    sentence: str
-    first: Found
-    seeds: tuple[int, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        told = {"kind": self.kind, "our_bug": self.our_bug, "sentence": self.sentence}
-        return {**told, "first_seed": self.first.seed, "seeds": list(self.seeds)}
-
-
-def _by_kind(found: list[Found]) -> list[_Kind]:
-    """In the order of their first seeds."""
-    first: dict[tuple[str, bool], tuple[Found, str]] = {}
-    seeds: dict[tuple[str, bool], dict[int, None]] = {}
-    for one in found:
-        for finding in one.findings:
-            key = finding.kind, finding.our_bug
-            first.setdefault(key, (one, finding.sentence))
-            seeds.setdefault(key, {})[one.seed] = None
-    return [_Kind(*key, sentence, one, tuple(seeds[key])) for key, (one, sentence) in first.items()]
-
-
-def _print(kinds: list[_Kind], files: dict[int, str]) -> None:
+def _print(kinds: list[Kind], files: dict[int, str]) -> None:
     for kind in kinds:
         seeds = f"seed {kind.seeds[0]}"
         if len(kind.seeds) > 1:
@@ -133,16 +104,15 @@ def _outcomes(work: list[SeedJob], processes: int) -> Iterator[Found]:
 
 
 def _keep(found: list[Found], profile: str, safe: bool, out: Path) -> dict[int, str]:
-    """Seed: file, each shrunk; a schedule that stopped its run is kept as drawn."""
+    """Seed: file, each shrunk."""
     files = {}
     try:
         with ProgressLine(f"shrink {profile}") as line:
             for number, one in enumerate(found):
                 text = one.text
-                if CRASH not in one.kinds:
-                    for smaller in shrink(schedule_of(SeedJob(one.seed, profile, safe)), one.kinds):
-                        text = smaller.text
-                        line.show(number / len(found), f"seed {one.seed}: {len(smaller.tree['timeline'])} steps")
+                for smaller in shrink(schedule_of(SeedJob(one.seed, profile, safe)), one.kinds):
+                    text = smaller.text
+                    line.show(number / len(found), f"seed {one.seed}: {len(smaller.tree['timeline'])} steps")
                 out.mkdir(parents=True, exist_ok=True)
                 path = out / f"{profile}-{one.seed}.yaml"
                 path.write_text(text, encoding="utf-8")

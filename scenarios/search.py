@@ -11,7 +11,6 @@ from typing import Any
 from scenarios.findings import Finding, judge, kinds_of
 from scenarios.schedules import Schedule, random_schedule
 
-CRASH = "crash"
 _MENDED_BY_ALL = {
     "heal": ("partition", "cut", "latency", "bandwidth", "loss"),
     "release": ("hold",),
@@ -51,6 +50,33 @@ class Found:
         return {"seed": self.seed, "findings": [asdict(finding) for finding in self.findings]}
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of finding, apart for what the era promises and what it does not. first: who showed it first"""
+
+    kind: str
+    our_bug: bool
+    sentence: str
+    first: Found
+    seeds: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        told = {"kind": self.kind, "our_bug": self.our_bug, "sentence": self.sentence}
+        return {**told, "first_seed": self.first.seed, "seeds": list(self.seeds)}
+
+
+def by_kind(found: list[Found]) -> list[Kind]:
+    """In the order of their first seeds."""
+    first: dict[tuple[str, bool], tuple[Found, str]] = {}
+    seeds: dict[tuple[str, bool], dict[int, None]] = {}
+    for one in found:
+        for finding in one.findings:
+            key = finding.kind, finding.our_bug
+            first.setdefault(key, (one, finding.sentence))
+            seeds.setdefault(key, {})[one.seed] = None
+    return [Kind(*key, sentence, one, tuple(seeds[key])) for key, (one, sentence) in first.items()]
+
+
 def schedule_of(job: SeedJob) -> Schedule:
     return random_schedule(random.Random(job.seed), safe=True if job.safe else None, profile=job.profile)
 
@@ -64,7 +90,7 @@ def _findings(schedule: Schedule) -> tuple[Finding, ...]:
     try:
         return judge(schedule)[1]
     except Exception as error:  # Whatever a run stops with belongs to its schedule, and must not end the search.
-        return (Finding(CRASH, f"{type(error).__name__}: {error}"[:500], True),)
+        return (Finding(f"stopped by {type(error).__name__}", str(error)[:500], True),)
 
 
 def shrink(schedule: Schedule, kinds: tuple[str, ...]) -> Iterator[Schedule]:

@@ -8,11 +8,11 @@ from pathlib import Path
 import yaml
 
 from scenarios.catalogue import find_scenario
-from scenarios.findings import judge, kinds_of
+from scenarios.findings import Finding, judge, kinds_of
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.schedules import Schedule, Tree, random_schedule
-from scenarios.search import SeedJob, play_seed, schedule_of, shrink
+from scenarios.search import Found, SeedJob, by_kind, play_seed, schedule_of, shrink
 
 
 def readers_see_the_log_end(seed: int) -> Schedule:
@@ -63,6 +63,17 @@ def test_a_clean_seed_and_its_file_agree() -> None:
     found = play_seed(SeedJob(3, "kafka-3.9", safe=True))
     assert found.clean
     assert run_scenario(load_text(found.text, "found.yaml").scenario, runs_dir=None).verdict.kinds == ()
+
+
+def test_a_frequent_kind_hides_no_rare_one() -> None:
+    by_design, rare, bug = Finding("S25", "first", False), Finding("S7", "rare", False), Finding("S25", "bug", True)
+    found = [Found(seed, findings, "") for seed, findings in ((2, (by_design,)), (5, (by_design, rare)), (9, (bug,)))]
+    kinds = [(kind.kind, kind.our_bug, kind.sentence, kind.first.seed, kind.seeds) for kind in by_kind(found)]
+    assert kinds == [
+        ("S25", False, "first", 2, (2, 5)),
+        ("S7", False, "rare", 5, (5,)),
+        ("S25", True, "bug", 9, (9,)),
+    ]
 
 
 def test_what_a_loaded_log_has_forgotten_is_promised_to_nobody() -> None:
