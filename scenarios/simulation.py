@@ -465,7 +465,8 @@ class Simulation:
             self.machines[name].host.shell.call(partial(registry.operate, event, answer))
             return
         node = self.view.controller
-        self.machines[node].host.shell.call(partial(self._active_controller(node).operate, event, answer))
+        controller = self._active_controller(node)
+        self.machines[node].host.shell.call(partial(controller.operate, event, answer))
 
     def metadata(self) -> MetadataImage:
         """What the active controller knows. raises: SimulationError while there is none"""

@@ -75,6 +75,12 @@ def test_a_step_that_cannot_be_done_fails_the_run_and_names_its_line() -> None:
     assert facts == [f"step pause-2: {failed.why}"], "the trace does not depend on the lines of a file"
 
 
+@pytest.mark.parametrize("asked", ["elect: preferred", "reassign: {partition: t-0, to: [b3, b2, b1]}"])
+def test_what_is_asked_of_a_controller_that_is_down_cannot_be_done(asked: str) -> None:
+    run = play("{at: 5s, kill: c1}", f"{{at: 6s, {asked}}}")
+    assert [one.why for one in run.expectations if not one.held] == ["no controller is active"]
+
+
 def test_brokers_that_never_come_up_are_an_error_of_their_own() -> None:
     with pytest.raises(SimulationError, match="did not come up within 30 s"):
         play("{at: 0s, partition: [[c1], [b1, b2, b3]]}")
