@@ -26,6 +26,7 @@ COMMANDS = {
     "rules": ("scenarios.cli_rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli_explain", "explain", "The causal story of one record."),
     "report": ("scenarios.cli_report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
+    "serve": ("scenarios.cli_serve", "serve", "A live cluster for real Kafka clients."),
     "bench": ("scenarios.cli_bench", "bench", "Measure the simulator and the fetch path on this machine."),
 }
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.

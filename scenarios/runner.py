@@ -9,9 +9,9 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE = 64
 """How often the checker looks into the cores; what the trace says is checked after every fact."""
+Companion = Callable[["Run"], Awaitable[None]]
 Progress = Callable[[int, int, int], None]
 """(virtual microseconds so far, of how many, trace events so far)"""
 
@@ -72,11 +73,25 @@ class RunResult:
         return self.verdict.our_bug
 
 
-class _Run:
-    """The parts of one run, wired together."""
+Listener = Callable[[TraceRow], None]
+
+
+class Run:
+    """The parts of one run, wired together.
+
+    companions: tasks beside it, cancelled when it ends; they act between two steps     watchers: more listeners
+    """
 
     def __init__(
-        self, scenario: Scenario, world: NewWorld, work_dir: Path, keep_rows: bool, progress: Progress | None
+        self,
+        scenario: Scenario,
+        world: NewWorld,
+        work_dir: Path,
+        *,
+        keep_rows: bool = False,
+        progress: Progress | None = None,
+        watchers: Sequence[Listener] = (),
+        companions: Sequence[Companion] = (),
     ) -> None:
         self.scenario = scenario
         self.rows: list[TraceRow] = []
@@ -90,7 +105,7 @@ class _Run:
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
         self.invariants = InvariantChecker(self.view, self.mirror, scenario.rules)
-        listeners: list[Callable[[TraceRow], None]] = [
+        listeners: list[Listener] = [
             self.view,
             self.ledger,
             self.mirror,
@@ -99,15 +114,18 @@ class _Run:
             self.story,
             self.writer,
             self.answers,
+            *watchers,
         ]
         if keep_rows:
             listeners.append(self.rows.append)
         self.trace = TraceLog(listeners)
         self.simulation = Simulation(scenario, self.trace, self.view, work_dir / "logs", world(scenario, self.trace))
         self.workloads = Workloads(self.simulation)
-        self.timeline = Timeline(
-            self.simulation, self.sight, Faults(self.simulation, self.captured), self.workloads, self.answers
-        )
+        self.faults = Faults(self.simulation, self.captured)
+        self.timeline = Timeline(self.simulation, self.sight, self.faults, self.workloads, self.answers)
+        self.is_ready = trio.Event()
+        """Every broker serves, and the scenario's topics exist."""
+        self._companions = companions
         self._probe = CoreProbe(self.simulation)
         self._next_probe = 0
         self._violations_stated = 0
@@ -136,7 +154,9 @@ class _Run:
         simulation = self.simulation
         if not self._topics_exist:
             self._topics_exist = simulation.create_topics()
-            if not self._topics_exist and simulation.time.now_us > TOPICS_MUST_EXIST_BY_US:
+            if self._topics_exist:
+                self.is_ready.set()
+            elif simulation.time.now_us > TOPICS_MUST_EXIST_BY_US:
                 raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
         if simulation.fabric.exits:
             simulation.state_exits()
@@ -162,7 +182,8 @@ class _Run:
         self.invariants.probe(self._probe)
         self.invariants.end()
         self._state_violations()
-        self.trace.emit(RunFinished(reason=f"the run ends at {self.scenario.duration_us / 1e6:.3f} s"))
+        end_us = min(self.scenario.duration_us, self.simulation.time.now_us)
+        self.trace.emit(RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))
 
     def _state_violations(self) -> None:
         self._violations_stated = len(self.invariants.violations)
@@ -178,13 +199,21 @@ class _Run:
         self.ledger.close()
 
     async def _execute(self) -> None:
-        await self.simulation.run(
-            until_us=self.scenario.duration_us,
-            begin=self.begin,
-            between=self.between,
-            work=self.work,
-            finish=self.finish,
-        )
+        async with trio.open_nursery() as nursery:
+            for companion in self._companions:
+                nursery.start_soon(companion, self)
+            await self.simulation.run(
+                until_us=self.scenario.duration_us,
+                begin=self.begin,
+                between=self.between,
+                work=self.work,
+                finish=self.finish,
+            )
+            nursery.cancel_scope.cancel()
+
+    def ended_early(self) -> None:
+        """Somebody has stopped it: it is as long as it has been."""
+        self.scenario = replace(self.scenario, duration_us=self.simulation.time.now_us)
 
 
 def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -201,6 +230,8 @@ def run_scenario(
     keep_logs: bool = True,
     keep_rows: bool = False,
     progress: Progress | None = None,
+    watchers: Sequence[Listener] = (),
+    companions: Sequence[Companion] = (),
 ) -> RunResult:
     """Run and judge. With `runs_dir` the run is kept in a new folder there; without it nothing is left behind.
 
@@ -211,8 +242,17 @@ def run_scenario(
         if runs_dir is not None:
             runs_dir.mkdir(parents=True, exist_ok=True)
         work_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
-        run = _Run(scenario, world, work_dir, keep_rows, progress)
+        run = Run(
+            scenario,
+            world,
+            work_dir,
+            keep_rows=keep_rows,
+            progress=progress,
+            watchers=watchers,
+            companions=companions,
+        )
         run.execute()
+        scenario = run.scenario
         broken = tuple(violation.fact for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
         results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]

@@ -70,7 +70,7 @@ def _key_events(story: Story, style: Style) -> list[str]:
     for at_us, sign, text in story.lines[:LINES_MAX]:
         mark = style.sign(sign).ljust(width)
         first, *rest = textwrap.wrap(text, style.width - _MARGIN - width - 5) or [""]
-        lines.append(f"  {at_us / 1_000_000:>8.3f}  {style.paint(mark, _COLOUR_OF.get(sign, 'dim'))} {first}")
+        lines.append(f"  {at_us / 1_000_000:>8.3f}  {style.paint(mark, COLOUR_OF.get(sign, 'dim'))} {first}")
         lines += [" " * (_MARGIN + width + 4) + line for line in rest]
     more = len(story.lines) - LINES_MAX
     if more > 0:
@@ -80,7 +80,7 @@ def _key_events(story: Story, style: Style) -> list[str]:
     return lines
 
 
-_COLOUR_OF = {
+COLOUR_OF = {
     "fault": "yellow",
     "down": "red",
     "lost": "red",
@@ -241,7 +241,8 @@ def _again(summary: Summary, style: Style) -> list[str]:
     if summary["run_dir"]:
         lines.append("  Report:  highwater report last")
         lines.append(f"  Kept in  {summary['run_dir']}")
-    lines.append(f"  Again:   {replay_command(summary)}")
+    if not summary.get("live"):  # No live run comes back.
+        lines.append(f"  Again:   {replay_command(summary)}")
     return lines
 
 

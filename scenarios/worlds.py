@@ -24,16 +24,17 @@ def simulated(scenario: Scenario, trace: TraceLog) -> Fabric:
 
 
 def live(scenario: Scenario, trace: TraceLog) -> Fabric:
-    """Brokers on free ports of the loopback.
-
-    Only latency that the file asks for is added: TCP has one of its own, and it stands for the default.
-    """
+    """Brokers on free ports of the loopback."""
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
 
+    return TcpFabric(LiveTime(trace), Network(scenario.seed, live_latency(scenario), {}), trace, api_name)
+
+
+def live_latency(scenario: Scenario) -> Latency:
+    """Only latency that the file asks for is added: TCP has one of its own, and it stands for the default."""
     asked = scenario.network.latency
-    base = Latency("constant", 0) if asked == DEFAULT_LATENCY else link_latency(asked)
-    return TcpFabric(LiveTime(trace), Network(scenario.seed, base, {}), trace, api_name)
+    return Latency("constant", 0) if asked == DEFAULT_LATENCY else link_latency(asked)
 
 
 def link_latency(delay: Delay) -> Latency:

@@ -37,6 +37,12 @@ class LiveTime:
         self._driver: trio.lowlevel.Task | None = None
         """The driver while it sleeps."""
         self._failure: BaseException | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """The run is over: the driver returns as if its time had come."""
+        self._stopped = True
+        self._wake_driver()
 
     # --------------------------------------------------------------------------------------------------------- steps
 
@@ -126,7 +132,7 @@ class LiveTime:
                 await work()
                 self.enter()
                 continue
-            if self.now_us > until_us:
+            if self._stopped or self.now_us > until_us:
                 break
             await self._sleep(until_us)
         self._trace.cause = None

@@ -1,0 +1,134 @@
+"""`highwater serve`: brokers for real Kafka clients, on this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scenarios.cli_common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
+from scenarios.cli_run import set_option
+from scenarios.exit_codes import ExitCode
+from scenarios.runs import RUNS_DIR
+from scenarios.style import Style
+
+if TYPE_CHECKING:
+    from scenarios.runner import RunResult
+    from scenarios.serving import Server
+    from scenarios.spec import Scenario
+    from scenarios.story import StoryLine
+
+PORTS = click.IntRange(1, 65_535)
+
+
+@click.command()
+@click.option("--brokers", type=click.IntRange(1, 31), default=3, show_default=True, help="How many.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME:PARTITIONS:RF", help="A topic to create; may be repeated."
+)
+@click.option("--port", type=PORTS, default=19092, show_default=True, help="Of the first broker; the others follow.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDR", help="The address to listen on.")
+@click.option("--scenario", metavar="FILE", help="Start this scenario's cluster, and play its timeline against it.")
+@click.option("--profile", metavar="ERA", help="The era of Kafka whose rules the brokers follow.")
+@click.option(
+    "--record", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, metavar="DIR",
+    help="Where the run is kept.",
+)  # fmt: skip
+@set_option
+@plain_option
+def serve(
+    brokers: int,
+    topics: tuple[str, ...],
+    port: int,
+    host: str,
+    scenario: str | None,
+    profile: str | None,
+    record: Path,
+    overrides: tuple[str, ...],
+    plain: bool,
+) -> int:
+    """Start a cluster that Kafka clients can connect to; Ctrl-C stops it and says what became of every record."""
+    _check_address(host)
+    if scenario is None:
+        chosen = _plain_cluster(brokers, topics, profile, overrides)
+    elif topics or profile:
+        raise click.UsageError("--scenario brings its own topics and profile; change them with --set PATH=VALUE")
+    else:
+        chosen = load_scenario(scenario, overrides).scenario
+    _check_ports(port, len(chosen.cluster.brokers))
+    from scenarios.serving import Server
+
+    style = Style.of(sys.stderr, os.environ, plain=plain)
+    server = Server(
+        chosen, host=host, port=port, say=click.echo, say_line=lambda line: click.echo(_event(line, style), err=True)
+    )
+    result = _run(server, record)
+    from scenarios.screens import run_screen
+
+    click.echo(run_screen(result.summary, result.story, style_for_stdout(plain)), nl=False)
+    return exit_code_of([result])
+
+
+def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, overrides: tuple[str, ...]) -> Scenario:
+    from scenarios.diagnostics import ScenarioInvalid, format_text
+    from scenarios.serving import TopicWish, cluster_of
+
+    try:
+        wishes = [TopicWish.parse(text, brokers) for text in topics or (f"orders:3:{min(3, brokers)}",)]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        return cluster_of(brokers, wishes, profile, overrides).scenario
+    except ScenarioInvalid as invalid:
+        click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
+        raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO)) from None
+
+
+def _check_address(host: str) -> None:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise click.UsageError(f"--host wants an IP address of this machine, not `{host}`") from None
+    if address.version != 4 or address.is_unspecified:
+        raise click.UsageError(
+            f"--host wants the IPv4 address that clients will connect to, not {host}: brokers tell it to them"
+        )
+    if not address.is_loopback:
+        click.echo(
+            f"warning: whoever reaches {host} can read and write here: there is neither authentication nor encryption",
+            err=True,
+        )
+
+
+def _check_ports(port: int, brokers: int) -> None:
+    if port + brokers - 1 > PORTS.max:  # type: ignore[operator]
+        raise click.UsageError(f"{brokers} brokers need {brokers} ports from --port {port} up, and there are 65535")
+
+
+def _run(server: Server, record: Path) -> RunResult:
+    from cluster.live.sockets import PortTaken
+    from scenarios.simulation import SimulationError
+
+    try:
+        return server.run(record)
+    except PortTaken as taken:
+        fail(str(taken), ExitCode.MISSING, f"choose other ports with --port, for example --port {taken.port + 1000}")
+    except SimulationError as error:
+        fail(str(error), ExitCode.EXPECTATION_FAILED)
+    except OSError as error:
+        place = error.filename or record
+        fail(f"the run cannot be kept in {place}: {error.strerror or error}", ExitCode.MISSING, "see --record DIR")
+
+
+def _event(line: StoryLine, style: Style) -> str:
+    from scenarios.screens import COLOUR_OF
+
+    mark = style.paint(style.sign(line.sign), COLOUR_OF.get(line.sign, "dim"))
+    room = style.width - 14
+    first, *rest = textwrap.wrap(line.text, room) or [""]
+    return "\n".join([f"  {line.at_us / 1_000_000:>8.3f}  {mark} {first}", *(" " * 14 + part for part in rest)])

@@ -1,0 +1,209 @@
+"""A live cluster for whoever connects: `highwater serve` without the command line."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+import yaml
+
+from cluster.links import Network
+from cluster.wire.versions import api_name
+from cluster.world import Fabric
+from replica import trace
+from replica.ids import TopicPartition
+from replica.trace import TraceLog, TraceRow
+from scenarios.expect import Expect
+from scenarios.loading import load_text
+from scenarios.record_sets import format_record_names
+from scenarios.runner import Run, RunResult, run_scenario
+from scenarios.spec import PROFILE, Scenario, ScenarioFile
+from scenarios.story import StoryLine
+from scenarios.wording import count_of
+from scenarios.worlds import live_latency
+
+if TYPE_CHECKING:
+    from cluster.live.time import LiveTime
+
+FOREVER_US = 365 * 86_400 * 1_000_000
+ACKED_KEPT = 10_000
+"""So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
+the end looks at all of them."""
+
+Say = Callable[[str], None]
+SayLine = Callable[[StoryLine], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWish:
+    """`orders:3:3`"""
+
+    name: str
+    partitions: int
+    replication_factor: int
+
+    @classmethod
+    def parse(cls, text: str, brokers: int) -> TopicWish:
+        """name[:partitions[:replication factor]]; 1 and as many as there are brokers, at most 3. raises: ValueError"""
+        name, *numbers = text.split(":")
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) or len(numbers) > 2:
+            raise ValueError(f"`{text}` is not NAME:PARTITIONS:REPLICATION_FACTOR, for example orders:3:3")
+        if not all(re.fullmatch(r"[1-9]\d{0,3}", number) for number in numbers):
+            raise ValueError(f"`{text}`: partitions and replication factor are numbers from 1 up")
+        partitions, factor = (*map(int, numbers), *(1, min(3, brokers))[len(numbers) :])
+        if factor > brokers:
+            raise ValueError(
+                f"`{text}` wants {factor} replicas, and there {'is' if brokers == 1 else 'are'} {brokers} "
+                f"{'broker' if brokers == 1 else 'brokers'}: ask for more with --brokers {factor}"
+            )
+        return cls(name, partitions, factor)
+
+
+def cluster_of(
+    brokers: int, topics: Sequence[TopicWish], profile: str | None, overrides: Sequence[str]
+) -> ScenarioFile:
+    """The scenario of a cluster to which nothing happens by itself. raises: ScenarioInvalid"""
+    document: dict[str, Any] = {
+        "schema": 1,
+        "id": "serve",
+        "title": f"A live cluster of {count_of(brokers, 'broker')}",
+        "seed": 1,
+        "duration": "60m",
+        "profile": profile or PROFILE,
+        "cluster": {"controllers": ["c1"], "brokers": {f"b{number}": {} for number in range(1, brokers + 1)}},
+        "topics": {
+            wish.name: {"partitions": wish.partitions, "replication_factor": wish.replication_factor} for wish in topics
+        },
+        "workloads": {},
+        "timeline": [],
+        "expect": {},
+    }
+    return load_text(yaml.safe_dump(document, sort_keys=False), "the cluster to serve", overrides)
+
+
+class Server:
+    """One cluster, from its first port to the end of its run.
+
+    port: of the first broker, the others follow     host: the address to listen on
+    """
+
+    def __init__(self, scenario: Scenario, *, host: str, port: int, say: Say, say_line: SayLine) -> None:
+        # What a file expects is about its own clients alone; here others take part.
+        self.scenario = replace(scenario, duration_us=FOREVER_US, expect=Expect())
+        self._host = host
+        self._ports = {name: port + place for place, name in enumerate(scenario.cluster.brokers)}
+        self._say = say
+        self._say_line = say_line
+        self._time: LiveTime | None = None
+
+    def run(self, runs_dir: Path) -> RunResult:
+        """Until SIGINT or SIGTERM. raises: PortTaken, OSError, SimulationError"""
+        return run_scenario(
+            self.scenario,
+            runs_dir=runs_dir,
+            world=self._world,
+            watchers=[LossWatch(self._say_line)],
+            companions=[self._stop_on_signal, self._say_when_ready, self._tell_the_story],
+        )
+
+    def _world(self, scenario: Scenario, trace_log: TraceLog) -> Fabric:
+        from cluster.live.fabric import TcpFabric
+        from cluster.live.time import LiveTime
+
+        self._time = LiveTime(trace_log)
+        return TcpFabric(
+            self._time,
+            Network(scenario.seed, live_latency(scenario), {}),
+            trace_log,
+            api_name,
+            bind_host=self._host,
+            ports=self._ports,
+        )
+
+    # ---------------------------------------------------------------------------------------------------- companions
+
+    async def _stop_on_signal(self, run: Run) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                assert self._time is not None
+                self._time.stop()
+                run.ended_early()
+
+    async def _say_when_ready(self, run: Run) -> None:
+        await run.is_ready.wait()
+        for line in ready_lines(run):
+            self._say(line)
+
+    async def _tell_the_story(self, run: Run) -> None:
+        """Key events as they come. They are many only when much is going wrong, so a look now and then will do."""
+        await run.is_ready.wait()
+        told = len(run.story.lines)
+        while True:
+            for line in run.story.lines[told:]:
+                self._say_line(line)
+            told = len(run.story.lines)
+            await trio.sleep(0.05)
+
+
+def ready_lines(run: Run) -> list[str]:
+    """What to connect to, and how to try it."""
+    simulation, scenario = run.simulation, run.scenario
+    bootstrap = ",".join(f"{host}:{port}" for host, port in simulation.bootstrap)
+    took = f"{simulation.time.now_us / 1_000_000:.2f} s"
+    lines = [
+        "",
+        f"  {count_of(len(scenario.cluster.brokers), 'broker')} up in {took}, {scenario.profile}",
+        *(
+            f"    {name}  {host}:{port}"
+            for name, (host, port) in zip(scenario.cluster.brokers, simulation.bootstrap, strict=True)
+        ),
+    ]
+    for topic in scenario.topics.values():
+        minimum = scenario.topic_config(topic.name).min_insync_replicas
+        sizes = f"{count_of(topic.partitions, 'partition')}, RF {topic.replication_factor}"
+        lines.append(f"  topic {topic.name}: {sizes}, min.insync.replicas {minimum}")
+    lines += ["", f"  bootstrap.servers={bootstrap}"]
+    first = simulation.bootstrap[0]
+    at = f"-b {first[0]}:{first[1]}"
+    lines.append(f"    kcat {at} -L")
+    for name in list(scenario.topics)[:1]:
+        lines.append(f"    seq 1 1000 | kcat {at} -P -t {name} -X acks=1")
+        lines.append(f"    kcat {at} -C -t {name} -o beginning -e")
+    return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+
+
+class LossWatch:
+    """Listener: says at once when a new leader does not have records that were acked."""
+
+    def __init__(self, say_line: SayLine) -> None:
+        self._say_line = say_line
+        self._acked: dict[TopicPartition, deque[tuple[int, str]]] = {}
+
+    def wants(self, kind: type) -> bool:
+        return kind in (trace.RecordAcked, trace.LeadershipBegan)
+
+    def __call__(self, row: TraceRow) -> None:
+        event = row.event
+        if isinstance(event, trace.RecordAcked):
+            acked = self._acked.setdefault(TopicPartition(event.topic, event.partition), deque(maxlen=ACKED_KEPT))
+            acked.append((event.offset, event.record))
+        elif isinstance(event, trace.LeadershipBegan):
+            self._leader(row.at_us, event)
+
+    def _leader(self, at_us: int, event: trace.LeadershipBegan) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        acked = self._acked.get(partition, deque())
+        missing = [record for offset, record in acked if offset >= event.log_end_offset]
+        if missing:
+            self._acked[partition] = deque(
+                ((offset, record) for offset, record in acked if offset < event.log_end_offset), maxlen=ACKED_KEPT
+            )
+            what = f"{count_of(len(missing), 'acked record')} of {partition}"
+            text = f"the new leader {event.node} does not have {what}: {format_record_names(missing)}"
+            self._say_line(StoryLine(at_us, "lost", text))

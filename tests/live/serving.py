@@ -1,0 +1,78 @@
+"""`highwater serve` in a process of its own, for tests that connect real clients to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` ports in a row on which nobody listens now."""
+    for port in range(21000 + os.getpid() % 8000, 60000, count):
+        try:
+            for place in range(count):
+                with socket.socket() as sock:
+                    sock.bind(("127.0.0.1", port + place))
+        except OSError:
+            continue
+        return port
+    raise AssertionError("no free ports")
+
+
+@dataclass
+class Served:
+    """A running cluster; `stop` ends it as Ctrl-C does, and then `summary` is there."""
+
+    process: subprocess.Popen[str]
+    bootstrap: str
+    record: Path
+    ready: list[str]
+    output: str = ""
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.output, errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, errors
+        last = (self.record / "last").read_text().strip()
+        self.summary = json.loads((self.record / last / "summary.json").read_text())
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "scenarios.cli", "serve", *words]
+
+
+@contextmanager
+def serving(record: Path, *words: str, brokers: int = 3) -> Iterator[Served]:
+    port = free_ports(brokers)
+    process = subprocess.Popen(
+        command("--brokers", str(brokers), "--port", str(port), "--record", str(record), *words),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=record,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        ready = []
+        for line in process.stdout:
+            ready.append(line.rstrip())
+            if "Ctrl-C" in line:
+                break
+        found = re.search(r"bootstrap.servers=(\S+)", "\n".join(ready))
+        assert found is not None, process.communicate()
+        yield Served(process, found[1], record, ready)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()

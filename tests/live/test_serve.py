@@ -1,0 +1,43 @@
+"""A cluster for clients that are none of ours."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from kafka import KafkaConsumer, KafkaProducer
+from serving import ROOT, command, free_ports, serving
+
+
+def test_a_client_writes_and_reads_and_the_run_is_kept(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:3:3") as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all", enable_idempotence=False)
+        sent = [producer.send("orders", value=f"order-{number}".encode()) for number in range(50)]
+        producer.flush(10)
+        assert all(future.get(1).offset >= 0 for future in sent)
+        producer.close()
+        consumer = KafkaConsumer(
+            "orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=2000
+        )
+        assert sorted(record.value for record in consumer) == sorted(f"order-{n}".encode() for n in range(50))
+        consumer.close()
+        served.stop()
+    assert served.summary["live"] and served.summary["verdict"] == [] and not served.summary["our_bug"]
+    assert sum(len(log) for log in served.summary["logs"].values()) == 50
+    assert served.summary["bytes"]["fetch_payload_through_python"] == 0
+
+
+def test_a_port_that_is_taken_ends_with_one_clear_error(tmp_path: Path) -> None:
+    port = free_ports(1)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        done = subprocess.run(
+            command("--brokers", "1", "--port", str(port), "--record", str(tmp_path)),
+            capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 6
+    assert f"127.0.0.1:{port} cannot be listened on" in done.stderr and "--port" in done.stderr
+    assert "Traceback" not in done.stderr and not list(tmp_path.glob("0*"))
