@@ -24,6 +24,9 @@ NO_BROKER_EPOCH: BrokerEpoch = -1
 METADATA_TOPIC = "__cluster_metadata"
 """The controller's log; brokers follow its partition 0."""
 
+OFFSETS_TOPIC = "__consumer_offsets"
+"""Where group coordinators keep groups and the offsets that these commit; Kafka's brokers call it internal."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic; prints as Kafka does, `orders-0`."""

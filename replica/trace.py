@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Annotated, NamedTuple, Protocol, get_type_hints
 
-from replica import facts_client, facts_controller, facts_replica, facts_run
+from replica import facts_client, facts_controller, facts_group, facts_replica, facts_run
 from replica.fact_columns import TraceEvent as TraceEvent
 from replica.facts_client import *  # noqa: F403  a fact is declared once, not listed here a second time
 from replica.facts_controller import *  # noqa: F403
+from replica.facts_group import *  # noqa: F403
 from replica.facts_replica import *  # noqa: F403
 from replica.facts_run import *  # noqa: F403
 
@@ -63,7 +64,7 @@ def _column(name: str, hint: object) -> Column:
 
 
 # The order of the declarations is the order of the columns.
-FAMILIES = (facts_run, facts_controller, facts_replica, facts_client)
+FAMILIES = (facts_run, facts_controller, facts_replica, facts_client, facts_group)
 EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
     declared
     for family in FAMILIES

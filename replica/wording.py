@@ -17,3 +17,12 @@ def duration(microseconds: int) -> str:
     if abs(microseconds) >= 1_000_000:
         return f"{round(microseconds / 1_000_000, 1):g} s"
     return f"{round(microseconds / 1_000, 1):g} ms"
+
+
+SHOWN_MAX = 100
+
+
+def shown(text: str) -> str:
+    """A name that somebody else has chosen, fit for a trace and a screen: nothing but printable characters, bounded."""
+    cut = text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in cut)

@@ -155,7 +155,7 @@ def _item_converter(shape: Shape) -> Converter | None:
         entity_type = shape.entity
         return lambda value: make(entity_type, **value) if isinstance(value, dict) else value
     match shape.kafka_type:
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return lambda value: value if isinstance(value, timedelta) else timedelta(milliseconds=value)
         case "uuid":
             return lambda value: UUID(value) if isinstance(value, str) else value

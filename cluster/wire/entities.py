@@ -185,8 +185,12 @@ def _fixed_reader(struct: Struct, convert: Callable[[Any], Any] | None = None) -
     return read if convert is None else read_converted
 
 
+LONGEST_MS: Final = timedelta.max // ONE_MS
+
+
 def _milliseconds_to_timedelta(value: int) -> timedelta:
-    return timedelta(milliseconds=value)
+    # 64 bits of milliseconds are more than a timedelta holds; clients mean "for ever" by them.
+    return timedelta(milliseconds=max(-LONGEST_MS, min(value, LONGEST_MS)))
 
 
 def _read_records(frame: Frame, position: int, flexible: bool) -> tuple[bytes, int]:
@@ -223,6 +227,7 @@ _FIXED: Final[dict[str, tuple[Struct, Callable[[Any], Any] | None]]] = {
     "uint16": (UINT16, None),
     "error_code": (INT16, error_of),
     "timedelta_i32": (INT32, _milliseconds_to_timedelta),
+    "timedelta_i64": (INT64, _milliseconds_to_timedelta),
 }
 
 
@@ -343,6 +348,9 @@ def _primitive_writer(kafka_type: str, flexible: bool) -> Writer:
         case "timedelta_i32":
             pack = INT32.pack
             return lambda value: pack(value // ONE_MS)
+        case "timedelta_i64":
+            pack_long = INT64.pack
+            return lambda value: pack_long(value // ONE_MS)
         case "string":
             return lambda value: string(value, flexible)
         case "uuid":
@@ -381,6 +389,6 @@ def implicit_default(shape: Shape) -> Any:
             return False
         case "error_code":
             return ErrorCode.NONE
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return timedelta(0)
     return 0

@@ -21,7 +21,15 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
 METADATA: Final = 3
+OFFSET_COMMIT: Final = 8
+OFFSET_FETCH: Final = 9
 FIND_COORDINATOR: Final = 10
+JOIN_GROUP: Final = 11
+HEARTBEAT: Final = 12
+LEAVE_GROUP: Final = 13
+SYNC_GROUP: Final = 14
+DESCRIBE_GROUPS: Final = 15
+LIST_GROUPS: Final = 16
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
@@ -32,10 +40,12 @@ DESCRIBE_CONFIGS: Final = 32
 ALTER_CONFIGS: Final = 33
 DESCRIBE_LOG_DIRS: Final = 35
 CREATE_PARTITIONS: Final = 37
+DELETE_GROUPS: Final = 42
 ELECT_LEADERS: Final = 43
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 LIST_PARTITION_REASSIGNMENTS: Final = 46
+OFFSET_DELETE: Final = 47
 VOTE: Final = 52
 BEGIN_QUORUM_EPOCH: Final = 53
 END_QUORUM_EPOCH: Final = 54
@@ -65,7 +75,16 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         FETCH: ("Fetch", 4, 16, 12),
         LIST_OFFSETS: ("ListOffsets", 1, 10, 6),
         METADATA: ("Metadata", 0, 13, 9),
-        FIND_COORDINATOR: ("FindCoordinator", 0, 4, 3),
+        # Version 10 of the next two names topics by id and comes with Kafka 4.1; consumers of 4.0 fall back to 9.
+        OFFSET_COMMIT: ("OffsetCommit", 2, 9, 8),
+        OFFSET_FETCH: ("OffsetFetch", 1, 9, 6),
+        FIND_COORDINATOR: ("FindCoordinator", 0, 6, 3),
+        JOIN_GROUP: ("JoinGroup", 0, 9, 6),
+        HEARTBEAT: ("Heartbeat", 0, 4, 4),
+        LEAVE_GROUP: ("LeaveGroup", 0, 5, 4),
+        SYNC_GROUP: ("SyncGroup", 0, 5, 4),
+        DESCRIBE_GROUPS: ("DescribeGroups", 0, 6, 5),
+        LIST_GROUPS: ("ListGroups", 0, 5, 3),
         API_VERSIONS: ("ApiVersions", 0, 4, 3),
         CREATE_TOPICS: ("CreateTopics", 2, 7, 5),
         DELETE_TOPICS: ("DeleteTopics", 1, 6, 4),
@@ -76,10 +95,13 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         ALTER_CONFIGS: ("AlterConfigs", 0, 2, 2),
         DESCRIBE_LOG_DIRS: ("DescribeLogDirs", 1, 4, 2),
         CREATE_PARTITIONS: ("CreatePartitions", 0, 3, 2),
+        DELETE_GROUPS: ("DeleteGroups", 0, 2, 2),
         ELECT_LEADERS: ("ElectLeaders", 0, 2, 2),
         INCREMENTAL_ALTER_CONFIGS: ("IncrementalAlterConfigs", 0, 1, 1),
         ALTER_PARTITION_REASSIGNMENTS: ("AlterPartitionReassignments", 0, 1, 0),
         LIST_PARTITION_REASSIGNMENTS: ("ListPartitionReassignments", 0, 0, 0),
+        # Never flexible: no version of it is (KIP-496).
+        OFFSET_DELETE: ("OffsetDelete", 0, 0, 1),
         VOTE: ("Vote", 0, 0, 0),
         BEGIN_QUORUM_EPOCH: ("BeginQuorumEpoch", 0, 0, 1),
         END_QUORUM_EPOCH: ("EndQuorumEpoch", 0, 0, 1),

@@ -35,6 +35,8 @@ def plain_value(shape: Shape) -> st.SearchStrategy[Any]:
             ),
             "error_code": st.sampled_from(ErrorCode),
             "timedelta_i32": st.integers(-(1 << 31), (1 << 31) - 1),
+            # A timedelta holds less than 64 bits of milliseconds.
+            "timedelta_i64": st.integers(-(1 << 46), (1 << 46) - 1),
         }[kafka_type]
     if shape.is_array:
         value = st.lists(value, max_size=2)

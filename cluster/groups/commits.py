@@ -1,0 +1,132 @@
+"""Offsets that groups commit, delete and let expire. source: GroupCoordinator.doCommitOffsets,
+GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cluster.groups.desk import Desk
+from cluster.groups.events import CommitOffsets, CommitResult
+from cluster.groups.facts import GroupFacts
+from cluster.groups.group import Group, State
+from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.records import group_key, offset_key, offset_value
+from replica.errors import ErrorCode
+from replica.ids import Offset, TopicPartition
+
+_WRITE_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+"""What a member is told when its commit could not be written. source: maybeConvertOffsetCommitError"""
+
+
+class Commits:
+    """Of all groups of one coordinator."""
+
+    def __init__(self, desk: Desk, facts: GroupFacts) -> None:
+        self._desk = desk
+        self._facts = facts
+
+    def commit(self, group: Group, event: CommitOffsets) -> None:
+        """Write what may be written; it is answered, and counts, when every in-sync replica has it."""
+        limit = self._desk.settings.metadata_max_bytes
+        # As in Kafka, which counts UTF-16 units here and calls them bytes.
+        fitting = {name: value for name, value in event.offsets.items() if _utf16_units(value.metadata) <= limit}
+        if not fitting:
+            self.refuse(event, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            return
+        group.offsets.prepare(fitting)
+
+        def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
+            answer = _WRITE_ERRORS.get(error, error)
+            if group.state is not State.DEAD:
+                if error is ErrorCode.NONE:
+                    group.offsets.appended(fitting, offset)
+                else:
+                    group.offsets.failed(fitting)
+            self._tell(group, event, fitting, answer)
+            errors = {
+                name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in event.offsets
+            }
+            self._desk.answer(event.request, CommitResult(errors))
+
+        records: list[tuple[bytes, bytes | None]] = [
+            (offset_key(group.group_id, name), offset_value(value)) for name, value in fitting.items()
+        ]
+        self._desk.write(group.group_id, records, written, event.now_us)
+
+    def _tell(
+        self, group: Group, event: CommitOffsets, fitting: Mapping[TopicPartition, OffsetAndMetadata], error: ErrorCode
+    ) -> None:
+        if error is not ErrorCode.NONE:
+            self._facts.commit_refused(event.group_id, event.member_id, event.generation, error)
+            return
+        for name, value in fitting.items():
+            self._facts.committed(group, event.member_id, event.generation, name, value)
+
+    def refuse(self, event: CommitOffsets, error: ErrorCode) -> None:
+        """All of it."""
+        self._facts.commit_refused(event.group_id, event.member_id, event.generation, error)
+        self._desk.answer(event.request, CommitResult(dict.fromkeys(event.offsets, error)))
+
+    # ------------------------------------------------------------------------------------------------------- removing
+
+    def delete(self, group: Group, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
+        """Returns whether the group, too, is gone now."""
+        return self._clean_up(group, group.offsets.remove(partitions), why, now_us)
+
+    def expire(self, group: Group, now_us: int) -> bool:
+        """Returns whether the group, too, is gone now."""
+        now_ms = self._desk.wall_ms(now_us)
+        retention_ms = self._desk.settings.retention_ms
+        state_since_ms = group.since_ms
+        removed: list[TopicPartition] = []
+        if group.protocol_type is None:
+            # Offsets of consumers that assign their partitions themselves.
+            removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
+        elif group.state is State.EMPTY:
+
+            def empty_since_ms(value: OffsetAndMetadata) -> int:
+                return value.committed_ms if state_since_ms is None else state_since_ms
+
+            removed = group.offsets.remove_expired(now_ms, retention_ms, empty_since_ms, frozenset())
+        elif group.is_consumer_group and group.subscribed is not None and group.state is State.STABLE:
+            removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
+        return self._clean_up(group, removed, "nobody has used it for offsets.retention.minutes", now_us)
+
+    def _clean_up(self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int) -> bool:
+        """Tombstones for what is removed, and for the group itself when it has neither members nor offsets."""
+        why_removed = why
+        if group.state is State.EMPTY and not group.offsets.any:
+            why_removed = "it has neither members nor offsets any more"
+            group.enter(State.DEAD, self._desk.wall_ms(now_us))
+        tombstones: list[tuple[bytes, bytes | None]] = []
+        for name in removed:
+            tombstones.append((offset_key(group.group_id, name), None))
+            self._facts.offset_removed(group, name, why)
+        if group.state is State.DEAD:
+            for member_id in list(group.pending_members):
+                group.forget_pending(member_id)
+            self._facts.removed(group, why_removed)
+            # A group of generation 0 has never been written.
+            if group.generation > 0:
+                tombstones.append((group_key(group.group_id), None))
+        if tombstones:
+            # Nobody waits: what gets lost is removed again with the next check.
+            self._desk.write(group.group_id, tombstones, None, now_us)
+        return group.state is State.DEAD
+
+
+def _committed_ms(value: OffsetAndMetadata) -> int:
+    return value.committed_ms
+
+
+def _utf16_units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,98 @@
+"""What the parts of a group coordinator share: settings, deadlines, and where they leave what they want done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from cluster.groups.events import Action, Answer, Append, Result, Tell, WriteId
+from cluster.groups.member import RequestId
+from cluster.timers import Timer, Timers
+from cluster.wall_clock import WallClock
+from replica.errors import ErrorCode
+from replica.ids import Offset
+from replica.trace import TraceEvent
+
+OnWritten = Callable[[ErrorCode, Offset, int], None]
+"""(error, offset of the batch, now_us)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """source: GroupConfig, OffsetConfig"""
+
+    min_session_timeout_ms: int = 6000
+    max_session_timeout_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3000
+    max_size: int = 2**31 - 1
+    metadata_max_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_check_interval_ms: int = 600_000
+
+
+class Desk:
+    """new_uuid: a different one with each call     partition_of: where a group is kept"""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        settings: GroupSettings,
+        clock: WallClock,
+        new_uuid: Callable[[], UUID],
+        partition_of: Callable[[str], int],
+    ) -> None:
+        self.node = node
+        self.settings = settings
+        self.clock = clock
+        self.new_uuid = new_uuid
+        self.partition_of = partition_of
+        self.timers: Timers[Action] = Timers()
+        self._actions: list[Action] = []
+        self._writes: dict[WriteId, OnWritten] = {}
+        self._last_write = 0
+
+    def wall_ms(self, now_us: int) -> int:
+        return self.clock.at(now_us) // 1000
+
+    def after(self, delay_ms: int, callback: Callable[[int], None], now_us: int) -> Timer:
+        return self.timers.at(now_us + delay_ms * 1000, callback)
+
+    def answer(self, request: RequestId, result: Result) -> None:
+        self._actions.append(Answer(request, result))
+
+    def tell(self, event: TraceEvent) -> None:
+        self._actions.append(Tell(event))
+
+    def want(self, action: Action) -> None:
+        self._actions.append(action)
+
+    def write(
+        self,
+        group_id: str,
+        records: list[tuple[bytes, bytes | None]],
+        on_written: OnWritten | None,
+        now_us: int,
+    ) -> None:
+        """on_written: called once every in-sync replica has the records, or they were refused; None: nobody waits"""
+        write: WriteId | None = None
+        if on_written is not None:
+            self._last_write += 1
+            write = self._last_write
+            self._writes[write] = on_written
+        self._actions.append(
+            Append(
+                partition=self.partition_of(group_id),
+                records=tuple(records),
+                timestamp_ms=self.wall_ms(now_us),
+                write=write,
+            )
+        )
+
+    def written(self, write: WriteId, error: ErrorCode, offset: Offset, now_us: int) -> None:
+        self._writes.pop(write)(error, offset, now_us)
+
+    def take(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions

@@ -1,0 +1,275 @@
+"""What happens to a group coordinator, and what it wants done: the vocabulary of `GroupCoordinator.step`.
+
+Events carry the time in integer microseconds. A request waits under its `request` number until an `Answer` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cluster.groups.group import Group
+from cluster.groups.member import Protocols, RequestId
+from cluster.groups.offsets import OffsetAndMetadata
+from replica.errors import ErrorCode
+from replica.ids import LeaderEpoch, Offset, TopicPartition
+from replica.trace import TraceEvent
+
+NO_MEMBER_ID = ""
+NO_GENERATION = -1
+WriteId = int
+
+# ------------------------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup:
+    """requires_member_id: the client can be told to come again with an id (version 4, KIP-394)
+
+    may_skip_assignment: the client knows the flag of that name (version 9)     reason: the client's own, may be empty
+    """
+
+    now_us: int
+    request: RequestId
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    requires_member_id: bool
+    may_skip_assignment: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroup:
+    """assignments: of the leader, by member id. protocol_type, protocol: what the client believes; None: not said"""
+
+    now_us: int
+    request: RequestId
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol: str | None
+    assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    now_us: int
+    request: RequestId
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+class Leaving(NamedTuple):
+    """An operator removes a static member by its instance id alone; then the member id is empty (KIP-345)."""
+
+    member_id: str
+    instance_id: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroup:
+    now_us: int
+    request: RequestId
+    group_id: str
+    members: tuple[Leaving, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOffsets:
+    """generation -1: of a consumer that assigns its partitions itself, or of an operator"""
+
+    now_us: int
+    request: RequestId
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroups:
+    now_us: int
+    request: RequestId
+    group_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOffsets:
+    now_us: int
+    request: RequestId
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsDeleted:
+    """Topics are gone: nobody can commit for these any more."""
+
+    now_us: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elected:
+    """This broker leads a partition of the offsets topic, and so coordinates the groups that are kept there."""
+
+    now_us: int
+    partition: int
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What the partition's log says; groups in the order in which it first names them."""
+
+    now_us: int
+    partition: int
+    leader_epoch: LeaderEpoch
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resigned:
+    """leader_epoch: of who leads now; None: the partition is gone"""
+
+    now_us: int
+    partition: int
+    leader_epoch: LeaderEpoch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """An `Append` came to its end; offset: of its batch in the log, where there was no error."""
+
+    now_us: int
+    write: WriteId
+    error: ErrorCode
+    offset: Offset
+
+
+Event = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | CommitOffsets
+    | DeleteGroups
+    | DeleteOffsets
+    | PartitionsDeleted
+    | Elected
+    | Loaded
+    | Resigned
+    | Written
+)
+
+# ------------------------------------------------------------------------------------------------------------ results
+
+
+class JoinedMember(NamedTuple):
+    """What the leader is told of a member, to assign partitions to it."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class JoinResult(NamedTuple):
+    error: ErrorCode
+    member_id: str = NO_MEMBER_ID
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader_id: str = NO_MEMBER_ID
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+class SyncResult(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+class HeartbeatResult(NamedTuple):
+    error: ErrorCode
+
+
+class LeaveResult(NamedTuple):
+    """members: what became of each that was to leave"""
+
+    error: ErrorCode
+    members: tuple[tuple[Leaving, ErrorCode], ...] = ()
+
+
+class CommitResult(NamedTuple):
+    errors: dict[TopicPartition, ErrorCode]
+
+
+class DeleteGroupsResult(NamedTuple):
+    errors: dict[str, ErrorCode]
+
+
+class DeleteOffsetsResult(NamedTuple):
+    """errors: empty where the whole request is refused"""
+
+    error: ErrorCode
+    errors: dict[TopicPartition, ErrorCode]
+
+
+Result = (
+    JoinResult | SyncResult | HeartbeatResult | LeaveResult | CommitResult | DeleteGroupsResult | DeleteOffsetsResult
+)
+
+# ------------------------------------------------------------------------------------------------------------ actions
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    request: RequestId
+    result: Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Append one batch of (key, value) to a partition of the offsets topic; a value None is a tombstone.
+
+    write: `Written` is to follow when every in-sync replica has it; None: nobody waits (acks=0)
+    """
+
+    partition: int
+    records: tuple[tuple[bytes, bytes | None], ...]
+    timestamp_ms: int
+    write: WriteId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Read a partition of the offsets topic; `Loaded` is to follow."""
+
+    partition: int
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A fact for the trace."""
+
+    event: TraceEvent
+
+
+Action = Answer | Append | Load | Tell

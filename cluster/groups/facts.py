@@ -1,0 +1,191 @@
+"""What a coordinator tells the trace of its groups: names made fit to be shown, and a sentence for each fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cluster.groups.events import NO_MEMBER_ID
+from cluster.groups.group import Group
+from cluster.groups.member import Member
+from cluster.groups.offsets import OffsetAndMetadata
+from replica import trace
+from replica.errors import ErrorCode
+from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
+from replica.trace import TraceEvent
+from replica.wording import shown
+
+
+class GroupFacts:
+    """tell: where a fact goes"""
+
+    def __init__(self, node: str, tell: Callable[[TraceEvent], None]) -> None:
+        self._node = node
+        self._tell = tell
+
+    def loaded(self, partition: int, leader_epoch: LeaderEpoch, groups: Sequence[Group]) -> None:
+        name = TopicPartition(OFFSETS_TOPIC, partition)
+        offsets = sum(len(group.offsets.committed) for group in groups)
+        self._tell(
+            trace.GroupsLoaded(
+                node=self._node,
+                topic=name.topic,
+                partition=partition,
+                leader_epoch=leader_epoch,
+                groups=len(groups),
+                offsets=offsets,
+                reason=f"{self._node} leads {name} and has read it: it coordinates the groups that are kept there, "
+                f"{len(groups)} with {offsets} committed offsets",
+            )
+        )
+
+    def unloaded(self, partition: int, groups: Sequence[Group]) -> None:
+        name = TopicPartition(OFFSETS_TOPIC, partition)
+        self._tell(
+            trace.GroupsUnloaded(
+                node=self._node,
+                topic=name.topic,
+                partition=partition,
+                groups=len(groups),
+                reason=f"{self._node} does not lead {name} any more: the members of the groups that are kept there "
+                "have to find their coordinator anew",
+            )
+        )
+
+    def joined(self, group: Group, member: Member, why: str) -> None:
+        self._tell(
+            trace.GroupMemberJoined(
+                node=self._node,
+                group=shown(group.group_id),
+                member=shown(member.member_id),
+                instance=_shown_or_none(member.instance_id),
+                client_id=shown(member.client_id),
+                generation=group.generation,
+                reason=f"{self._node} takes {_called(member)} into group {shown(group.group_id)}: {why}",
+            )
+        )
+
+    def left(self, group: Group, member: Member, why: str) -> None:
+        self._tell(
+            trace.GroupMemberLeft(
+                node=self._node,
+                group=shown(group.group_id),
+                member=shown(member.member_id),
+                instance=_shown_or_none(member.instance_id),
+                client_id=shown(member.client_id),
+                generation=group.generation,
+                reason=f"{self._node} takes {_called(member)} out of group {shown(group.group_id)}: {why}",
+            )
+        )
+
+    def rebalance_began(self, group: Group, why: str) -> None:
+        self._tell(
+            trace.GroupRebalanceBegan(
+                node=self._node,
+                group=shown(group.group_id),
+                generation=group.generation,
+                reason=f"{self._node} has the members of group {shown(group.group_id)} join again: {why}",
+            )
+        )
+
+    def rebalanced(self, group: Group) -> None:
+        name, count = shown(group.group_id), len(group.members)
+        if group.members:
+            assert group.leader_id is not None
+            members = "1 member, which assigns" if count == 1 else f"{count} members, of which one assigns"
+            reason = f"generation {group.generation} of group {name} has {members} the partitions ({group.protocol})"
+        else:
+            reason = f"generation {group.generation} of group {name} is empty: all its members are gone"
+        self._tell(
+            trace.GroupRebalanced(
+                node=self._node,
+                group=name,
+                generation=group.generation,
+                members=_ids(group),
+                member=_shown_or_none(group.leader_id),
+                protocol=_shown_or_none(group.protocol),
+                reason=reason,
+            )
+        )
+
+    def assigned(self, group: Group) -> None:
+        name = shown(group.group_id)
+        self._tell(
+            trace.GroupAssigned(
+                node=self._node,
+                group=name,
+                generation=group.generation,
+                members=_ids(group),
+                reason=f"the assignment of generation {group.generation} of group {name} is on all in-sync replicas: "
+                "its members are told what they read",
+            )
+        )
+
+    def committed(
+        self, group: Group, member_id: str, generation: int, name: TopicPartition, value: OffsetAndMetadata
+    ) -> None:
+        who = _member_or_none(member_id)
+        self._tell(
+            trace.OffsetCommitted(
+                node=self._node,
+                group=shown(group.group_id),
+                member=who,
+                generation=generation,
+                topic=name.topic,
+                partition=name.partition,
+                offset=value.offset,
+                reason=f"group {shown(group.group_id)} goes on from {name} at {value.offset}: the commit of "
+                f"{who or 'somebody outside the group'} is on all in-sync replicas",
+            )
+        )
+
+    def commit_refused(self, group_id: str, member_id: str, generation: int, error: ErrorCode) -> None:
+        who = _member_or_none(member_id)
+        self._tell(
+            trace.OffsetCommitRefused(
+                node=self._node,
+                group=shown(group_id),
+                member=who,
+                generation=generation,
+                error=error.name,
+                reason=f"{self._node} refuses a commit of {who or 'somebody outside the group'} in generation "
+                f"{generation} of group {shown(group_id)}: {error.name}",
+            )
+        )
+
+    def removed(self, group: Group, why: str) -> None:
+        self._tell(
+            trace.GroupRemoved(
+                node=self._node,
+                group=shown(group.group_id),
+                generation=group.generation,
+                reason=f"group {shown(group.group_id)} is gone: {why}",
+            )
+        )
+
+    def offset_removed(self, group: Group, name: TopicPartition, why: str) -> None:
+        self._tell(
+            trace.CommittedOffsetRemoved(
+                node=self._node,
+                group=shown(group.group_id),
+                topic=name.topic,
+                partition=name.partition,
+                reason=f"group {shown(group.group_id)} has no committed offset for {name} any more: {why}",
+            )
+        )
+
+
+def _ids(group: Group) -> tuple[str, ...]:
+    return tuple(shown(member_id) for member_id in group.members)
+
+
+def _shown_or_none(text: str | None) -> str | None:
+    return None if text is None else shown(text)
+
+
+def _member_or_none(member_id: str) -> str | None:
+    return None if member_id == NO_MEMBER_ID else shown(member_id)
+
+
+def _called(member: Member) -> str:
+    kind = "member" if member.instance_id is None else f"static member {shown(member.instance_id)},"
+    return f"{kind} {shown(member.member_id)}"

@@ -1,0 +1,209 @@
+"""One group: its members, its state, and what may follow from what. source: GroupMetadata.scala (classic protocol)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from cluster.groups.member import Member, Protocols
+from cluster.groups.offsets import GroupOffsets
+from cluster.groups.subscription import CONSUMER, subscribed_topics
+from cluster.timers import Timer
+
+
+class State(Enum):
+    """Kafka's names, as DescribeGroups and ListGroups tell them."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+_COMES_FROM: dict[State, frozenset[State]] = {
+    State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
+    State.PREPARING_REBALANCE: frozenset({State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY}),
+    State.COMPLETING_REBALANCE: frozenset({State.PREPARING_REBALANCE}),
+    State.STABLE: frozenset({State.COMPLETING_REBALANCE}),
+    State.DEAD: frozenset(State),
+}
+
+
+class Group:
+    """Members in order of arrival: where Kafka takes any of them (it keeps them in a hash table), we take the first.
+
+    static_members: member id by group.instance.id (KIP-345)
+    pending_members: ids given out and not yet used (KIP-394), each with the end of its wait
+    pending_sync: members told of the generation that have not asked for their assignment
+    join, sync: the deadline of the phase
+    """
+
+    def __init__(self, group_id: str, state: State = State.EMPTY, *, now_ms: int | None = None) -> None:
+        self.group_id = group_id
+        self.state = state
+        self.since_ms = now_ms
+        """When the state was entered, by the wall clock; None: the log does not say."""
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.generation = 0
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_members: dict[str, Timer] = {}
+        self.pending_sync: dict[str, None] = {}
+        self.subscribed: frozenset[str] | None = None
+        self.offsets = GroupOffsets()
+        self.member_came = False
+        """A member came while the first generation waited for members: wait on (group.initial.rebalance.delay.ms)."""
+        self.join: Timer | None = None
+        self.is_first_join = False
+        self.sync: Timer | None = None
+
+    # --------------------------------------------------------------------------------------------------------- state
+
+    def enter(self, state: State, now_ms: int) -> None:
+        assert self.state in _COMES_FROM[state], f"{self.group_id}: {state.value} does not follow {self.state.value}"
+        self.state = state
+        self.since_ms = now_ms
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in _COMES_FROM[State.PREPARING_REBALANCE]
+
+    @property
+    def is_consumer_group(self) -> bool:
+        return self.protocol_type == CONSUMER
+
+    def begin_generation(self, now_ms: int) -> None:
+        """All who come have come. source: initNextGeneration"""
+        self.generation += 1
+        self.protocol = self.select_protocol() if self.members else None
+        self.subscribed = self._subscribed()
+        self.pending_sync.clear()
+        self.enter(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+
+    def stop_join(self) -> None:
+        if self.join is not None:
+            self.join.cancel()
+            self.join = None
+
+    def stop_sync(self) -> None:
+        self.pending_sync.clear()
+        if self.sync is not None:
+            self.sync.cancel()
+            self.sync = None
+
+    # ------------------------------------------------------------------------------------------------------- members
+
+    def add(self, member: Member) -> None:
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_members
+            self.static_members[member.instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self.forget_pending(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """A member, or an id that was given out."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            member.stop_session()
+            if member.instance_id is not None:
+                del self.static_members[member.instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.forget_pending(member_id)
+        self.pending_sync.pop(member_id, None)
+
+    def forget_pending(self, member_id: str) -> None:
+        timer = self.pending_members.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def replace(self, member: Member, new_id: str) -> None:
+        """A static member has come back under another id; it keeps its place. source: replaceStaticMember"""
+        assert member.instance_id is not None
+        old_id = member.member_id
+        member.member_id = new_id
+        self.members = {one.member_id: one for one in self.members.values()}
+        self.static_members[member.instance_id] = new_id
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+
+    def is_leader(self, member_id: str) -> bool:
+        return self.leader_id == member_id
+
+    @property
+    def awaiting_join(self) -> int:
+        """How many members wait for the next generation."""
+        return sum(member.awaiting_join is not None for member in self.members.values())
+
+    @property
+    def all_have_joined(self) -> bool:
+        return not self.pending_members and self.awaiting_join == len(self.members)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """A leader that has not rejoined is followed by a member that has; False if there is none."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].awaiting_join is not None:
+            return True
+        joined = next((one.member_id for one in self.members.values() if one.awaiting_join is not None), None)
+        if joined is None:
+            return False
+        self.leader_id = joined
+        return True
+
+    # ----------------------------------------------------------------------------------------------------- protocols
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody with these protocols can be a member of this group."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type and protocols)
+        common = self._common_protocols(self.members.values())
+        return self.protocol_type == protocol_type and (
+            any(name in common for name, _ in protocols) if self.members else bool(protocols)
+        )
+
+    @staticmethod
+    def _common_protocols(members: Iterable[Member]) -> list[str]:
+        """Those that all members know, in the first one's order."""
+        names = [[name for name, _ in member.protocols] for member in members]
+        return [name for name in names[0] if all(name in known for known in names[1:])] if names else []
+
+    def select_protocol(self) -> str:
+        """Each member votes for the best that all know; of equal ones the one voted for first."""
+        candidates = self._common_protocols(self.members.values())
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda choice: votes[choice])
+
+    def _subscribed(self) -> frozenset[str] | None:
+        """Topics that consumers of this group read; None: unknown. source: computeSubscribedTopics"""
+        if not self.is_consumer_group:
+            return None
+        topics: list[str] = []
+        for member in self.members.values():
+            assert self.protocol is not None
+            found = subscribed_topics(member.metadata(self.protocol))
+            if found is None:
+                return None
+            topics += found
+        return frozenset(topics)
+
+    def restore_subscribed(self) -> None:
+        """After the group was read from the log."""
+        self.subscribed = self._subscribed()
+
+    def reads(self, topic: str) -> bool:
+        return self.subscribed is None or topic in self.subscribed

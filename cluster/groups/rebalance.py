@@ -1,0 +1,389 @@
+"""How members come and go, and how a group gets its next generation. source: GroupCoordinator.scala, DelayedJoin.scala,
+DelayedSync.scala, DelayedHeartbeat.scala
+
+A rebalance has two phases. In the first all members join again, until the last one has or the longest rebalance
+timeout is over; in the second the leader's assignment is awaited, written to the log, and given to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from cluster.groups.desk import Desk
+from cluster.groups.events import NO_MEMBER_ID, JoinedMember, JoinGroup, JoinResult, SyncResult
+from cluster.groups.facts import GroupFacts
+from cluster.groups.group import Group, State
+from cluster.groups.member import Member
+from cluster.groups.records import group_key, group_value
+from replica.errors import ErrorCode
+from replica.ids import Offset
+from replica.wording import duration, shown
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+"""A new member that waits longer is dropped: its client may be gone, for the connection is not read meanwhile."""
+
+_OnStored = Callable[[ErrorCode, int], None]
+"""(error as the members are told it, now_us)"""
+_WRITE_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What members are told when their group could not be written. source: GroupMetadataManager.storeGroup"""
+
+
+class Rebalances:
+    """Of all groups of one coordinator."""
+
+    def __init__(self, desk: Desk, facts: GroupFacts) -> None:
+        self._desk = desk
+        self._facts = facts
+
+    # ----------------------------------------------------------------------------------------------------- joining
+
+    def add(self, group: Group, event: JoinGroup, member_id: str) -> None:
+        """source: addMemberAndRebalance"""
+        member = Member(
+            member_id=member_id,
+            instance_id=event.instance_id,
+            client_id=event.client_id,
+            client_host=event.client_host,
+            rebalance_timeout_ms=event.rebalance_timeout_ms,
+            session_timeout_ms=event.session_timeout_ms,
+            protocol_type=event.protocol_type,
+            protocols=event.protocols,
+            awaiting_join=event.request,
+            is_new=True,
+        )
+        if group.state is State.PREPARING_REBALANCE and group.generation == 0:
+            group.member_came = True
+        group.add(member)
+        self._facts.joined(group, member, f"it is new{_as_it_says(event)}")
+        self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, event.now_us)
+        self._maybe_prepare(group, f"{shown(member_id)} has joined", event.now_us)
+
+    def update(self, group: Group, member: Member, event: JoinGroup, why: str) -> None:
+        """A member joins again. source: updateMemberAndRebalance"""
+        _take_over(member, event, event.request)
+        self._maybe_prepare(group, why, event.now_us)
+
+    def give_id(self, group: Group, event: JoinGroup, member_id: str) -> None:
+        """KIP-394: it is a member only once it comes again under this id."""
+        timer = self._desk.after(
+            event.session_timeout_ms, partial(self._pending_expired, group, member_id), event.now_us
+        )
+        group.pending_members[member_id] = timer
+        self._desk.answer(event.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+
+    def _pending_expired(self, group: Group, member_id: str, now_us: int) -> None:
+        if member_id in group.pending_members:
+            self.remove_pending(group, member_id, now_us)
+
+    def remove_pending(self, group: Group, member_id: str, now_us: int) -> None:
+        group.remove(member_id)
+        self.maybe_complete_join(group, now_us)
+
+    def replace_static(self, group: Group, member: Member, event: JoinGroup, new_id: str) -> None:
+        """A static member has come back without its id. source: updateStaticMemberAndRebalance (KIP-345, KIP-814)"""
+        old_id, previous_leader = member.member_id, group.leader_id
+        # Whoever waits under the old id is a duplicate, fenced at once.
+        self._answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
+        group.replace(member, new_id)
+        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        self.keep_alive(group, member, event.now_us)
+        _take_over(member, event, event.request)
+        self._facts.joined(group, member, f"it has come back, and takes the place of {shown(old_id)}")
+        if group.state is State.COMPLETING_REBALANCE:
+            # The leader may be assigning to the old id already.
+            self._prepare(group, f"static member {shown(event.instance_id or '')} has come back", event.now_us)
+        elif group.state is State.STABLE and group.protocol != group.select_protocol():
+            why = f"static member {shown(event.instance_id or '')} has come back and changes the protocol"
+            self._maybe_prepare(group, why, event.now_us)
+        elif group.state is State.STABLE:
+            assignments = {one.member_id: one.assignment for one in group.members.values()}
+
+            def stored(error: ErrorCode, now_us: int) -> None:
+                if member.awaiting_join != event.request:
+                    return  # Answered meanwhile: the group moves on, or the member has come back once more.
+                if error is not ErrorCode.NONE:
+                    member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
+                    group.replace(member, old_id)
+                    self._answer_join(member, _joined(group, NO_MEMBER_ID, error, leader_id=previous_leader))
+                    self.keep_alive(group, member, now_us)
+                elif event.may_skip_assignment:
+                    leads = group.is_leader(new_id)
+                    members = _members(group) if leads else ()
+                    self._answer_join(member, _joined(group, new_id, members=members, skip_assignment=leads))
+                else:
+                    # An old client that reads its own id as the leader's would assign, and nobody would be told.
+                    self._answer_join(member, _joined(group, new_id, leader_id=previous_leader))
+
+            self.store(group, assignments, stored, event.now_us)
+
+    def rejoined(self, group: Group, event: JoinGroup) -> None:
+        """Nothing has changed, the client has missed our answer: told again where the group is."""
+        at_start = group.state is State.COMPLETING_REBALANCE
+        members = _members(group) if at_start and group.is_leader(event.member_id) else ()
+        self._desk.answer(event.request, _joined(group, event.member_id, members=members))
+
+    # ---------------------------------------------------------------------------------------------------- rebalancing
+
+    def _maybe_prepare(self, group: Group, why: str, now_us: int) -> None:
+        if group.can_rebalance:
+            self._prepare(group, why, now_us)
+
+    def _prepare(self, group: Group, why: str, now_us: int) -> None:
+        """source: prepareRebalance, InitialDelayedJoin"""
+        if group.state is State.COMPLETING_REBALANCE:
+            self._reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_us)
+        group.stop_sync()
+        group.is_first_join = group.state is State.EMPTY
+        group.enter(State.PREPARING_REBALANCE, self._desk.wall_ms(now_us))
+        self._facts.rebalance_began(group, why)
+        if group.is_first_join:
+            delay_ms = self._desk.settings.initial_rebalance_delay_ms
+            remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+            self._await_first(group, delay_ms, remaining_ms, now_us)
+        else:
+            self._await_all(group, now_us)
+
+    def _await_first(self, group: Group, delay_ms: int, remaining_ms: int, now_us: int) -> None:
+        """The first members of a group come at about the same time: each one that comes lets us wait on."""
+
+        def over(now_us: int) -> None:
+            if group.member_came and remaining_ms != 0:
+                group.member_came = False
+                again_ms = min(self._desk.settings.initial_rebalance_delay_ms, remaining_ms)
+                self._await_first(group, again_ms, max(remaining_ms - delay_ms, 0), now_us)
+            else:
+                self._complete_join(group, now_us)
+
+        group.join = self._desk.after(delay_ms, over, now_us)
+
+    def _await_all(self, group: Group, now_us: int) -> None:
+        if group.all_have_joined:
+            self._complete_join(group, now_us)
+        else:
+            group.join = self._desk.after(group.rebalance_timeout_ms, partial(self._complete_join, group), now_us)
+
+    def maybe_complete_join(self, group: Group, now_us: int) -> None:
+        """Somebody came or went. The first generation waits for its delay all the same."""
+        waits = group.state is State.PREPARING_REBALANCE and group.join is not None
+        if waits and not group.is_first_join and group.all_have_joined:
+            self._complete_join(group, now_us)
+
+    def _complete_join(self, group: Group, now_us: int) -> None:
+        """source: onCompleteJoin"""
+        group.stop_join()
+        group.is_first_join = False
+        for member in list(group.members.values()):
+            if member.awaiting_join is None and not member.is_static:
+                limit = duration(group.rebalance_timeout_ms * 1000)
+                group.remove(member.member_id)
+                self._facts.left(group, member, f"it has not joined again within the rebalance timeout of {limit}")
+        if group.members and not group.elect_joined_leader():
+            self._await_all(group, now_us)  # Only static members are left, and none has come: their sessions decide.
+            return
+        group.begin_generation(self._desk.wall_ms(now_us))
+        self._facts.rebalanced(group)
+        if group.state is State.EMPTY:
+            self.store(group, {}, lambda error, now_us: None, now_us)
+            return
+        for member in group.members.values():
+            members = _members(group) if group.is_leader(member.member_id) else ()
+            self._answer_join(member, _joined(group, member.member_id, members=members))
+            self.keep_alive(group, member, now_us)
+            member.is_new = False
+            group.pending_sync[member.member_id] = None
+        timeout_ms, generation = group.rebalance_timeout_ms, group.generation
+        group.sync = self._desk.after(timeout_ms, partial(self._sync_expired, group, generation), now_us)
+
+    # -------------------------------------------------------------------------------------------------------- syncing
+
+    def sync(self, group: Group, member: Member, assignments: Mapping[str, bytes], now_us: int) -> None:
+        """A member asks for its assignment; the leader brings those of all. The group awaits them."""
+        if not group.is_leader(member.member_id):
+            return
+        generation = group.generation
+        complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
+
+        def stored(error: ErrorCode, now_us: int) -> None:
+            # Somebody may have come or gone while the log was written.
+            if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
+                return
+            if error is not ErrorCode.NONE:
+                self._reset_assignment(group, error, now_us)
+                self._maybe_prepare(group, f"its assignment could not be written: {error.name}", now_us)
+                return
+            for one in group.members.values():
+                one.assignment = complete[one.member_id]
+            self._facts.assigned(group)
+            self._propagate(group, ErrorCode.NONE, now_us)
+            group.enter(State.STABLE, self._desk.wall_ms(now_us))
+
+        self.store(group, complete, stored, now_us)
+
+    def synced(self, group: Group, member_id: str) -> None:
+        """The member has asked for its assignment."""
+        group.pending_sync.pop(member_id, None)
+        if not group.pending_sync:
+            group.stop_sync()
+
+    def _sync_expired(self, group: Group, generation: int, now_us: int) -> None:
+        """source: onExpirePendingSync"""
+        group.sync = None
+        waits = group.state in (State.COMPLETING_REBALANCE, State.STABLE)
+        if generation != group.generation or not waits or not group.pending_sync:
+            return
+        limit = duration(group.rebalance_timeout_ms * 1000)
+        for member_id in list(group.pending_sync):
+            member = group.members.get(member_id)
+            group.remove(member_id)
+            if member is not None:  # A static member may have come back under another id.
+                self._facts.left(group, member, f"it has not asked for its assignment within {limit}")
+        self._prepare(group, "members are missing that have never asked for their assignment", now_us)
+
+    def _reset_assignment(self, group: Group, error: ErrorCode, now_us: int) -> None:
+        for member in group.members.values():
+            member.assignment = b""
+        self._propagate(group, error, now_us)
+
+    def _propagate(self, group: Group, error: ErrorCode, now_us: int) -> None:
+        """source: propagateAssignment"""
+        for member in group.members.values():
+            if member.awaiting_sync is None:
+                continue
+            result = SyncResult(error)
+            if error is ErrorCode.NONE:
+                result = SyncResult(error, group.protocol_type, group.protocol, member.assignment)
+            self._answer_sync(member, result)
+            # A session that ended while we waited for the leader or the log was passed over: it begins anew.
+            self.keep_alive(group, member, now_us)
+
+    def store(
+        self,
+        group: Group,
+        assignments: Mapping[str, bytes],
+        stored: _OnStored,
+        now_us: int,
+    ) -> None:
+        """Write the group as it is now, with these assignments. source: GroupMetadataManager.storeGroup"""
+
+        def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
+            stored(_WRITE_ERRORS.get(error, error), now_us)
+
+        records: list[tuple[bytes, bytes | None]] = [(group_key(group.group_id), group_value(group, assignments))]
+        self._desk.write(group.group_id, records, written, now_us)
+
+    # ------------------------------------------------------------------------------------------------------- sessions
+
+    def keep_alive(self, group: Group, member: Member, now_us: int) -> None:
+        """The member has shown that it lives. source: completeAndScheduleNextHeartbeatExpiration"""
+        self._expect(group, member, member.session_timeout_ms, now_us)
+
+    def _expect(self, group: Group, member: Member, timeout_ms: int, now_us: int) -> None:
+        member.stop_session()
+        # A member that waits for the others is not expected to say anything; a new one may be gone all the same.
+        if member.is_new or not member.is_awaiting:
+            member.session = self._desk.after(timeout_ms, partial(self._session_expired, group, member), now_us)
+
+    def _session_expired(self, group: Group, member: Member, now_us: int) -> None:
+        """source: onExpireHeartbeat"""
+        member.session = None
+        known = group.state is not State.DEAD and group.members.get(member.member_id) is member
+        if known and (member.is_new or not member.is_awaiting):
+            limit_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
+            self.remove(group, member, f"it has been silent for {duration(limit_ms * 1000)}", now_us)
+
+    # -------------------------------------------------------------------------------------------------------- leaving
+
+    def remove(self, group: Group, member: Member, why: str, now_us: int) -> None:
+        """source: removeMemberAndUpdateGroup"""
+        # A new member may wait for its first generation: told so, its client comes again if it lives.
+        self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
+        group.remove(member.member_id)
+        self._facts.left(group, member, why)
+        if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+            self._maybe_prepare(group, f"{shown(member.member_id)} is gone", now_us)
+        else:
+            self.maybe_complete_join(group, now_us)
+
+    def unload(self, group: Group, now_us: int) -> None:
+        """Another broker coordinates the group now; whoever waits is told to look for it. source: onGroupUnloaded"""
+        group.enter(State.DEAD, self._desk.wall_ms(now_us))
+        for member in group.members.values():
+            self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
+            self._answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
+            member.stop_session()
+        for member_id in list(group.pending_members):
+            group.forget_pending(member_id)
+        group.stop_join()
+        group.stop_sync()
+
+    def loaded(self, group: Group, now_us: int) -> None:
+        """The group was read from the log: its members have a session's time to find us. source: onGroupLoaded"""
+        if len(group.members) > self._desk.settings.max_size:
+            self._prepare(group, f"it has more than group.max.size={self._desk.settings.max_size} members", now_us)
+        for member in group.members.values():
+            self.keep_alive(group, member, now_us)
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def _answer_join(self, member: Member, result: JoinResult) -> None:
+        if member.awaiting_join is not None:
+            self._desk.answer(member.awaiting_join, result)
+            member.awaiting_join = None
+
+    def _answer_sync(self, member: Member, result: SyncResult) -> None:
+        if member.awaiting_sync is not None:
+            self._desk.answer(member.awaiting_sync, result)
+            member.awaiting_sync = None
+
+
+def _take_over(member: Member, event: JoinGroup, request: int) -> None:
+    """What the client says of itself now. source: updateMember"""
+    member.protocols = event.protocols
+    member.rebalance_timeout_ms = event.rebalance_timeout_ms
+    member.session_timeout_ms = event.session_timeout_ms
+    member.awaiting_join = request
+
+
+def _members(group: Group) -> tuple[JoinedMember, ...]:
+    assert group.protocol is not None
+    return tuple(
+        JoinedMember(member.member_id, member.instance_id, member.metadata(group.protocol))
+        for member in group.members.values()
+    )
+
+
+def _joined(
+    group: Group,
+    member_id: str,
+    error: ErrorCode = ErrorCode.NONE,
+    *,
+    members: tuple[JoinedMember, ...] = (),
+    leader_id: str | None = None,
+    skip_assignment: bool = False,
+) -> JoinResult:
+    """Where the group is now. leader_id: where it is not the group's"""
+    return JoinResult(
+        error=error,
+        member_id=member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader_id=leader_id or group.leader_id or NO_MEMBER_ID,
+        members=members,
+        skip_assignment=skip_assignment,
+    )
+
+
+def _as_it_says(event: JoinGroup) -> str:
+    return f" ({shown(event.reason)})" if event.reason else ""

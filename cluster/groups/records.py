@@ -1,0 +1,193 @@
+"""The records of the offsets topic: Kafka's own key and value formats, so that other tools can read the log.
+
+Key version 0 or 1: a committed offset; key version 2: a group. A value that is null is a tombstone. Written are the
+highest versions that are not flexible, as Kafka does. source: GroupMetadataManager.scala, OffsetCommitKey.json,
+OffsetCommitValue.json, GroupMetadataKey.json, GroupMetadataValue.json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cluster.groups.group import Group, State
+from cluster.groups.member import Member
+from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
+from cluster.wire.primitives import INT16, INT32, INT64, decodes, read_array_count, read_length, read_string, read_text
+from replica.errors import PeerViolation
+from replica.ids import UNDEFINED_EPOCH, TopicPartition
+
+OFFSET_KEY_VERSIONS, GROUP_KEY_VERSION = (0, 1), 2
+OFFSET_VALUE_VERSION, OFFSET_VALUE_VERSION_WITH_EXPIRY, GROUP_VALUE_VERSION = 3, 1, 3
+NO_TIMESTAMP = -1
+_LEAST_MEMBER_BYTES = 18
+"""Four lengths of two bytes (id, client, host), two int32 and two lengths of four bytes; older versions have less."""
+
+
+class OffsetKey(NamedTuple):
+    group_id: str
+    partition: TopicPartition
+
+
+class GroupKey(NamedTuple):
+    group_id: str
+
+
+class UnknownKey(NamedTuple):
+    """A key of a later Kafka; such records are passed over."""
+
+    version: int
+
+
+Key = OffsetKey | GroupKey | UnknownKey
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
+def offset_key(group_id: str, name: TopicPartition) -> bytes:
+    return INT16.pack(1) + _text(group_id) + _text(name.topic) + INT32.pack(name.partition)
+
+
+def offset_value(value: OffsetAndMetadata) -> bytes:
+    """Version 1 has the expiry that old clients may give; version 3 the leader epoch."""
+    if value.expires_ms != NO_EXPIRY:
+        parts = (INT16.pack(OFFSET_VALUE_VERSION_WITH_EXPIRY), INT64.pack(value.offset), _text(value.metadata))
+        return b"".join((*parts, INT64.pack(value.committed_ms), INT64.pack(value.expires_ms)))
+    parts = (INT16.pack(OFFSET_VALUE_VERSION), INT64.pack(value.offset), INT32.pack(value.leader_epoch))
+    return b"".join((*parts, _text(value.metadata), INT64.pack(value.committed_ms)))
+
+
+def group_key(group_id: str) -> bytes:
+    return INT16.pack(GROUP_KEY_VERSION) + _text(group_id)
+
+
+def group_value(group: Group, assignments: Mapping[str, bytes]) -> bytes:
+    """assignments: by member id, of every member"""
+    parts = [
+        INT16.pack(GROUP_VALUE_VERSION),
+        _text(group.protocol_type or ""),
+        INT32.pack(group.generation),
+        _text(group.protocol),
+        _text(group.leader_id),
+        INT64.pack(NO_TIMESTAMP if group.since_ms is None else group.since_ms),
+        INT32.pack(len(group.members)),
+    ]
+    for member in group.members.values():
+        assert group.protocol is not None, "a group with members has a protocol"
+        parts += [
+            _text(member.member_id),
+            _text(member.instance_id),
+            _text(member.client_id),
+            _text(member.client_host),
+            INT32.pack(member.rebalance_timeout_ms),
+            INT32.pack(member.session_timeout_ms),
+            _blob(member.metadata(group.protocol)),
+            _blob(assignments[member.member_id]),
+        ]
+    return b"".join(parts)
+
+
+def _text(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    data = text.encode()
+    return INT16.pack(len(data)) + data
+
+
+def _blob(data: bytes) -> bytes:
+    return INT32.pack(len(data)) + data
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@decodes("the key of a group's record")
+def read_key(key: bytes) -> Key:
+    """raises: PeerViolation"""
+    (version,) = INT16.unpack_from(key, 0)
+    if version in OFFSET_KEY_VERSIONS:
+        group_id, position = read_text(key, 2, False)
+        topic, position = read_text(key, position, False)
+        return OffsetKey(group_id, TopicPartition(topic, INT32.unpack_from(key, position)[0]))
+    if version == GROUP_KEY_VERSION:
+        return GroupKey(read_text(key, 2, False)[0])
+    return UnknownKey(version)
+
+
+@decodes("a committed offset")
+def read_offset_value(value: bytes) -> OffsetAndMetadata:
+    """raises: PeerViolation"""
+    (version,) = INT16.unpack_from(value, 0)
+    if not 0 <= version <= OFFSET_VALUE_VERSION:
+        raise PeerViolation(f"a committed offset of version {version}")
+    (offset,) = INT64.unpack_from(value, 2)
+    position, leader_epoch, expires_ms = 10, UNDEFINED_EPOCH, NO_EXPIRY
+    if version == OFFSET_VALUE_VERSION:
+        (leader_epoch,) = INT32.unpack_from(value, position)
+        position += 4
+    metadata, position = read_text(value, position, False)
+    (committed_ms,) = INT64.unpack_from(value, position)
+    if version == OFFSET_VALUE_VERSION_WITH_EXPIRY:
+        (expires_ms,) = INT64.unpack_from(value, position + 8)
+    return OffsetAndMetadata(offset, leader_epoch, metadata, committed_ms, expires_ms)
+
+
+@decodes("a group")
+def read_group_value(group_id: str, value: bytes) -> Group:
+    """The group as it was when the record was written, stable or empty. raises: PeerViolation"""
+    (version,) = INT16.unpack_from(value, 0)
+    if not 0 <= version <= GROUP_VALUE_VERSION:
+        raise PeerViolation(f"a group of version {version}")
+    protocol_type, position = read_text(value, 2, False)
+    (generation,) = INT32.unpack_from(value, position)
+    protocol, position = read_string(value, position + 4, False)
+    leader_id, position = read_string(value, position, False)
+    since_ms = NO_TIMESTAMP
+    if version >= 2:
+        (since_ms,) = INT64.unpack_from(value, position)
+        position += 8
+    count, position = read_array_count(value, position, False, _LEAST_MEMBER_BYTES)
+    if count and protocol is None:
+        raise PeerViolation("a group with members has no protocol")
+    group = Group(group_id, State.STABLE if count else State.EMPTY, now_ms=None if since_ms < 0 else since_ms)
+    group.leader_id = leader_id
+    for _ in range(count):
+        member, position = _read_member(value, position, version, protocol_type, str(protocol))
+        group.add(member)
+    group.protocol_type, group.protocol, group.generation = protocol_type or None, protocol, generation
+    group.restore_subscribed()
+    return group
+
+
+def _read_member(value: bytes, position: int, version: int, protocol_type: str, protocol: str) -> tuple[Member, int]:
+    member_id, position = read_text(value, position, False)
+    instance_id: str | None = None
+    if version >= 3:
+        instance_id, position = read_string(value, position, False)
+    client_id, position = read_text(value, position, False)
+    client_host, position = read_text(value, position, False)
+    rebalance_timeout_ms: int | None = None
+    if version >= 1:
+        (rebalance_timeout_ms,) = INT32.unpack_from(value, position)
+        position += 4
+    (session_timeout_ms,) = INT32.unpack_from(value, position)
+    metadata, position = _read_blob(value, position + 4)
+    assignment, position = _read_blob(value, position)
+    member = Member(
+        member_id=member_id,
+        instance_id=instance_id,
+        client_id=client_id,
+        client_host=client_host,
+        rebalance_timeout_ms=session_timeout_ms if rebalance_timeout_ms is None else rebalance_timeout_ms,
+        session_timeout_ms=session_timeout_ms,
+        protocol_type=protocol_type,
+        protocols=((protocol, metadata),),
+        assignment=assignment,
+    )
+    return member, position
+
+
+def _read_blob(value: bytes, position: int) -> tuple[bytes, int]:
+    size, position = read_length(value, position, False)
+    size = max(size, 0)
+    return value[position : position + size], position + size

@@ -1,0 +1,155 @@
+"""Facts about consumer groups, stated by their coordinator: who belongs to them, and which offsets they have committed.
+
+Names that clients choose (groups, members, clients) are cut to 100 printable characters (`wording.shown`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from replica import fact_columns as column
+from replica.fact_columns import TraceEvent
+
+Group = Annotated[str, "group id"]
+Member = Annotated[str, "member id, given out by the coordinator"]
+Instance = Annotated[str | None, "group.instance.id of a static member"]
+ClientId = Annotated[str, "client.id of the member"]
+Generation = Annotated[int, "generation of the group"]
+Members = Annotated[tuple[str, ...], "member ids, in order of arrival"]
+
+
+class GroupFact(TraceEvent):
+    """Facts of the table `group`, which only runs with consumer groups have."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsLoaded(GroupFact):
+    """A broker has become the leader of a partition of the offsets topic, and has read what it says."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    groups: Annotated[int, "groups kept in the partition"]
+    offsets: Annotated[int, "offsets committed in them"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsUnloaded(GroupFact):
+    """A broker no longer coordinates the groups that are kept in a partition of the offsets topic."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    groups: Annotated[int, "groups kept in the partition"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMemberJoined(GroupFact):
+    """A member is taken in; it gets partitions with the next generation."""
+
+    node: column.Node
+    group: Group
+    member: Member
+    instance: Instance
+    client_id: ClientId
+    generation: Generation
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMemberLeft(GroupFact):
+    """A member is no longer part of its group."""
+
+    node: column.Node
+    group: Group
+    member: Member
+    instance: Instance
+    client_id: ClientId
+    generation: Generation
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRebalanceBegan(GroupFact):
+    """All members are to join again; what they read until then may be read twice."""
+
+    node: column.Node
+    group: Group
+    generation: Generation
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRebalanced(GroupFact):
+    """A new generation has begun; its leader now assigns the partitions."""
+
+    node: column.Node
+    group: Group
+    generation: Generation
+    members: Members
+    member: Annotated[str | None, "the member that assigns; null in an empty group"]
+    protocol: Annotated[str | None, "how partitions are assigned; null in an empty group"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAssigned(GroupFact):
+    """The assignment is kept by every in-sync replica, and the members are told of theirs."""
+
+    node: column.Node
+    group: Group
+    generation: Generation
+    members: Members
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitted(GroupFact):
+    """A commit is kept by every in-sync replica, and the member is told so."""
+
+    node: column.Node
+    group: Group
+    member: Annotated[str | None, "who committed; null: nobody of the group, an operator or a consumer on its own"]
+    generation: Generation
+    topic: column.Topic
+    partition: column.Partition
+    offset: column.Offset
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRefused(GroupFact):
+    node: column.Node
+    group: Group
+    member: Annotated[str | None, "who committed; null: nobody of the group, an operator or a consumer on its own"]
+    generation: Generation
+    error: column.Error
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRemoved(GroupFact):
+    """The group is gone, with the offsets it had."""
+
+    node: column.Node
+    group: Group
+    generation: Generation
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffsetRemoved(GroupFact):
+    """A group has no committed offset for this partition any more."""
+
+    node: column.Node
+    group: Group
+    topic: column.Topic
+    partition: column.Partition
+    reason: column.Reason
