@@ -47,7 +47,7 @@ from cluster.wire.versions import (
 )
 from controller.image import PartitionRegistration, TopicImage
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.ids import NO_BROKER, OFFSETS_TOPIC, BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.trace import Recorder, RecordsSent
 
 FIRST_VERSION_FOR_ANY_REPLICA = 11
@@ -319,7 +319,7 @@ class Apis:
             "error_code": ErrorCode.NONE,
             "name": name,
             "topic_id": topic.topic_id,
-            "is_internal": False,
+            "is_internal": name == OFFSETS_TOPIC,
             "partitions": [
                 self._partition_metadata(number, registration)
                 for number, registration in sorted(topic.partitions.items())

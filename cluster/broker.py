@@ -16,11 +16,15 @@ from cluster.controller_channel import ActiveController, ControllerChannel
 from cluster.cpu import CpuTimes, HandlerTime
 from cluster.directory_assignments import DirectoryAssignments
 from cluster.fetch_sessions import FetchSessionCache, FetchSessions
+from cluster.group_apis import GroupApis
+from cluster.group_offset_apis import GroupOffsetApis
+from cluster.group_service import GroupService
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.log_dir_failures import LogDirFailures
 from cluster.metadata_follower import MetadataCache, MetadataFollower
 from cluster.network_thread import NO_LIMIT, NetworkThread
 from cluster.node import Action, ConnectionId
+from cluster.offsets_topic import OffsetsTopic, WantedTopic
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
 from cluster.replica_changes import ReplicaChanges
@@ -158,6 +162,17 @@ class BrokerCore:
                 halt=outbox.exit,
             )
         )
+        topic = OffsetsTopic(config, self.cache, self._create_topic)
+        self._groups = GroupService(
+            node=identity.name,
+            life=identity.incarnation_id,
+            config=config,
+            outbox=outbox,
+            replicas=self.replicas,
+            clock=self._clock,
+            recorder=self._recorder,
+            partition_of=topic.partition_of,
+        )
         self._changes = ReplicaChanges(
             identity=identity,
             config=config,
@@ -169,6 +184,7 @@ class BrokerCore:
             logs=self.logs,
             recorder=self._recorder,
             clock=self._clock,
+            roles=self._groups,
         )
         self._log_dir_failures = LogDirFailures(
             node=identity.name,
@@ -190,6 +206,9 @@ class BrokerCore:
             broker_epoch=lambda: self.lifecycle.broker_epoch,
         )
         blocking_logs = BlockingLogs(self.replicas, self._handlers, self._locks, outbox)
+        offset_apis = GroupOffsetApis(
+            service=self._groups, cache=self.cache, clock=self._clock, responder=self._responder
+        )
         self._apis = Apis(
             identity=identity,
             config=config,
@@ -203,8 +222,15 @@ class BrokerCore:
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             responder=self._responder,
-            others={} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes),
+            others={
+                **GroupApis(service=self._groups, topic=topic, responder=self._responder).handlers,
+                **offset_apis.handlers,
+                **({} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes)),
+            },
         )
+
+    def _create_topic(self, wanted: WantedTopic, done: Callable[[], None], now_us: int) -> None:
+        done()
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")
@@ -420,6 +446,7 @@ class BrokerCore:
         if channel is not None:
             channel.disconnected(reason, now_us)
         self._connections.gone(connection)
+        self._groups.gone(connection)
         if self._network is not None:
             self._network.gone(connection)
         return self._actions(now_us)
@@ -427,6 +454,8 @@ class BrokerCore:
     def _actions(self, now_us: int) -> list[Action]:
         if self._log_dir_failures.reported and self.is_open:
             self._log_dir_failures.handle(now_us)
+        if self.is_open:
+            self._groups.settle(now_us)
         actions = self._outbox.take()
         if self._network is not None:
             actions = self._network.outgoing(actions)

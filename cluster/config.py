@@ -73,6 +73,19 @@ class BrokerConfig(Config):
     log_dirs: str = key("log.dirs", "")
     log_dir_failure_timeout_ms: int = key("log.dir.failure.timeout.ms", 30_000, low=1)
 
+    # groups
+    group_min_session_timeout_ms: int = key("group.min.session.timeout.ms", 6000, low=1)
+    group_max_session_timeout_ms: int = key("group.max.session.timeout.ms", 1_800_000, low=1)
+    group_initial_rebalance_delay_ms: int = key("group.initial.rebalance.delay.ms", 3000, low=0)
+    group_max_size: int = key("group.max.size", 2_147_483_647, low=1)
+    offset_metadata_max_bytes: int = key("offset.metadata.max.bytes", 4096, low=0)
+    offsets_topic_num_partitions: int = key("offsets.topic.num.partitions", 50, low=1)
+    offsets_topic_replication_factor: int = key("offsets.topic.replication.factor", 3, low=1)
+    offsets_topic_segment_bytes: int = key("offsets.topic.segment.bytes", 100 << 20, low=1024)
+    offsets_commit_timeout_ms: int = key("offsets.commit.timeout.ms", 5000, low=1)
+    offsets_retention_minutes: int = key("offsets.retention.minutes", 10_080, low=1)
+    offsets_retention_check_interval_ms: int = key("offsets.retention.check.interval.ms", 600_000, low=1)
+
     # network
     num_io_threads: int = key("num.io.threads", 8, low=1)
     request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)

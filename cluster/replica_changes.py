@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
@@ -19,7 +19,7 @@ from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
-from replica.ids import Names, TopicPartition
+from replica.ids import LeaderEpoch, Names, TopicPartition
 from replica.isr_lag import LagLimits
 from replica.rules import Rules
 from replica.trace import Recorder, ReplicaDeleted
@@ -33,8 +33,21 @@ class Assignment(NamedTuple):
     registration: PartitionRegistration
 
 
+class Roles(Protocol):
+    """Hears which partitions this broker leads now, follows now, or has to do with no more."""
+
+    def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None: ...
+
+    def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None: ...
+
+    def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None: ...
+
+
 class ReplicaChanges:
-    """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more."""
+    """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more.
+
+    roles: hears of it when the replicas have taken theirs up
+    """
 
     def __init__(
         self,
@@ -49,6 +62,7 @@ class ReplicaChanges:
         logs: BrokerLogs,
         recorder: Recorder,
         clock: WallClock,
+        roles: Roles,
     ) -> None:
         self.in_controlled_shutdown = False
         self._identity = identity
@@ -61,6 +75,7 @@ class ReplicaChanges:
         self._logs = logs
         self._recorder = recorder
         self._clock = clock
+        self._roles = roles
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
         """changed: partitions     configured: topics; both in the order of the metadata log"""
@@ -75,6 +90,7 @@ class ReplicaChanges:
         self.assign(assigned, now_us)
         for topic_name in configured:
             self._configure(topic_name, now_us)
+        self._roles.deleted([name for name in changed if name.topic not in self._cache.image.topics], now_us)
 
     def assign(self, assigned: Sequence[Assignment], now_us: int) -> None:
         """Lead or follow each of these partitions, as far as that is news. source: becomeLeaderOrFollower"""
@@ -93,6 +109,11 @@ class ReplicaChanges:
         self._follow(followers, now_us)
         self._fetchers.close_idle()
         self._replicas.start_high_watermark_checkpoints(now_us)
+        for name, _, registration in assigned:
+            if registration.leader == self._identity.broker_id:
+                self._roles.led(name, registration.leader_epoch, now_us)
+            else:
+                self._roles.not_led(name, registration.leader_epoch, now_us)
 
     def keep(self, name: TopicPartition, topic: TopicImage, now_us: int) -> None:
         """Have a replica of this partition, and leave its role as it is."""
@@ -108,6 +129,7 @@ class ReplicaChanges:
             elif partition is not None:
                 self._fetchers.remove(name)
                 partition.following_began(now_us)
+                self._roles.not_led(name, None, now_us)
         self._fetchers.close_idle()
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
@@ -182,6 +204,7 @@ class ReplicaChanges:
         self._replicas.partitions.pop(name, None)
         self._replicas.offline.pop(name, None)
         self._replicas.complete_all(name, now_us)
+        self._roles.not_led(name, None, now_us)
         log = self._logs.logs.get(name)
         if log is not None:
             me = self._identity.name

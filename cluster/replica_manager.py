@@ -19,7 +19,7 @@ from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, si
 from replica.broker_logs import BrokerLogs
 from replica.errors import ErrorCode, KafkaError
 from replica.file_slice import EMPTY_SLICE
-from replica.ids import TopicPartition
+from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.leader_events import ProposeIsr
 from replica.purgatory import Purgatory
 from replica.records import MAGIC
@@ -163,9 +163,12 @@ class ReplicaManager:
         api_version: int,
         respond: Callable[[ProduceResults, int | None], None],
         now_us: int,
+        *,
+        internal_topics_allowed: bool = False,
     ) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
+        internal_topics_allowed: the broker itself appends, no client
         source: KafkaApis.handleProduceRequest, ReplicaManager.appendRecords
         """
         results: ProduceResults = {}
@@ -174,6 +177,8 @@ class ReplicaManager:
         for name, records in entries:
             try:
                 partition, batch = self._admit(name, records, required_acks, api_version)
+                if name.topic == OFFSETS_TOPIC and not internal_topics_allowed:
+                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
                 produced = partition.append_as_leader(batch, required_acks, now_us)
             except KafkaError as error:
                 cause = self._refuse_produce(name, peer, error)

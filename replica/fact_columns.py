@@ -52,3 +52,10 @@ class ControlFact(TraceEvent):
 
     __slots__ = ()
     TABLE: ClassVar[str] = "control"
+
+
+class GroupFact(TraceEvent):
+    """Facts about consumer groups, each with a reason: the table `group`, which only runs with groups have."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "group"

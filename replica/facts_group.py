@@ -6,10 +6,10 @@ Names that clients choose (groups, members, clients) are cut to 100 printable ch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from replica import fact_columns as column
-from replica.fact_columns import TraceEvent
+from replica.fact_columns import GroupFact
 
 Group = Annotated[str, "group id"]
 Member = Annotated[str, "member id, given out by the coordinator"]
@@ -17,13 +17,6 @@ Instance = Annotated[str | None, "group.instance.id of a static member"]
 ClientId = Annotated[str, "client.id of the member"]
 Generation = Annotated[int, "generation of the group"]
 Members = Annotated[tuple[str, ...], "member ids, in order of arrival"]
-
-
-class GroupFact(TraceEvent):
-    """Facts of the table `group`, which only runs with consumer groups have."""
-
-    __slots__ = ()
-    TABLE: ClassVar[str] = "group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

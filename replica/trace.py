@@ -74,6 +74,8 @@ EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
+OPTIONAL_TABLES: tuple[str, ...] = ("group",)
+"""Written only by runs that have such facts."""
 
 
 _COLUMNS_OF_EVENT: dict[type[TraceEvent], tuple[Column, ...]] = {}

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from replica.trace import (
     CLASS_OF_EVENT,
+    OPTIONAL_TABLES,
     SCHEMA_VERSION,
     TABLES,
     Column,
@@ -34,6 +35,7 @@ ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192
 """Facts of all tables are kept as plain values for so many rows, then become Arrow columns."""
 
+_ALL_TABLES = TABLES + OPTIONAL_TABLES
 _VERSION_KEY = b"highwater.trace.schema_version"
 
 _ARROW_TYPES: dict[str, Any] = {
@@ -110,6 +112,7 @@ class _WaitingRows:
         """raises: OSError"""
         if self._latest is not None:
             if self._file is None:
+                self._path.parent.mkdir(exist_ok=True)
                 self._file = pa.ipc.new_stream(str(self._path), chunk.schema)
             self._file.write_table(self._latest)
         self._latest = chunk
@@ -156,15 +159,15 @@ class TraceWriter:
         self.rows_per_part = rows_per_part
         self._rows_per_chunk = min(rows_per_part, ROWS_PER_CHUNK)
         self._rows_waiting = 0
-        self._schemas = {table: arrow_schema(table) for table in TABLES}
+        self._schemas = {table: arrow_schema(table) for table in _ALL_TABLES}
         self._buffers = {kind: _KindBuffer(name, kind) for name, kind in CLASS_OF_EVENT.items()}
-        self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in TABLES}
+        self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in _ALL_TABLES}
         for kind, buffer in self._buffers.items():
             self._buffers_of[kind.TABLE].append(buffer)
-        self._parts_written = dict.fromkeys(TABLES, 0)
+        self._parts_written = dict.fromkeys(_ALL_TABLES, 0)
         for table in TABLES:
             (trace_dir / table).mkdir(parents=True, exist_ok=True)
-        self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in TABLES}
+        self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in _ALL_TABLES}
 
     def __call__(self, row: TraceRow) -> None:
         seq, at_us, causes, event = row
@@ -176,10 +179,10 @@ class TraceWriter:
             self._take_chunks()
 
     def close(self) -> None:
-        """Write what is left; every table then has at least one part, empty if nothing happened."""
+        """Write what is left; every table that is not optional then has a part, empty if nothing happened."""
         self._take_chunks()
-        for table in TABLES:
-            if self._waiting[table].rows or not self._parts_written[table]:
+        for table in _ALL_TABLES:
+            if self._waiting[table].rows or (table in TABLES and not self._parts_written[table]):
                 self._write_part(table)
 
     def __enter__(self) -> Self:
@@ -195,7 +198,7 @@ class TraceWriter:
 
     def _take_chunks(self) -> None:
         """Turn what waits into Arrow columns; a chunk of any table covers the same stretch of the run."""
-        for table in TABLES:
+        for table in _ALL_TABLES:
             filled = [buffer for buffer in self._buffers_of[table] if buffer.values]
             if filled:
                 schema = self._schemas[table]
@@ -212,6 +215,7 @@ class TraceWriter:
         final = self.trace_dir / table / f"part-{self._parts_written[table]:05d}.parquet"
         # Spark and our own readers ignore names that begin with a dot.
         temporary = final.with_name(f".{final.name}.tmp")
+        final.parent.mkdir(exist_ok=True)
         rows = pa.concat_tables([_no_rows(self._schemas[table]), *self._waiting[table].take()])
         try:
             pq.write_table(rows, temporary, compression="zstd")
@@ -232,9 +236,9 @@ class TraceWriter:
 def part_files(trace_dir: Path) -> list[Path]:
     """All parts of a trace in a fixed order. Raises TraceError when a table has none."""
     found: list[Path] = []
-    for table in TABLES:
+    for table in _ALL_TABLES:
         parts = sorted((trace_dir / table).glob("part-*.parquet"))
-        if not parts:
+        if not parts and table in TABLES:
             raise TraceError(f"{trace_dir}: table {table!r} has no part: this is not a whole trace")
         found.extend(parts)
     return found
@@ -253,7 +257,7 @@ def trace_sha256(trace_dir: Path) -> str:
 def read_rows(trace_dir: Path) -> Iterator[TraceRow]:
     """The facts of a run as they were emitted, in seq order. Raises TraceError."""
     parts = part_files(trace_dir)
-    by_table = [[path for path in parts if path.parent.name == table] for table in TABLES]
+    by_table = [[path for path in parts if path.parent.name == table] for table in _ALL_TABLES]
     return heapq.merge(*map(_rows_of_table, by_table), key=itemgetter(0))
 
 

@@ -94,7 +94,8 @@ class Caller:
             0,
             options.pop("partition_max_bytes", 1 << 20),
         )
-        topic = self._world.topic_id("t") if version >= 13 else "t"
+        name = options.pop("topic", "t")
+        topic = self._world.topic_id(name) if version >= 13 else name
         request = FetchRequest(
             replica_id=options.pop("replica_id", -1),
             replica_epoch=options.pop("replica_epoch", -1),

@@ -1,0 +1,85 @@
+"""The topic in which groups and their offsets are kept: which partition has a group, and who leads it.
+
+source: KafkaApis.getCoordinator, AutoTopicCreationManager, GroupCoordinator.offsetsTopicConfigs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cluster.config import BrokerConfig
+from cluster.metadata_follower import MetadataCache
+from controller.image import BrokerRegistration
+from replica.ids import OFFSETS_TOPIC
+
+_SIGN_BIT, _WORD = 1 << 31, 1 << 32
+
+
+class WantedTopic(NamedTuple):
+    """A topic that a broker wants to exist."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: dict[str, str]
+
+
+CreateTopic = Callable[[WantedTopic, Callable[[], None], int], None]
+"""Asks the controller: (topic, done, now_us); `done` is called when it has answered, or will not."""
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode of Java: a signed 32-bit number over UTF-16 units."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for position in range(0, len(data), 2):
+        result = (31 * result + (data[position] << 8 | data[position + 1])) % _WORD
+    return result - _WORD if result & _SIGN_BIT else result
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """source: GroupMetadataManager.partitionFor, Utils.abs (of the smallest integer: 0)"""
+    number = java_hash(group_id)
+    return 0 if number == -_SIGN_BIT else abs(number) % partitions
+
+
+class OffsetsTopic:
+    """create: how the topic comes to be, when the first client looks for a coordinator"""
+
+    def __init__(self, config: BrokerConfig, cache: MetadataCache, create: CreateTopic) -> None:
+        self._config = config
+        self._cache = cache
+        self._create = create
+        self._creating = False
+
+    def partition_of(self, group_id: str) -> int:
+        topic = self._cache.image.topics.get(OFFSETS_TOPIC)
+        partitions = self._config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+        return partition_of(group_id, partitions)
+
+    def coordinator(self, group_id: str, now_us: int) -> BrokerRegistration | None:
+        """Who coordinates the group; None: nobody yet, or nobody that lives."""
+        if OFFSETS_TOPIC not in self._cache.image.topics:
+            self._ask_for_it(now_us)
+            return None
+        registration = self._cache.image.partition(OFFSETS_TOPIC, self.partition_of(group_id))
+        broker = None if registration is None else self._cache.image.brokers.get(registration.leader)
+        return None if broker is None or broker.fenced else broker
+
+    def _ask_for_it(self, now_us: int) -> None:
+        """Clients come again until it is there. With too few brokers for its replicas the controller refuses."""
+        if self._creating:
+            return
+        self._creating = True
+        wanted = WantedTopic(
+            OFFSETS_TOPIC,
+            self._config.offsets_topic_num_partitions,
+            self._config.offsets_topic_replication_factor,
+            # Simplified: logs are not compacted, and segments are as large as the topic says all the same.
+            {"segment.bytes": str(self._config.offsets_topic_segment_bytes)},
+        )
+        self._create(wanted, self._asked, now_us)
+
+    def _asked(self) -> None:
+        self._creating = False
