@@ -1,27 +1,60 @@
 """Connections that others opened to this node: who is at the other end, and how long it has been silent.
 
-source: Selector.IdleExpiryManager, SocketServer
+source: Selector.IdleExpiryManager, SocketServer, ConnectionQuotas
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, Send
 from cluster.outbox import Outbox
 from cluster.timers import Timer
+from replica.trace import ConnectionClosed, Recorder
 
 
 class AcceptedConnections:
-    """Closes those on which nothing moved for connections.max.idle.ms, a request in progress or not.
+    """Closes those on which nothing moved for connections.max.idle.ms, a request in progress or not, and those that are
+    too many from one address.
 
+    node: who states that a connection was closed     on_gone: told of each that is over, whoever ended it
     Simplified: Kafka looks at the one that has been silent longest once per poll of its selector, up to 300 ms late.
     """
 
-    __slots__ = ("_last_active_us", "_max_idle_us", "_outbox", "_peers", "_timer")
+    __slots__ = (
+        "_addresses",
+        "_last_active_us",
+        "_max_idle_us",
+        "_max_per_address",
+        "_node",
+        "_on_gone",
+        "_outbox",
+        "_overrides",
+        "_peers",
+        "_per_address",
+        "_recorder",
+        "_timer",
+    )
 
-    def __init__(self, outbox: Outbox, max_idle_ms: int) -> None:
+    def __init__(
+        self,
+        node: str,
+        config: BrokerConfig,
+        outbox: Outbox,
+        recorder: Recorder,
+        on_gone: Callable[[ConnectionId], None] = lambda connection: None,
+    ) -> None:
+        self._node = node
+        self._on_gone = on_gone
         self._outbox = outbox
-        self._max_idle_us = max_idle_ms * 1000
+        self._recorder = recorder
+        self._max_idle_us = config.connections_max_idle_ms * 1000
+        self._max_per_address = config.max_connections_per_ip
+        self._overrides = config.connections_per_ip_overrides
         self._peers: dict[ConnectionId, str] = {}
+        self._addresses: dict[ConnectionId, str] = {}
+        self._per_address: dict[str, int] = {}
         self._last_active_us: dict[ConnectionId, int] = {}
         """In order of last activity, the longest silent first."""
         self._timer: Timer | None = None
@@ -29,15 +62,28 @@ class AcceptedConnections:
     def __contains__(self, connection: ConnectionId) -> bool:
         return connection in self._peers
 
+    def __len__(self) -> int:
+        return len(self._peers)
+
     def peer(self, connection: ConnectionId) -> str | None:
         """Who is at the other end; None when the connection is gone."""
         return self._peers.get(connection)
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> None:
+    def accepted(self, connection: ConnectionId, peer: str, address: str, now_us: int) -> bool:
+        """False if it is closed at once: there are max.connections.per.ip from this address already."""
+        allowed = self._overrides.get(address, self._max_per_address)
+        count = self._per_address.get(address, 0)
+        if count >= allowed:
+            self._state_closed(peer, f"{address} has {count} connections already, as many as it may")
+            self._outbox.close(connection)
+            return False
+        self._per_address[address] = count + 1
         self._peers[connection] = peer
+        self._addresses[connection] = address
         self._last_active_us[connection] = now_us
         if self._timer is None:
             self._timer = self._outbox.timers.at(now_us + self._max_idle_us, self._close_idle)
+        return True
 
     def active(self, connection: ConnectionId, now_us: int) -> None:
         """Bytes have come in or go out."""
@@ -53,13 +99,29 @@ class AcceptedConnections:
 
     def gone(self, connection: ConnectionId) -> None:
         """The other end has closed it, or the network has."""
-        if self._peers.pop(connection, None) is not None:
-            del self._last_active_us[connection]
+        if self._peers.pop(connection, None) is None:
+            return
+        del self._last_active_us[connection]
+        address = self._addresses.pop(connection)
+        left = self._per_address[address] - 1
+        if left:
+            self._per_address[address] = left
+        else:
+            del self._per_address[address]
+        self._on_gone(connection)
 
-    def close(self, connection: ConnectionId) -> None:
-        if connection in self._peers:
+    def close(self, connection: ConnectionId, reason: str = "") -> None:
+        """reason: what is wrong with it, for the trace; empty if that tells it already"""
+        peer = self._peers.get(connection)
+        if peer is not None:
             self.gone(connection)
+            if reason:
+                self._state_closed(peer, reason)
             self._outbox.close(connection)
+
+    def _state_closed(self, peer: str, reason: str) -> None:
+        text = f"{self._node} closes a connection of {peer}: {reason}"
+        self._recorder.emit(ConnectionClosed(node=self._node, peer=peer, reason=text))
 
     def _close_idle(self, now_us: int) -> None:
         for connection, last_active_us in list(self._last_active_us.items()):
@@ -67,5 +129,5 @@ class AcceptedConnections:
             if now_us < due_us:
                 self._timer = self._outbox.timers.at(due_us, self._close_idle)
                 return
-            self.close(connection)
+            self.close(connection, f"nothing moved on it for {self._max_idle_us // 1000} ms (connections.max.idle.ms)")
         self._timer = None

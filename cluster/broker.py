@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from random import Random
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.apis import Apis
 from cluster.blocking_logs import BlockingLogs
 from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.controller_channel import ActiveController, ControllerChannel
-from cluster.cpu import CpuTimes, HandlerTime
+from cluster.cpu import CpuTimes
 from cluster.directory_assignments import DirectoryAssignments
 from cluster.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.group_apis import GroupApis
@@ -22,7 +20,6 @@ from cluster.group_service import GroupService
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.log_dir_failures import LogDirFailures
 from cluster.metadata_follower import MetadataCache, MetadataFollower
-from cluster.network_thread import NO_LIMIT, NetworkThread
 from cluster.node import Action, ConnectionId
 from cluster.offsets_topic import OffsetsTopic, WantedTopic
 from cluster.outbox import Outbox
@@ -32,8 +29,9 @@ from cluster.replica_fetcher import FetcherContext
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ProposeIsrTo, ReplicaManager
 from cluster.replication_quotas import ReplicationQuotas
-from cluster.request_handlers import RequestHandlers
+from cluster.request_log import RequestLog
 from cluster.responder import Responder
+from cluster.socket_server import SocketServer
 from cluster.wall_clock import WallClock
 from cluster.wire.primitives import MAX_INT32
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
@@ -42,7 +40,6 @@ from controller.events import Reply
 from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
 from replica.disk import Disk
-from replica.errors import PeerViolation
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
 from replica.trace import LogFlushed, LogRecovered, Recorder
@@ -69,8 +66,11 @@ class BrokerCore:
         clock: WallClock,
         recorder: Recorder,
         cpu: CpuTimes | None = None,
+        stopwatch: Callable[[], int] | None = None,
     ) -> None:
-        """cpu: what takes time; None: nothing does"""
+        """cpu: what takes time; None: nothing does
+        stopwatch: the time of the trace, by which every request is measured; None: none is
+        """
         self.identity = identity
         self.cache = MetadataCache()
         self._config = config
@@ -82,17 +82,17 @@ class BrokerCore:
         self._controller = ActiveController(controllers)
         self._outbox = Outbox()
         self._channels = Channels()
-        self._handlers = RequestHandlers(config.num_io_threads)
-        times = cpu or CpuTimes()
-        self._handler_time = HandlerTime(times, self._handlers, self._outbox)
-        self._network: NetworkThread | None = None
-        if times.connection_us or config.max_connection_creation_rate < NO_LIMIT:
-            rate = config.max_connection_creation_rate
-            self._network = NetworkThread(times, rate, self._outbox, self._came_in)
+        self._server = SocketServer(
+            node=identity.name,
+            config=config,
+            cpu=cpu or CpuTimes(),
+            outbox=self._outbox,
+            recorder=recorder,
+            handle=self._handle,
+            requests=None if stopwatch is None else RequestLog(identity.name, recorder, stopwatch),
+        )
         self._locks = PartitionLocks()
-        self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
-        self._responder = Responder(self._outbox, self._connections)
-        self._too_early: list[tuple[ConnectionId, bytearray]] = []
+        self._responder = Responder(self._outbox, self._server.connections)
         self._unpublished: dict[TopicPartition, None] = {}
         self.is_open = False
         self.logs: BrokerLogs
@@ -205,7 +205,7 @@ class BrokerCore:
             logs=self.logs,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
         )
-        blocking_logs = BlockingLogs(self.replicas, self._handlers, self._locks, outbox)
+        blocking_logs = BlockingLogs(self.replicas, self._server.handlers, self._locks, outbox)
         offset_apis = GroupOffsetApis(
             service=self._groups, cache=self.cache, clock=self._clock, responder=self._responder
         )
@@ -213,12 +213,12 @@ class BrokerCore:
             identity=identity,
             config=config,
             outbox=outbox,
-            connections=self._connections,
+            connections=self._server.connections,
             cache=self.cache,
             replicas=self.replicas,
             logs=blocking_logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
-            handler_time=self._handler_time,
+            handler_time=self._server.handler_time,
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             responder=self._responder,
@@ -319,10 +319,8 @@ class BrokerCore:
         self._locks.change(changed, publish, now_us)
 
     def _open_for_requests(self, now_us: int) -> None:
-        """Unfenced for the first time: what clients and followers have sent meanwhile is served now."""
-        waiting, self._too_early = self._too_early, []
-        for connection, frame in waiting:
-            self._submit(connection, frame, now_us)
+        """Unfenced for the first time."""
+        self._server.open(now_us)
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
         """Controlled shutdown (SIGTERM)."""
@@ -409,9 +407,7 @@ class BrokerCore:
         return self._actions(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        self._connections.accepted(connection, peer, now_us)
-        if self._network is not None:
-            self._network.accepted(connection, now_us)
+        self._server.accepted(connection, peer, peer, now_us)
         return self._actions(now_us)
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
@@ -425,47 +421,24 @@ class BrokerCore:
         if channel is not None:
             channel.received(frame, now_us)
         else:
-            self._connections.active(connection, now_us)
-            if self._network is not None:
-                self._network.received(connection, frame, now_us)
-            else:
-                self._came_in(connection, frame, now_us)
+            self._server.received(connection, frame, now_us)
         return self._actions(now_us)
-
-    def _came_in(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        if self.lifecycle.serving:
-            self._submit(connection, frame, now_us)
-        else:  # Kafka opens its listeners to requests only once the broker is unfenced.
-            self._too_early.append((connection, frame))
-
-    def _submit(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        self._handlers.submit(self._handler_time.taken_by(partial(self._handle, connection, frame)), now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
         channel = self._channels.of(connection)
         if channel is not None:
             channel.disconnected(reason, now_us)
-        self._connections.gone(connection)
+        self._server.connections.gone(connection)
         self._groups.gone(connection)
-        if self._network is not None:
-            self._network.gone(connection)
         return self._actions(now_us)
 
     def _actions(self, now_us: int) -> list[Action]:
         if self._log_dir_failures.reported and self.is_open:
             self._log_dir_failures.handle(now_us)
+        self._server.settle(now_us)
         if self.is_open:
             self._groups.settle(now_us)
-        actions = self._outbox.take()
-        if self._network is not None:
-            actions = self._network.outgoing(actions)
-        return self._connections.answered(actions, now_us)
+        return self._server.outgoing(self._outbox.take(), now_us)
 
-    def _handle(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        peer = self._connections.peer(connection)
-        if peer is None:
-            return
-        try:
-            self._apis.handle(connection, peer, frame, now_us)
-        except PeerViolation:
-            self._connections.close(connection)
+    def _handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
+        self._apis.handle(connection, peer, frame, now_us)

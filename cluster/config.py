@@ -7,6 +7,11 @@ from typing import ClassVar
 
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, NEVER, Config, ConfigError, TopicConfig, key
 
+NO_LIMIT = 2_147_483_647
+"""Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
+_IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
+IP_OVERRIDES = rf"({_IP_OVERRIDE}(\s*,\s*{_IP_OVERRIDE})*)?"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(Config):
@@ -87,11 +92,24 @@ class BrokerConfig(Config):
     offsets_retention_check_interval_ms: int = key("offsets.retention.check.interval.ms", 600_000, low=1)
 
     # network
+    num_network_threads: int = key("num.network.threads", 3, low=1)
     num_io_threads: int = key("num.io.threads", 8, low=1)
+    queued_max_requests: int = key("queued.max.requests", 500, low=1)
     request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
     socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 600_000, low=1)
-    max_connection_creation_rate: int = key("max.connection.creation.rate", 2_147_483_647, low=1)
+    max_connections: int = key("max.connections", NO_LIMIT, low=0)
+    max_connections_per_ip: int = key("max.connections.per.ip", NO_LIMIT, low=0)
+    max_connections_per_ip_overrides: str = key(
+        "max.connections.per.ip.overrides", "", pattern=IP_OVERRIDES, doc="address:number,address:number,..."
+    )
+    max_connection_creation_rate: int = key("max.connection.creation.rate", NO_LIMIT, low=1)
+
+    @property
+    def connections_per_ip_overrides(self) -> dict[str, int]:
+        """Limits of single addresses, instead of max.connections.per.ip."""
+        entries = [entry.rpartition(":") for entry in self.max_connections_per_ip_overrides.split(",") if entry]
+        return {address.strip(): int(count) for address, _, count in entries}
 
     @property
     def registry_session_timeout_us(self) -> int:

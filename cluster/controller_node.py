@@ -85,7 +85,7 @@ class ControllerCore:
         self._draw = draw
         self._outbox = Outbox()
         self._channels = Channels()
-        self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
+        self._connections = AcceptedConnections(self._name, config, self._outbox, recorder)
         self._decisions = DecisionQueue(recorder, chronicle)
         self._leaving = False
         self._fetches: MetadataFetches
@@ -212,8 +212,8 @@ class ControllerCore:
         return self._actions(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        self._connections.accepted(connection, peer, now_us)
-        return []
+        self._connections.accepted(connection, peer, peer, now_us)
+        return self._actions(now_us)
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         channel = self._channels.of(connection)
@@ -229,8 +229,8 @@ class ControllerCore:
             self._connections.active(connection, now_us)
             try:
                 self._request(connection, read_request_header(frame), frame, now_us)
-            except PeerViolation:
-                self._connections.close(connection)
+            except PeerViolation as violation:
+                self._connections.close(connection, str(violation))
         return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.node import Segment
+from cluster.node import OnSent, Segment, Sent
 from cluster.passage import END_BYTES, Message, Passage
 from cluster.world import ConnectionGone, Parking, TornSend
 from replica.file_slice import FileSlice
@@ -67,8 +67,15 @@ class FabricWire(Passage[bytearray]):
             if self._waiting and self.inbox:
                 self.fabric.time.at(self.fabric.time.now_us, self.wake)
 
-    def _transmit(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
+    def _transmit(
+        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
+    ) -> None:
+        counts = self.host.bytes
+        calls, size_bytes = counts.sendfile_calls, counts.sendfile
         frame = self._through_the_socket(segments)
+        if on_sent is not None:
+            now_us = self.fabric.time.now_us
+            on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - size_bytes))
         self._depart(Message(frame, api, part, len(frame)), cause)
 
     def _may_run(self, then: Callable[[], None]) -> bool:

@@ -1,6 +1,7 @@
-"""The acceptor and the one network thread of a broker whose connections cost something. source: SocketServer.scala
+"""The acceptor and the network threads of a broker: where connections come in and requests leave for the queue.
 
-Whatever comes over one of its connections, and whatever is answered, waits while the thread sets up new ones.
+A network thread (Kafka's Processor) does one thing at a time: while it sets up new connections, or stands before a full
+request queue, whatever comes over its connections waits, and whatever is to be answered over them. source: SocketServer
 """
 
 from __future__ import annotations
@@ -8,80 +9,101 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from cluster.config import NO_LIMIT
 from cluster.cpu import CpuTimes
-from cluster.node import Action, ConnectionId, is_answer
+from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.sampled_rate import WINDOW_US, Rate
 
-NO_LIMIT = 2_147_483_647
-"""Default of max.connection.creation.rate."""
-
 
 class Acceptor:
-    """max.connection.creation.rate (KIP-612): over it, one connection waits, up to a second, and all behind it too."""
+    """Connections wait here while there are max.connections already, and for max.connection.creation.rate (KIP-612):
+    over it, one waits, up to a second, and all behind it too.
 
-    __slots__ = ("_accept", "_limit", "_outbox", "_rate", "_waiting")
+    is_full: whether there are as many as there may be, not counting those that wait here
+    source: Acceptor, ConnectionQuotas.waitForConnectionSlot
+    """
 
-    def __init__(self, limit: int, outbox: Outbox, accept: Callable[[ConnectionId, int], None]) -> None:
+    __slots__ = ("_accept", "_is_full", "_is_throttled", "_limit", "_outbox", "_rate", "_waiting")
+
+    def __init__(
+        self,
+        limit: int,
+        outbox: Outbox,
+        accept: Callable[[ConnectionId, int], None],
+        is_full: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._limit = limit
         self._outbox = outbox
         self._accept = accept
+        self._is_full = is_full
+        self._is_throttled = False
         self._rate = Rate()
         self._waiting: deque[ConnectionId] = deque()
+        """One that is given up before its turn still has it: accept() finds it among the others."""
 
     def offer(self, connection: ConnectionId, now_us: int) -> None:
         self._waiting.append(connection)
         if len(self._waiting) == 1:
-            self._take_next(now_us)
+            self.go_on(now_us)
 
-    def _take_next(self, now_us: int) -> None:
-        while self._waiting:
+    def go_on(self, now_us: int) -> None:
+        """Take those whose turn has come; to be called when a place has become free."""
+        while self._waiting and not self._is_throttled and not self._is_full():
             throttle_us = self._throttle_us(now_us)
             if throttle_us > 0:
+                self._is_throttled = True
                 self._outbox.timers.at(now_us + throttle_us, self._throttled)
                 return
-            self._accept(self._waiting.popleft(), now_us)
+            self._take(now_us)
 
     def _throttled(self, now_us: int) -> None:
+        self._is_throttled = False
+        self._take(now_us)
+        self.go_on(now_us)
+
+    def _take(self, now_us: int) -> None:
         self._accept(self._waiting.popleft(), now_us)
-        self._take_next(now_us)
 
     def _throttle_us(self, now_us: int) -> int:
         """source: ConnectionQuotas.recordAndGetThrottleTimeMs, QuotaUtils.boundedThrottleTime"""
+        if self._limit == NO_LIMIT:
+            return 0
         self._rate.record(1, now_us)
         excess = self._rate.per_second(now_us) - self._limit
         return min(WINDOW_US, round(excess / self._limit * self._rate.window_us(now_us))) if excess > 0 else 0
 
 
 class NetworkThread:
-    """Simplified: one thread, where Kafka has num.network.threads; only new connections take it time.
+    """Simplified: only new connections take it time, and its queue of them has no bound.
 
-    deliver: what came over a connection that is set up
+    deliver: puts a request of a connection that is set up into the queue; False if that is full, then `unblock` follows
     """
 
     def __init__(
         self,
+        number: int,
         times: CpuTimes,
-        creation_rate: int,
         outbox: Outbox,
-        deliver: Callable[[ConnectionId, bytearray, int], None],
+        deliver: Callable[[NetworkThread, ConnectionId, bytearray, int], bool],
     ) -> None:
+        self.number = number
         self._times = times
         self._outbox = outbox
         self._deliver = deliver
-        self._acceptor = Acceptor(creation_rate, outbox, self._queue)
         self._new: deque[ConnectionId] = deque()
         self._being_set_up: list[ConnectionId] = []
         self._is_polling = False
-        self._set_up: dict[ConnectionId, None] = {}
-        self._frames: list[tuple[ConnectionId, bytearray]] = []
+        self._is_blocked = False
+        self._is_set_up: dict[ConnectionId, bool] = {}
+        self._frames: deque[tuple[ConnectionId, bytearray]] = deque()
         self._answers: list[Action] = []
         self._ready: list[Action] = []
 
     def accepted(self, connection: ConnectionId, now_us: int) -> None:
-        self._acceptor.offer(connection, now_us)
-
-    def _queue(self, connection: ConnectionId, now_us: int) -> None:
+        self._is_set_up[connection] = not self._times.connection_us
+        if self._is_set_up[connection]:
+            return
         self._new.append(connection)
         if not self._is_polling:
             self._poll(now_us)
@@ -96,28 +118,47 @@ class NetworkThread:
 
     def _polled(self, now_us: int) -> None:
         self._is_polling = False
-        self._set_up.update(dict.fromkeys(self._being_set_up))
-        self._ready += self._answers
-        frames, self._answers, self._frames = self._frames, [], []
-        for connection, frame in frames:
-            self.received(connection, frame, now_us)
+        self._is_set_up.update((one, True) for one in self._being_set_up if one in self._is_set_up)
+        if not self._is_blocked:
+            self._look_again(now_us)
         if self._new:
             self._poll(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        if self._is_polling or connection not in self._set_up:
+        if self._is_busy or not self._is_set_up.get(connection):
             self._frames.append((connection, frame))
-        else:
-            self._deliver(connection, frame, now_us)
+        elif not self._deliver(self, connection, frame, now_us):
+            self._frames.append((connection, frame))
+            self._is_blocked = True
+
+    def unblock(self, now_us: int) -> None:
+        """The request queue has room again."""
+        self._is_blocked = False
+        if not self._is_polling:
+            self._look_again(now_us)
+
+    def _look_again(self, now_us: int) -> None:
+        self._ready += self._answers
+        self._answers = []
+        frames, self._frames = self._frames, deque()
+        while frames:
+            self.received(*frames.popleft(), now_us)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._is_polling or self._is_blocked
 
     def gone(self, connection: ConnectionId) -> None:
         """A connection that is gone before its turn still takes its time."""
-        self._set_up.pop(connection, None)
+        self._is_set_up.pop(connection, None)
 
-    def outgoing(self, actions: list[Action]) -> list[Action]:
-        """What may leave now."""
+    def hold(self, action: Action) -> bool:
+        """Keep an answer back, if this thread has something else to do first."""
+        if self._is_busy:
+            self._answers.append(action)
+        return self._is_busy
+
+    def take_ready(self) -> list[Action]:
+        """Answers that were kept back, and need not be any longer."""
         ready, self._ready = self._ready, []
-        if not self._is_polling:
-            return ready + actions
-        self._answers += [action for action in actions if is_answer(action)]
-        return ready + [action for action in actions if not is_answer(action)]
+        return ready

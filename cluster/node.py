@@ -7,9 +7,9 @@ in without their size prefix, and everything it wants done goes out as a list of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from replica.file_slice import FileSlice
 
@@ -28,12 +28,25 @@ class Connect:
     port: int
 
 
+class Sent(NamedTuple):
+    """How a frame left: from its first byte to its last, in microseconds, and what went straight from files."""
+
+    began_us: int
+    ended_us: int
+    sendfile_calls: int
+    sendfile_bytes: int
+
+
+OnSent = Callable[[Sent], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """One whole frame, size prefix included. File slices leave by sendfile. `api` and `part` label it for the fabric.
 
     On an accepted connection a send answers the request in progress, so the shell reads the next one after it.
-    `cause` is the trace fact this message tells of (None: the latest one).
+    `cause` is the trace fact this message tells of (None: the latest one). on_sent: told when its last byte has left;
+    it may not decide anything
     """
 
     connection: ConnectionId
@@ -41,6 +54,7 @@ class Send:
     api: int
     part: str = "request"
     cause: int | None = None
+    on_sent: OnSent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from cluster.links import Hold, Network
-from cluster.node import Segment
+from cluster.node import OnSent, Segment
 from cluster.world import Fabric, TornSend
 from replica.file_slice import FileSlice
 from replica.trace import ConnectionLost, MessageHeld, MessageReleased, TraceLog
@@ -44,6 +44,7 @@ class Message(Generic[Frame]):
     part: str
     size_bytes: int
     held_by: Hold | None = None
+    on_sent: OnSent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Withheld:
     api: int
     part: str
     cause: int | None
+    on_sent: OnSent | None
     hold: Hold
 
 
@@ -98,7 +100,9 @@ class Passage(ABC, Generic[Frame]):
     # ---------------------------------------------------------------------------------------------- what a world adds
 
     @abstractmethod
-    def _transmit(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
+    def _transmit(
+        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
+    ) -> None:
         """Let a frame depart. raises: TornSend"""
 
     @abstractmethod
@@ -118,15 +122,17 @@ class Passage(ABC, Generic[Frame]):
 
     # ------------------------------------------------------------------------------------------------------- sending
 
-    def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
+    def send(
+        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None = None
+    ) -> None:
         if not self.open:
             return
         hold = self._body_hold(segments, api)
         if hold is None:
-            self._transmit(segments, api, part, cause)
+            self._transmit(segments, api, part, cause, on_sent)
             return
         hold.caught += 1
-        self.withheld = Withheld(segments, api, part, cause, hold)
+        self.withheld = Withheld(segments, api, part, cause, on_sent, hold)
         self._facts.held(self._node, self.peer, api, "body", hold)
 
     # ---------------------------------------------------------------------------------- header sent, file bytes not
@@ -144,7 +150,7 @@ class Passage(ABC, Generic[Frame]):
         if withheld is None or not self.open:
             return
         try:
-            self._transmit(withheld.segments, withheld.api, withheld.part, withheld.cause)
+            self._transmit(withheld.segments, withheld.api, withheld.part, withheld.cause, withheld.on_sent)
         except TornSend as torn:
             self._torn(str(torn))
         else:

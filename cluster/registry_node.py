@@ -66,7 +66,7 @@ class RegistryCore:
         self._disk = disk
         self._recorder = recorder
         self._outbox = Outbox()
-        self._connections = AcceptedConnections(self._outbox, config.connections_max_idle_ms)
+        self._connections = AcceptedConnections(self._node, config, self._outbox, recorder)
         self._teller = RegistryTeller(self.registry, self._node, names)
         self._sessions: dict[ConnectionId, SessionId] = {}
         self._logs: LogManager
@@ -115,8 +115,8 @@ class RegistryCore:
         return self._connections.answered(self._outbox.take(), now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        self._connections.accepted(connection, peer, now_us)
-        return []
+        self._connections.accepted(connection, peer, peer, now_us)
+        return self._connections.answered(self._outbox.take(), now_us)
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         return []
@@ -133,8 +133,8 @@ class RegistryCore:
         if peer is not None:
             try:
                 self._handle(connection, peer, decode(frame), now_us)
-            except PeerViolation:
-                self._connections.close(connection)
+            except PeerViolation as violation:
+                self._connections.close(connection, str(violation))
         return self._connections.answered(self._outbox.take(), now_us)
 
     # ----------------------------------------------------------------------------------------------------- requests

@@ -1,8 +1,8 @@
-"""The handler threads of a broker: requests in order of arrival, at most `num.io.threads` at a time.
+"""The request channel and the handler threads behind it: requests in order of arrival, `num.io.threads` at a time.
 
 A handler that has to wait for the disk stays taken, as a thread that is blocked in a write does; the requests behind it
-wait for the next free one. A request that waits for nothing is handled in the instant it arrives.
-source: KafkaRequestHandlerPool, RequestChannel
+wait for the next free one, at most `queued.max.requests` of them. A request that waits for nothing is handled in the
+instant it arrives. source: KafkaRequestHandlerPool, RequestChannel
 """
 
 from __future__ import annotations
@@ -14,20 +14,32 @@ Work = Callable[[int], None]
 """Handles a request, or the rest of one; is told the time."""
 
 
+def _nobody(now_us: int) -> None:
+    """Whom a handler tells that it is done, if nobody asked."""
+
+
 class RequestHandlers:
-    """Simplified: the queue of requests has no bound (queued.max.requests); each connection has one request in it."""
+    """on_room: called when the full queue has room again"""
 
-    __slots__ = ("_busy", "_rest", "_waiting", "num_io_threads")
+    __slots__ = ("_busy", "_current", "_rest", "_waiting", "num_io_threads", "on_room", "queued_max_requests")
 
-    def __init__(self, num_io_threads: int) -> None:
+    def __init__(self, num_io_threads: int, queued_max_requests: int = 500) -> None:
         self.num_io_threads = num_io_threads
+        self.queued_max_requests = queued_max_requests
+        self.on_room: Work | None = None
         self._busy = 0
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[tuple[Work, Work]] = deque()
         self._rest: Work | None = None
+        self._current: Work = _nobody
 
-    def submit(self, work: Work, now_us: int) -> None:
-        """Handle a request as soon as a handler is free."""
-        self._waiting.append(work)
+    @property
+    def is_full(self) -> bool:
+        """Whoever brings a request now has to wait until there is room (ArrayBlockingQueue.put)."""
+        return len(self._waiting) >= self.queued_max_requests
+
+    def submit(self, work: Work, now_us: int, done: Work = _nobody) -> None:
+        """Handle a request as soon as a handler is free. done: called when the handler has finished with it"""
+        self._waiting.append((work, done))
         self._go_on(now_us)
 
     def block(self, rest: Work) -> Work:
@@ -35,9 +47,10 @@ class RequestHandlers:
         does the `rest`."""
         assert self._rest is None, "one work blocks once at a time"
         self._rest = rest
+        done = self._current
 
         def resume(now_us: int) -> None:
-            self._run(rest, now_us)
+            self._run(rest, done, now_us)
             self._go_on(now_us)
 
         return resume
@@ -49,12 +62,17 @@ class RequestHandlers:
 
     def _go_on(self, now_us: int) -> None:
         while self._waiting and self._busy < self.num_io_threads:
+            was_full = self.is_full
+            work, done = self._waiting.popleft()
             self._busy += 1
-            self._run(self._waiting.popleft(), now_us)
+            self._run(work, done, now_us)
+            if was_full and self.on_room is not None:
+                self.on_room(now_us)
 
-    def _run(self, work: Work, now_us: int) -> None:
-        self._rest = None
+    def _run(self, work: Work, done: Work, now_us: int) -> None:
+        self._rest, self._current = None, done
         work(now_us)
         if self._rest is None:
             self._busy -= 1
+            done(now_us)
         self._rest = None

@@ -119,7 +119,7 @@ class NodeShell:
         if wire is None:  # The connection went away while the answer was being made: nobody is left to tell.
             return
         try:
-            wire.send(action.segments, action.api, action.part, action.cause)
+            wire.send(action.segments, action.api, action.part, action.cause, action.on_sent)
         except TornSend as torn:
             self._close(action.connection)
             self._step(self.core.disconnected, action.connection, str(torn))

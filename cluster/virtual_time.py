@@ -24,10 +24,11 @@ Callback = Callable[[], None]
 class VirtualTime:
     """The queue and its driver. Everything in it runs in one thread, in one order, given one sequence of calls."""
 
-    def __init__(self, trace: TraceLog) -> None:
+    def __init__(self, trace: TraceLog, *, measures_requests: bool = False) -> None:
         self.now_us = 0
         self.events = 0
         self.epoch_us = 0
+        self.stopwatch: Callable[[], int] | None = (lambda: self.now_us) if measures_requests else None
         self._trace = trace
         self._queue: list[tuple[int, int, int | None, Callback]] = []
         self._seq = 0

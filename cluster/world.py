@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from cluster.links import Network
-from cluster.node import Segment
+from cluster.node import OnSent, Segment
 
 if TYPE_CHECKING:
     from cluster.host import Host
@@ -42,8 +42,13 @@ class Wire(Protocol):
 
     def unmute(self) -> None: ...
 
-    def send(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
-        """Queue one frame; never blocks a decision. raises: TornSend"""
+    def send(
+        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None = None
+    ) -> None:
+        """Queue one frame; never blocks a decision. on_sent: told when its last byte is with the kernel
+
+        raises: TornSend
+        """
         ...
 
     def close(self) -> None: ...
@@ -110,6 +115,10 @@ class Time(Protocol):
 
     @property
     def events(self) -> int: ...
+
+    @property
+    def stopwatch(self) -> Callable[[], int] | None:
+        """Microseconds since the run began, within a step as well; None: requests are not to be measured."""
 
     @property
     def epoch_us(self) -> int:

@@ -18,13 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Annotated, NamedTuple, Protocol, get_type_hints
 
-from replica import facts_client, facts_controller, facts_group, facts_replica, facts_run
+from replica import facts_client, facts_controller, facts_group, facts_replica, facts_run, facts_server
 from replica.fact_columns import TraceEvent as TraceEvent
 from replica.facts_client import *  # noqa: F403  a fact is declared once, not listed here a second time
 from replica.facts_controller import *  # noqa: F403
 from replica.facts_group import *  # noqa: F403
 from replica.facts_replica import *  # noqa: F403
 from replica.facts_run import *  # noqa: F403
+from replica.facts_server import *  # noqa: F403
 
 SCHEMA_VERSION = 1
 
@@ -64,7 +65,7 @@ def _column(name: str, hint: object) -> Column:
 
 
 # The order of the declarations is the order of the columns.
-FAMILIES = (facts_run, facts_controller, facts_replica, facts_client, facts_group)
+FAMILIES = (facts_run, facts_controller, facts_replica, facts_client, facts_group, facts_server)
 EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
     declared
     for family in FAMILIES
@@ -74,7 +75,7 @@ EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
-OPTIONAL_TABLES: tuple[str, ...] = ("group",)
+OPTIONAL_TABLES: tuple[str, ...] = ("group", "request")
 """Written only by runs that have such facts."""
 
 
@@ -120,13 +121,16 @@ class TraceRow(NamedTuple):
 class Recorder(Protocol):
     """Where cores put their facts. `emit` returns the fact's `seq`, to be named as a cause later.
 
-    `cause`: what a fact without explicit causes would follow from now; a core that branches notes it first.
+    `cause`: what a fact without explicit causes would follow from now; a core that branches notes it first. A fact
+    emitted `aside` is measured, not decided: nothing follows from it.
     """
 
     @property
     def cause(self) -> int | None: ...
 
     def emit(self, event: TraceEvent, *causes: int) -> int: ...
+
+    def aside(self, event: TraceEvent, *causes: int) -> int: ...
 
 
 class TraceLog:
@@ -154,6 +158,13 @@ class TraceLog:
         row = TraceRow(seq, self.at_us, causes, event)
         for listener in self._routes.get(type(event)) or self._route(type(event)):
             listener(row)
+        return seq
+
+    def aside(self, event: TraceEvent, *causes: int) -> int:
+        """As `emit`, but nothing that follows is held to be caused by it."""
+        before = self.cause
+        seq = self.emit(event, *causes)
+        self.cause = before
         return seq
 
     def _route(self, kind: type[TraceEvent]) -> tuple[Callable[[TraceRow], None], ...]:

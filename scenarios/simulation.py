@@ -215,6 +215,7 @@ class Simulation:
                 clock=machine.clock,
                 recorder=self.trace,
                 cpu=cluster.brokers[name].cpu,
+                stopwatch=self.time.stopwatch,
             )
         if machine.role == "controller" and self.in_zookeeper_era:
             assert machine.log_dir is not None

@@ -44,11 +44,15 @@ class LiveTime:
         self._stopped = True
         self._wake_driver()
 
+    def stopwatch(self) -> int:
+        """The microseconds that `now_us` stood at if a step began now."""
+        return (time.monotonic_ns() - self._started_ns) // 1000
+
     # --------------------------------------------------------------------------------------------------------- steps
 
     def enter(self, cause: int | None = None) -> None:
         """A step begins: what it does, happens now, and follows from `cause`."""
-        self.now_us = self._trace.at_us = (time.monotonic_ns() - self._started_ns) // 1000
+        self.now_us = self._trace.at_us = self.stopwatch()
         self._trace.cause = cause
         self.events += 1
         self._wake_driver()

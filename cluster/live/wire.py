@@ -18,7 +18,7 @@ import trio
 
 from cluster.live.frames import FrameReader, FrameTooLarge
 from cluster.live.writer import FrameWriter, KeptSlice
-from cluster.node import Segment
+from cluster.node import OnSent, Segment
 from cluster.passage import END_BYTES, Message, Passage
 from cluster.world import ConnectionGone, Parking, TornSend
 from replica.file_slice import FileSlice
@@ -59,7 +59,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._live_time = fabric.time
         self._sock = sock
         self._frames = FrameReader(sock, fabric.scratch, max_frame_bytes)
-        self._out = FrameWriter(sock, host.bytes)
+        self._out = FrameWriter(sock, host.bytes, fabric.time.stopwatch)
         self._writing = False
         self._under_way = 0
         self._mute = False
@@ -165,12 +165,14 @@ class TcpWire(Passage[Sequence[Segment]]):
 
     # ------------------------------------------------------------------------------------------------------- sending
 
-    def _transmit(self, segments: Sequence[Segment], api: int, part: str, cause: int | None) -> None:
+    def _transmit(
+        self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
+    ) -> None:
         cause = self._live_time.cause if cause is None else cause
         if self._told is not None:
             self._told.append(cause)
         size_bytes = sum(segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments)
-        self._depart(Message(segments, api, part, size_bytes), cause)
+        self._depart(Message(segments, api, part, size_bytes, on_sent=on_sent), cause)
 
     def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
         """raises: TornSend, for what leaves at once"""
@@ -194,7 +196,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         if message.frame is None:
             self._close_socket()
         elif self._sock_open:
-            self._out.add(message.frame)
+            self._out.add(message.frame, message.on_sent)
             if self._writing:
                 self._out.keep_files()
             else:
@@ -207,6 +209,7 @@ class TcpWire(Passage[Sequence[Segment]]):
                 self._writing = True
                 self._out.keep_files()
                 self._fabric.nursery.start_soon(self._go_on_writing)
+            self._out.tell()
         except OSError:
             # Not now: a step is in progress, and it need not learn before it is over.
             self._live_time.at(self._live_time.now_us, partial(self.end, RESET))
@@ -227,6 +230,9 @@ class TcpWire(Passage[Sequence[Segment]]):
             self.end(RESET)
         finally:
             self._writing = False
+        if self._out.has_news:
+            self._live_time.enter()
+            self._out.tell()
         if self._unmute_when_sent:
             self._unmute_when_sent = False
             self.unmute()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cluster.node import Segment
+from cluster.node import OnSent, Segment, Sent
 from cluster.passage import ByteCounts
 from cluster.world import TornSend
 from replica.file_slice import FileSlice
@@ -56,15 +56,28 @@ class KeptSlice(FileSlice):
         return cls(file.fd, 0, part.length, file)
 
 
+@dataclass(slots=True)
+class _WatchedFrame:
+    """A frame that somebody wants to know of when it has left."""
+
+    on_sent: OnSent
+    began_us: int
+    sendfile_calls: int = 0
+    sendfile_bytes: int = 0
+
+
 class FrameWriter:
     """Its memory is bounded by the protocol: one response at a time on an accepted connection, and what a client may
     have in flight on one that was opened here."""
 
-    __slots__ = ("_counts", "_segments", "_sent", "_sock")
+    __slots__ = ("_counts", "_news", "_segments", "_sent", "_sock", "_stopwatch", "_watched")
 
-    def __init__(self, sock: socket.socket, counts: ByteCounts) -> None:
+    def __init__(self, sock: socket.socket, counts: ByteCounts, stopwatch: Callable[[], int]) -> None:
         self._sock = sock
         self._counts = counts
+        self._stopwatch = stopwatch
+        self._watched: _WatchedFrame | None = None
+        self._news: list[tuple[OnSent, Sent]] = []
         self._segments: deque[tuple[Segment, int]] = deque()
         """with the flags of send: more of the same frame follows, so the kernel need not hurry"""
         self._sent = 0
@@ -73,11 +86,14 @@ class FrameWriter:
     def pending(self) -> bool:
         return bool(self._segments)
 
-    def add(self, segments: Sequence[Segment]) -> None:
+    def add(self, segments: Sequence[Segment], on_sent: OnSent | None = None) -> None:
         last = len(segments) - 1
         for place, segment in enumerate(segments):
             if not isinstance(segment, FileSlice) or segment.length:
                 self._segments.append((segment, MORE if place < last else 0))
+        if on_sent is not None:
+            assert self._watched is None, "an answer leaves before the next request is read"
+            self._watched = _WatchedFrame(on_sent, self._stopwatch())
 
     def flush(self) -> bool:
         """Write until all is written (true) or the socket is full. raises: TornSend, OSError"""
@@ -92,6 +108,9 @@ class FrameWriter:
                     self._counts.sendfile_calls += 1
                     if count == 0:
                         raise TornSend("a segment file ended before the bytes its frame had promised")
+                    if self._watched is not None:
+                        self._watched.sendfile_calls += 1
+                        self._watched.sendfile_bytes += count
                 else:
                     size = len(segment)
                     count = sock.send(memoryview(segment)[sent:] if sent else segment, flags)
@@ -103,7 +122,21 @@ class FrameWriter:
             self._sent = 0
             segments.popleft()
             self._count(segment, size)
+        if self._watched is not None:
+            frame, self._watched = self._watched, None
+            sent_all = Sent(frame.began_us, self._stopwatch(), frame.sendfile_calls, frame.sendfile_bytes)
+            self._news.append((frame.on_sent, sent_all))
         return True
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._news)
+
+    def tell(self) -> None:
+        """Tell of what has left whole; within a step."""
+        news, self._news = self._news, []
+        for on_sent, sent in news:
+            on_sent(sent)
 
     def _count(self, segment: Segment, size: int) -> None:
         if isinstance(segment, FileSlice):
@@ -121,5 +154,7 @@ class FrameWriter:
         )
 
     def clear(self) -> None:
+        self._watched = None
+        self._news.clear()
         self._segments.clear()
         self._sent = 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from cluster.config import BrokerConfig
 from cluster.cpu import CpuTimes, HandlerTime
-from cluster.network_thread import NetworkThread
 from cluster.node import Action, Send
 from cluster.outbox import Outbox
 from cluster.request_handlers import RequestHandlers
 from cluster.sampled_rate import Rate
+from cluster.socket_server import SocketServer
+from replica.trace import TraceLog
 
 MS, S = 1000, 1_000_000
 
@@ -53,9 +55,20 @@ def test_without_times_nothing_is_wrapped() -> None:
     assert HandlerTime(CpuTimes(), RequestHandlers(1), Outbox()).taken_by(work) is work
 
 
-def _thread(outbox: Outbox, per_poll: int | None, rate: int, came: list[tuple[int, int]]) -> NetworkThread:
-    times = CpuTimes(connection_us=10 * MS, connections_per_poll=per_poll)
-    return NetworkThread(times, rate, outbox, lambda connection, _, now_us: came.append((connection, now_us)))
+def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], **config: str) -> SocketServer:
+    """One network thread, which needs 10 ms for a new connection."""
+    keys = {"num.network.threads": "1", **{name.replace("_", "."): value for name, value in config.items()}}
+    server = SocketServer(
+        node="b1",
+        config=BrokerConfig.from_mapping(keys),
+        cpu=CpuTimes(connection_us=10 * MS, connections_per_poll=per_poll),
+        outbox=outbox,
+        recorder=TraceLog(),
+        handle=lambda connection, peer, frame, now_us: came.append((connection, now_us)),
+        requests=None,
+    )
+    server.open(0)
+    return server
 
 
 def _run(outbox: Outbox, until_us: int) -> None:
@@ -66,26 +79,26 @@ def _run(outbox: Outbox, until_us: int) -> None:
 def test_new_connections_hold_up_the_others_for_one_poll() -> None:
     for per_poll, waits_us in ((None, 100 * MS), (2, 20 * MS)):
         outbox, came = Outbox(), list[tuple[int, int]]()
-        thread = _thread(outbox, per_poll, 2**31 - 1, came)
-        thread.accepted(-1, 0)
+        server = _server(outbox, per_poll, came)
+        server.accepted(-1, "x", "x", 0)
         _run(outbox, 10 * MS)
         for connection in range(-12, -1):
-            thread.accepted(connection, 10 * MS)  # the first of them is polled at once, alone
+            server.accepted(connection, "x", "x", 10 * MS)  # the first of them is polled at once, alone
         _run(outbox, 20 * MS)
-        thread.received(-1, bytearray(), 21 * MS)
+        server.received(-1, bytearray(), 21 * MS)
         _answer(outbox, -1)
-        assert _to(thread.outgoing(outbox.take())) == []
+        assert _to(server.outgoing(outbox.take(), 0)) == []
         _run(outbox, 200 * MS)
         assert came == [(-1, 20 * MS + waits_us)]
-        assert _to(thread.outgoing(outbox.take())) == [-1]
+        assert _to(server.outgoing(outbox.take(), 0)) == [-1]
 
 
 def test_a_request_of_a_connection_that_is_not_set_up_waits_for_its_turn() -> None:
     outbox, came = Outbox(), list[tuple[int, int]]()
-    thread = _thread(outbox, 1, 2**31 - 1, came)
+    server = _server(outbox, 1, came)
     for connection in (-1, -2, -3):
-        thread.accepted(connection, 0)
-    thread.received(-3, bytearray(), 1 * MS)
+        server.accepted(connection, "x", "x", 0)
+    server.received(-3, bytearray(), 1 * MS)
     _run(outbox, 25 * MS)
     assert came == []
     _run(outbox, 30 * MS)
@@ -94,10 +107,10 @@ def test_a_request_of_a_connection_that_is_not_set_up_waits_for_its_turn() -> No
 
 def test_the_creation_rate_lets_ten_seconds_of_it_pass_at_once_and_then_brakes() -> None:
     outbox, came = Outbox(), list[tuple[int, int]]()
-    thread = _thread(outbox, None, 2, came)
+    server = _server(outbox, None, came, max_connection_creation_rate="2")
     for connection in range(-40, 0):
-        thread.accepted(connection, 0)
-        thread.received(connection, bytearray(), 0)
+        server.accepted(connection, "x", "x", 0)
+        server.received(connection, bytearray(), 0)
     _run(outbox, 3 * S)
     at_once = [connection for connection, now_us in came if now_us < 1 * S]
     assert 18 <= len(at_once) <= 22

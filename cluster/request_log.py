@@ -1,0 +1,140 @@
+"""What became of each request, and how long it took where: the times of Kafka's request metrics, as facts of the trace.
+
+A connection has one request in progress at a time, so its number is enough to find it. Only watches: nothing is decided
+here. source: RequestChannel.Request.updateRequestMetrics, SocketServer.Processor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cluster.node import Action, Close, ConnectionId, Resume, Send, Sent
+from cluster.wire.api_01_fetch import size_of
+from cluster.wire.headers import RequestHeader, read_request_header
+from cluster.wire.versions import FETCH, api_name
+from replica.errors import PeerViolation
+from replica.file_slice import FileSlice
+from replica.trace import Recorder, RequestCompleted
+
+
+@dataclass(slots=True, eq=False)
+class RequestInProgress:
+    """One request. Times in microseconds, -1 while the moment has not come.
+
+    connection: who is at the other end, its network thread, when it was accepted
+    cause: the fact that its arrival followed from
+    """
+
+    connection: tuple[str, int, int]
+    header: RequestHeader
+    size_bytes: int
+    cause: int | None
+    received_us: int
+    dequeued_us: int = -1
+    local_complete_us: int = -1
+    response_complete_us: int = -1
+
+
+class RequestLog:
+    """stopwatch: microseconds, on the scale of the trace, read while a request is handled and not only before"""
+
+    def __init__(self, node: str, recorder: Recorder, stopwatch: Callable[[], int]) -> None:
+        self._node = node
+        self._recorder = recorder
+        self._stopwatch = stopwatch
+        self._in_progress: dict[ConnectionId, RequestInProgress] = {}
+        self._connections: dict[ConnectionId, tuple[str, int, int]] = {}
+        self._just_handled: list[RequestInProgress] = []
+
+    def accepted(self, connection: ConnectionId, peer: str, processor: int, now_us: int) -> None:
+        self._connections[connection] = (peer, processor, now_us)
+
+    def gone(self, connection: ConnectionId) -> None:
+        self._connections.pop(connection, None)
+        self._in_progress.pop(connection, None)
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        try:
+            header = read_request_header(frame)
+        except PeerViolation:
+            return
+        known = self._connections.get(connection)
+        if known is not None:
+            self._in_progress[connection] = RequestInProgress(known, header, len(frame), self._recorder.cause, now_us)
+
+    def dequeued(self, connection: ConnectionId) -> None:
+        """A handler has taken it."""
+        request = self._in_progress.get(connection)
+        if request is not None:
+            request.dequeued_us = self._stopwatch()
+
+    def handled(self, connection: ConnectionId) -> None:
+        """Its handler is free again."""
+        request = self._in_progress.get(connection)
+        if request is not None:
+            request.local_complete_us = self._stopwatch()
+            self._just_handled.append(request)
+
+    def outgoing(self, actions: list[Action]) -> list[Action]:
+        """The same actions; those that answer a request tell when they have left."""
+        if self._in_progress:
+            actions = [self._answered(action) for action in actions]
+        self._just_handled.clear()
+        return actions
+
+    def _answered(self, action: Action) -> Action:
+        if not isinstance(action, Send | Resume | Close) or action.connection not in self._in_progress:
+            return action
+        request = self._in_progress.pop(action.connection)
+        request.response_complete_us = self._stopwatch()
+        # An answer given in the handler ends the local time, and nothing was waited for (RequestChannel.sendResponse).
+        if request.local_complete_us < 0 or request in self._just_handled:
+            request.local_complete_us = request.response_complete_us
+        cause = action.cause if isinstance(action, Send) and action.cause is not None else self._recorder.cause
+        if not isinstance(action, Send):
+            self._state(action.connection, request, 0, Sent(self._stopwatch(), self._stopwatch(), 0, 0), cause)
+            return action
+        slices = any(isinstance(segment, FileSlice) and segment.length for segment in action.segments)
+        if request.header.api_key == FETCH and not slices:
+            return action
+        size_bytes = sum(size_of(segment) for segment in action.segments)
+        return replace(action, on_sent=lambda sent: self._state(action.connection, request, size_bytes, sent, cause))
+
+    def _state(
+        self,
+        connection: ConnectionId,
+        request: RequestInProgress,
+        response_bytes: int,
+        sent: Sent,
+        cause: int | None,
+    ) -> None:
+        peer, processor, connected_us = request.connection
+        header = request.header
+        dequeued_us = request.dequeued_us if request.dequeued_us >= 0 else request.local_complete_us
+        causes = [seq for seq in (request.cause, cause) if seq is not None]
+        self._recorder.aside(
+            RequestCompleted(
+                node=self._node,
+                peer=peer,
+                api=api_name(header.api_key),
+                api_version=header.api_version,
+                correlation_id=header.correlation_id,
+                connection=-connection,
+                processor=processor,
+                connected_us=connected_us,
+                received_us=request.received_us,
+                request_bytes=request.size_bytes,
+                response_bytes=response_bytes,
+                request_queue_time_us=max(0, dequeued_us - request.received_us),
+                local_time_us=max(0, request.local_complete_us - dequeued_us),
+                remote_time_us=max(0, request.response_complete_us - request.local_complete_us),
+                throttle_time_us=0,
+                response_queue_time_us=max(0, sent.began_us - request.response_complete_us),
+                response_send_time_us=max(0, sent.ended_us - sent.began_us),
+                total_time_us=max(0, sent.ended_us - request.received_us),
+                sendfile_calls=sent.sendfile_calls,
+                sendfile_bytes=sent.sendfile_bytes,
+            ),
+            *sorted(set(causes)),
+        )

@@ -1,0 +1,179 @@
+"""The server side of a broker as Kafka builds it: acceptor, network threads, request channel, handlers.
+
+A connection is accepted, given to the next network thread in turn, and executes one request at a time: it stays mute
+from a whole request until its answer has left. The thread puts the request into the request channel and stands before
+it while that is full; one of the handlers takes it. All decisions, no sockets: those are the shell's.
+source: SocketServer.scala, RequestChannel.scala, KafkaRequestHandlerPool
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from cluster.accepted_connections import AcceptedConnections
+from cluster.config import BrokerConfig
+from cluster.cpu import CpuTimes, HandlerTime
+from cluster.network_thread import Acceptor, NetworkThread
+from cluster.node import Action, ConnectionId, Resume, Send
+from cluster.outbox import Outbox
+from cluster.request_handlers import RequestHandlers
+from cluster.request_log import RequestLog
+from replica.errors import PeerViolation
+from replica.trace import Recorder
+
+
+class SocketServer:
+    """handle: does a request of `peer`, in a handler; raises PeerViolation, which ends the connection
+    requests: told of every request that is done; None: nobody wants to know
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        config: BrokerConfig,
+        cpu: CpuTimes,
+        outbox: Outbox,
+        recorder: Recorder,
+        handle: Callable[[ConnectionId, str, bytearray, int], None],
+        requests: RequestLog | None,
+    ) -> None:
+        self.connections = AcceptedConnections(node, config, outbox, recorder, self._gone)
+        self.handlers = RequestHandlers(config.num_io_threads, config.queued_max_requests)
+        self.handlers.on_room = self._unblock
+        self.handler_time = HandlerTime(cpu, self.handlers, outbox)
+        self._handle = handle
+        self._requests = requests
+        self._max_connections = config.max_connections
+        self._acceptor = Acceptor(config.max_connection_creation_rate, outbox, self._assign, self._is_full)
+        self._threads = [
+            NetworkThread(number, cpu, outbox, self._deliver) for number in range(config.num_network_threads)
+        ]
+        self._blocked: deque[NetworkThread] = deque()
+        """Those that stand before the full request channel, first come first."""
+        self._thread_of: dict[ConnectionId, NetworkThread] = {}
+        self._assigned = 0
+        self._unassigned: dict[ConnectionId, bytearray] = {}
+        """What has come over connections that wait for their network thread."""
+        self._is_place_free = False
+        self._is_open = False
+        self._too_early: list[tuple[ConnectionId, bytearray]] = []
+        self._threads_hold_back = cpu.connection_us > 0
+        """Whether a network thread may have something to do before it can send an answer."""
+
+    # ------------------------------------------------------------------------------------------------- connections
+
+    def accepted(self, connection: ConnectionId, peer: str, address: str, now_us: int) -> None:
+        if self.connections.accepted(connection, peer, address, now_us):
+            self._acceptor.offer(connection, now_us)
+
+    def _is_full(self) -> bool:
+        return len(self._thread_of) >= self._max_connections
+
+    def _assign(self, connection: ConnectionId, now_us: int) -> None:
+        """To the next network thread in turn."""
+        thread = self._threads[self._assigned % len(self._threads)]
+        self._assigned += 1
+        thread.accepted(connection, now_us)
+        peer = self.connections.peer(connection)
+        if peer is None:
+            thread.gone(connection)
+            return
+        self._thread_of[connection] = thread
+        if self._requests is not None:
+            self._requests.accepted(connection, peer, thread.number, now_us)
+        frame = self._unassigned.pop(connection, None)
+        if frame is not None:
+            thread.received(connection, frame, now_us)
+
+    def _gone(self, connection: ConnectionId) -> None:
+        self._unassigned.pop(connection, None)
+        thread = self._thread_of.pop(connection, None)
+        if thread is not None:
+            thread.gone(connection)
+            self._is_place_free = True
+        if self._requests is not None:
+            self._requests.gone(connection)
+
+    # ---------------------------------------------------------------------------------------------------- requests
+
+    def open(self, now_us: int) -> None:
+        """What clients and followers have sent before is served now (SocketServer.enableRequestProcessing)."""
+        self._is_open = True
+        waiting, self._too_early = self._too_early, []
+        for connection, frame in waiting:
+            self._submit(connection, frame, now_us)
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        self.connections.active(connection, now_us)
+        if self._requests is not None:
+            self._requests.received(connection, frame, now_us)
+        thread = self._thread_of.get(connection)
+        if thread is not None:
+            thread.received(connection, frame, now_us)
+        elif connection in self.connections:
+            self._unassigned[connection] = frame
+
+    def _deliver(self, thread: NetworkThread, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
+        """A network thread puts a request into the request channel; False while that is full."""
+        if self.handlers.is_full:
+            self._threads_hold_back = True
+            self._blocked.append(thread)
+            return False
+        if self._is_open:
+            self._submit(connection, frame, now_us)
+        else:
+            self._too_early.append((connection, frame))
+        return True
+
+    def _submit(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        work = self.handler_time.taken_by(partial(self._execute, connection, frame))
+        if self._requests is None:
+            self.handlers.submit(work, now_us)
+        else:
+            self.handlers.submit(work, now_us, partial(self._handled, connection))
+
+    def _execute(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        peer = self.connections.peer(connection)
+        if peer is None:
+            return
+        if self._requests is not None:
+            self._requests.dequeued(connection)
+        try:
+            self._handle(connection, peer, frame, now_us)
+        except PeerViolation as violation:
+            self.connections.close(connection, str(violation))
+
+    def _handled(self, connection: ConnectionId, now_us: int) -> None:
+        assert self._requests is not None
+        self._requests.handled(connection)
+
+    def _unblock(self, now_us: int) -> None:
+        while self._blocked and not self.handlers.is_full:
+            self._blocked.popleft().unblock(now_us)
+
+    # ----------------------------------------------------------------------------------------------------- answers
+
+    def settle(self, now_us: int) -> None:
+        """Before the actions of a step are taken: a connection that waits for a place may have one now."""
+        if self._is_place_free:
+            self._is_place_free = False
+            self._acceptor.go_on(now_us)
+
+    def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
+        """Answers leave through the network threads, as soon as these are done with what they do."""
+        if self._threads_hold_back:
+            actions = self._through_threads(actions)
+        if self._requests is not None:
+            actions = self._requests.outgoing(actions)
+        return self.connections.answered(actions, now_us)
+
+    def _through_threads(self, actions: list[Action]) -> list[Action]:
+        out = [action for thread in self._threads for action in thread.take_ready()]
+        for action in actions:
+            thread = self._thread_of.get(action.connection) if isinstance(action, Send | Resume) else None
+            if thread is None or not thread.hold(action):
+                out.append(action)
+        return out

@@ -1,0 +1,48 @@
+"""Facts about the server of a broker: which connections it closed and why, and how long each request took where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from replica import fact_columns as column
+from replica.fact_columns import ControlFact, TraceEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionClosed(ControlFact):
+    """`node` closed a connection that `peer` had opened: a protocol violation, a limit, or nothing heard for long."""
+
+    node: column.Node
+    peer: column.Peer
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCompleted(TraceEvent):
+    """The answer to a request has left, or none was due. Not stated: fetches that found nothing.
+
+    The times are those of Kafka's request metrics, which add up to the total. source: Request.updateRequestMetrics
+    """
+
+    TABLE: ClassVar[str] = "request"
+    node: column.Node
+    peer: column.Peer
+    api: column.Api
+    api_version: Annotated[int, "version of the API"]
+    correlation_id: Annotated[int, "number of the request, given by who asks"]
+    connection: Annotated[int, "number of the connection at the node, in order of acceptance"]
+    processor: Annotated[int, "network thread that the connection belongs to"]
+    connected_us: Annotated[int, "when the connection was accepted"]
+    received_us: Annotated[int, "when the whole request had come in"]
+    request_bytes: Annotated[int, "bytes of the request, without its size prefix"]
+    response_bytes: Annotated[int, "bytes of the answer, 0 if none was due"]
+    request_queue_time_us: Annotated[int, "waited in the request channel for a handler"]
+    local_time_us: Annotated[int, "in the handler"]
+    remote_time_us: Annotated[int, "waited for others, in the purgatory"]
+    throttle_time_us: Annotated[int, "the client is to keep silent for so long, by its quota"]
+    response_queue_time_us: Annotated[int, "the answer waited for the network thread"]
+    response_send_time_us: Annotated[int, "until the last byte was with the kernel"]
+    total_time_us: Annotated[int, "from the whole request to the last byte of the answer"]
+    sendfile_calls: Annotated[int, "system calls that sent records out of segment files"]
+    sendfile_bytes: Annotated[int, "bytes of records that left by them"]
