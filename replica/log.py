@@ -390,22 +390,8 @@ class Log:
             self._rebuild_producers()
 
     def _rebuild_producers(self) -> None:
-        """Bring the producers' state to the log end offset, from the latest snapshot below it and the batches after.
-
-        It leaves snapshots there and at the start of the last two segments.    source: UnifiedLog.rebuildProducerState
-        """
-        producers = self.producers
-        nothing_known = not producers.producers and producers.map_end_offset >= self.log_end_offset
-        start = producers.reload(self.log_start_offset, self.log_end_offset, self._now_us // 1000)
-        if not nothing_known:
-            last_two = self._segments.bases[-2:]
-            for header in self.headers(start):
-                if header.base_offset in last_two:
-                    producers.map_end_offset = header.base_offset
-                    producers.take_snapshot()
-                producers.update(header)
-        producers.map_end_offset = self.log_end_offset
-        producers.take_snapshot()
+        now_ms = self._now_us // 1000
+        self.producers.rebuild(self.log_start_offset, self.log_end_offset, self._segments.bases, self.headers, now_ms)
 
     # ---------------------------------------------------------------------------------------------- flush and close
 
