@@ -84,6 +84,7 @@ class CreateTopic:
     """CreateTopics(19), one topic: either an assignment (replicas of partition 0, 1, ...) or numbers to place.
 
     partitions, replication_factor: None takes num.partitions and default.replication.factor
+    validate_only: answer as if, and do nothing
     """
 
     now_us: int
@@ -92,6 +93,18 @@ class CreateTopic:
     partitions: int | None = None
     replication_factor: int | None = None
     config: Mapping[str, object] = field(default_factory=dict)
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitions:
+    """CreatePartitions(37), one topic: up to `count` in all; `assignment`: replicas of those that are added."""
+
+    now_us: int
+    topic: str
+    count: int
+    assignment: tuple[tuple[BrokerId, ...], ...] | None = None
+    validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +122,7 @@ class ChangeConfig:
     now_us: int
     topic: str
     config: Mapping[str, object]
+    validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +132,21 @@ class ChangeBrokerConfig:
     now_us: int
     broker_id: BrokerId
     config: Mapping[str, object]
+    validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
-    """AlterPartitionReassignments(45), one partition; `replicas` None cancels the one in progress."""
+    """AlterPartitionReassignments(45), one partition; `replicas` None cancels the one in progress.
+
+    may_change_factor: the target may have more or fewer replicas than the partition had (KIP-860)
+    """
 
     now_us: int
     topic: str
     partition: int
     replicas: tuple[BrokerId, ...] | None
+    may_change_factor: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +158,15 @@ class ElectLeader:
     partition: int
     kind: Literal["preferred", "unclean"] = "preferred"
     desired: BrokerId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIds:
+    """AllocateProducerIds(67): a broker wants a block of producer ids."""
+
+    now_us: int
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,21 +190,34 @@ class UncleanSweepDue:
     now_us: int
 
 
-Event = (
+SingleEvent = (
     RegisterBroker
     | Heartbeat
     | AssignReplicas
     | AlterPartition
     | CreateTopic
+    | CreatePartitions
     | DeleteTopic
     | ChangeConfig
     | ChangeBrokerConfig
     | Reassign
     | ElectLeader
+    | AllocateProducerIds
     | SessionCheckDue
     | RebalanceDue
     | UncleanSweepDue
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Several:
+    """One request about several topics or partitions: decided at once, answered by one reply for each, in order."""
+
+    now_us: int
+    events: tuple[SingleEvent, ...]
+
+
+Event = SingleEvent | Several
 
 # ------------------------------------------------------------------------------------------------------------ actions
 
@@ -244,14 +285,19 @@ class AlterPartitionReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicReply:
+    """config: what the topic keeps of its settings, as in TopicCreated"""
+
     error: ErrorCode
     topic_id: UUID | None = None
+    partitions: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers DeleteTopic, ChangeConfig, ChangeBrokerConfig and Reassign."""
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig and Reassign."""
 
     error: ErrorCode
     message: str = ""
@@ -263,6 +309,16 @@ class ElectReply:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsReply:
+    """The ids from `first` on, `length` of them."""
+
+    error: ErrorCode
+    first: int = -1
+    length: int = 0
+    message: str = ""
+
+
 Reply = (
     RegistrationReply
     | HeartbeatReply
@@ -271,5 +327,6 @@ Reply = (
     | CreateTopicReply
     | TopicReply
     | ElectReply
+    | ProducerIdsReply
 )
 Action = AppendRecord | Fact | Reply

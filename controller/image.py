@@ -19,6 +19,7 @@ from controller.metadata import (
     MetadataRecord,
     PartitionChanged,
     PartitionCreated,
+    ProducerIdsAllocated,
     ReplicaPlaced,
     SnapshotFooter,
     SnapshotHeader,
@@ -118,9 +119,10 @@ class MetadataImage:
 
     directories: of each replica that its broker has told of
     broker_config: what was set dynamically, by broker (BROKER ConfigRecords)
+    last_producer_ids: the latest block that was given to a broker
     """
 
-    __slots__ = ("broker_config", "brokers", "directories", "offset", "topic_names", "topics")
+    __slots__ = ("broker_config", "brokers", "directories", "last_producer_ids", "offset", "topic_names", "topics")
 
     def __init__(self) -> None:
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
@@ -128,7 +130,13 @@ class MetadataImage:
         self.topic_names: dict[UUID, str] = {}
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
+        self.last_producer_ids: ProducerIdsAllocated | None = None
         self.offset: Offset = -1
+
+    @property
+    def next_producer_id(self) -> int:
+        """First of all that no broker has been given yet."""
+        return 0 if self.last_producer_ids is None else self.last_producer_ids.next_producer_id
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
         """Take over the next record of the log. Records are applied in order, each once."""
@@ -174,6 +182,8 @@ class MetadataImage:
                 self._change_config(record)
             case BrokerConfigChanged():
                 self._configure_broker(record)
+            case ProducerIdsAllocated():
+                self.last_producer_ids = record
             case PartitionCreated():
                 self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
                     replicas=record.replicas,

@@ -119,6 +119,15 @@ class BrokerConfigChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsAllocated:
+    """ProducerIdsRecord: a broker owns the block of producer ids that ends below `next_producer_id` (KIP-730)."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCreated:
     """PartitionRecord: the whole registration of a partition that is new, or in a snapshot; None stands for empty."""
 
@@ -174,6 +183,7 @@ MetadataRecord = (
     | TopicDeleted
     | ConfigChanged
     | BrokerConfigChanged
+    | ProducerIdsAllocated
     | PartitionCreated
     | PartitionChanged
     | ElrCleared
@@ -192,6 +202,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
         TopicDeleted,
         ConfigChanged,
         BrokerConfigChanged,
+        ProducerIdsAllocated,
         PartitionCreated,
         PartitionChanged,
         ElrCleared,

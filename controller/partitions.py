@@ -24,7 +24,7 @@ from controller.events import (
 from controller.image import PartitionRegistration
 from controller.journal import Journal
 from controller.metadata import ElrCleared
-from controller.reassignment import begin, revert
+from controller.reassignment import begin, revert, without
 from controller.topics import assignment_problem
 from replica import trace
 from replica.errors import ErrorCode
@@ -344,11 +344,23 @@ class Partitions:
         elif event.replicas is None:
             refusal = self._cancel_reassignment(topic_partition, partition)
         else:
-            refusal = self._begin_reassignment(topic_partition, partition, event.replicas)
+            refusal = self._changes_factor(partition, event) or self._begin_reassignment(
+                topic_partition, partition, event.replicas
+            )
         if refusal is None:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
         else:
             self._journal.reply(TopicReply(error=refusal.error, message=refusal.reason))
+
+    @staticmethod
+    def _changes_factor(partition: PartitionRegistration, event: Reassign) -> Refusal | None:
+        """KIP-860; a reassignment in progress counts as done. source: validatePartitionReplicationFactorUnchanged"""
+        assert event.replicas is not None
+        before, after = len(without(partition.replicas, partition.removing_replicas)), len(event.replicas)
+        if event.may_change_factor or before == after:
+            return None
+        reason = f"the replication factor would change from {before} to {after}, which the request does not allow"
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
 
     def _begin_reassignment(
         self, topic_partition: TopicPartition, partition: PartitionRegistration, target: tuple[BrokerId, ...]

@@ -89,6 +89,8 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for broker_id, config in image.broker_config.items():
         for key, value in config.items():
             yield BrokerConfigChanged(broker_id=broker_id, key=key, value=value)
+    if image.last_producer_ids is not None:
+        yield image.last_producer_ids
     for (broker_id, (topic_name, number)), log_dir in image.directories.items():
         yield ReplicaPlaced(broker_id=broker_id, topic=topic_name, partition=number, log_dir=log_dir)
 

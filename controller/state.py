@@ -7,50 +7,47 @@ Source: QuorumController.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from uuid import NAMESPACE_OID, UUID, uuid5
 
-from controller import topics
 from controller.brokers import Brokers
+from controller.config_control import ConfigControl
 from controller.events import (
     Action,
+    AllocateProducerIds,
     AlterPartition,
     AssignReplicas,
     ChangeBrokerConfig,
     ChangeConfig,
+    CreatePartitions,
     CreateTopic,
-    CreateTopicReply,
     DeleteTopic,
     ElectLeader,
     Event,
     Heartbeat,
+    ProducerIdsReply,
     Reassign,
     RebalanceDue,
     RegisterBroker,
     SessionCheckDue,
-    TopicReply,
+    Several,
+    SingleEvent,
     UncleanSweepDue,
 )
 from controller.image import MetadataImage
 from controller.journal import Journal
-from controller.metadata import (
-    BrokerConfigChanged,
-    ConfigChanged,
-    MetadataRecord,
-    PartitionCreated,
-    TopicCreated,
-    TopicDeleted,
-)
+from controller.metadata import MetadataRecord, ProducerIdsAllocated
 from controller.partitions import Partitions
-from controller.placement import place
 from controller.snapshot import Snapshot
-from replica import trace
-from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
-from replica.errors import ErrorCode, KafkaError
+from controller.topic_control import TopicControl
+from replica.config import TopicConfig
+from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
 from replica.rules import Rules
 
 UNCLEAN_ELECTION_INTERVAL_US = 300_000_000
 """unclean.leader.election.interval.ms, an internal key of Kafka: 5 minutes."""
+
+PRODUCER_IDS_PER_BLOCK = 1000
+"""ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE"""
 
 _RESUME_SWEEP_US = 10_000
 """A sweep that stopped at its limit goes on after 10 ms."""
@@ -97,16 +94,14 @@ class ControllerState:
         default_replication_factor: int = 1,
     ) -> None:
         self._journal = Journal(names, controller_id)
-        self._names = names
-        self._rules = rules
         self._partitions = Partitions(self._journal, rules)
         self._brokers = Brokers(self._journal, self._partitions, session_timeout_us)
         self._rebalance = Sweep(rebalance_interval_us)
         self._unclean_sweep = Sweep(unclean_election_interval_us)
         self._swept_offset: Offset = -1
-        self._default_config = default_config or TopicConfig()
-        self._num_partitions = num_partitions
-        self._default_replication_factor = default_replication_factor
+        defaults = default_config or TopicConfig()
+        self._topics = TopicControl(self._journal, defaults, num_partitions, default_replication_factor)
+        self._configs = ConfigControl(self._journal, self._partitions, defaults)
 
     @property
     def image(self) -> MetadataImage:
@@ -146,6 +141,13 @@ class ControllerState:
         return actions
 
     def step(self, event: Event) -> list[Action]:
+        for one in event.events if isinstance(event, Several) else (event,):
+            self._handle(one)
+        if self.image.offset != self._swept_offset:
+            self._plan_sweeps(event.now_us)
+        return self._journal.take()
+
+    def _handle(self, event: SingleEvent) -> None:
         match event:
             case RegisterBroker():
                 self._brokers.register(event)
@@ -158,13 +160,17 @@ class ControllerState:
             case ElectLeader():
                 self._partitions.elect(event)
             case CreateTopic():
-                self._create_topic(event)
+                self._topics.create(event)
+            case CreatePartitions():
+                self._topics.create_partitions(event)
             case DeleteTopic():
-                self._delete_topic(event)
+                self._topics.delete(event)
             case ChangeConfig():
-                self._change_config(event)
+                self._configs.change_topic(event)
             case ChangeBrokerConfig():
-                self._change_broker_config(event)
+                self._configs.change_broker(event)
+            case AllocateProducerIds():
+                self._allocate_producer_ids(event)
             case Reassign():
                 self._partitions.reassign(event)
             case SessionCheckDue():
@@ -175,9 +181,6 @@ class ControllerState:
             case UncleanSweepDue():
                 self._unclean_sweep.ran(event.now_us, stopped_at_limit=self._partitions.elect_unclean())
                 self._plan_sweeps(event.now_us)
-        if self.image.offset != self._swept_offset:
-            self._plan_sweeps(event.now_us)
-        return self._journal.take()
 
     def _plan_sweeps(self, now_us: int) -> None:
         self._swept_offset = self.image.offset
@@ -186,129 +189,20 @@ class ControllerState:
         if self._partitions.are_some_leaderless:
             self._unclean_sweep.plan(now_us)
 
-    # ------------------------------------------------------------------------------------------------------ topics
+    # ------------------------------------------------------------------------------------------------- producer ids
 
-    def _create_topic(self, event: CreateTopic) -> None:
-        try:
-            topics.check_name(self.image, event.name)
-            config = topics.stored_config(topics.complete_config(event.config, self._default_config))
-            assignment, how = self._assignment(event)
-        except KafkaError as error:
-            self._journal.reply(CreateTopicReply(error=error.code, message=error.message))
+    def _allocate_producer_ids(self, event: AllocateProducerIds) -> None:
+        """A block of its own for one broker, never given again. Source: ProducerIdControlManager (KIP-730)"""
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+        if stale is not None:
+            self._journal.reply(ProducerIdsReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
-        # The offset makes the id of a topic that is created again a new one.
-        topic_id = uuid5(NAMESPACE_OID, f"{event.name}/{self.next_offset}")
-        self._journal.append(TopicCreated(name=event.name, topic_id=topic_id, config=config))
-        for number, replicas in enumerate(assignment):
-            self._create_partition(event.name, number, replicas, how)
-        self._journal.reply(CreateTopicReply(error=ErrorCode.NONE, topic_id=topic_id))
-
-    def _assignment(self, event: CreateTopic) -> tuple[topics.Assignment, str]:
-        """Replicas of every partition, and how they came about.     raises: KafkaError"""
-        if event.assignment:
-            topics.check_assignment(self.image, event.assignment, self._names)
-            return event.assignment, "as assigned"
-        number = self._num_partitions if event.partitions is None else event.partitions
-        if number <= 0:
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic needs at least one partition, not {number}")
-        replication_factor = event.replication_factor
-        if replication_factor is None:
-            replication_factor = self._default_replication_factor
-        existing = sum(len(topic.partitions) for topic in self.image.topics.values())
-        usable = topics.usable_brokers(self.image)
-        return tuple(place(usable, number, replication_factor, start=existing)), "placed evenly over racks and brokers"
-
-    def _create_partition(self, topic: str, number: int, replicas: tuple[BrokerId, ...], how: str) -> None:
-        """The ISR is whoever is active now, and its first member leads; the others join by catching up."""
-        in_sync_replicas = tuple(broker_id for broker_id in replicas if self.image.is_active(broker_id))
+        first = self.image.next_producer_id
         self._journal.append(
-            PartitionCreated(
-                topic=topic,
-                partition=number,
-                replicas=replicas,
-                in_sync_replicas=in_sync_replicas,
-                leader=in_sync_replicas[0],
+            ProducerIdsAllocated(
+                broker_id=event.broker_id,
+                broker_epoch=event.broker_epoch,
+                next_producer_id=first + PRODUCER_IDS_PER_BLOCK,
             )
         )
-        teller = self._journal.teller
-        leader = self._names(in_sync_replicas[0])
-        self._journal.tell(
-            trace.PartitionCreated(
-                node=self._journal.node,
-                topic=topic,
-                partition=number,
-                broker=leader,
-                replicas=teller.named(replicas),
-                isr=teller.named(in_sync_replicas),
-                leader_epoch=0,
-                partition_epoch=0,
-                min_isr=self.image.topics[topic].effective_min_isr,
-                reason=f"replicas {how}; {leader} leads, the first that is live",
-            )
-        )
-
-    def _delete_topic(self, event: DeleteTopic) -> None:
-        topic_id = self._topic_id(event.name)
-        if topic_id is not None:
-            self._journal.append(TopicDeleted(name=event.name, topic_id=topic_id))
-            self._journal.reply(TopicReply(error=ErrorCode.NONE))
-
-    def _change_config(self, event: ChangeConfig) -> None:
-        if self._topic_id(event.topic) is None:
-            return
-        try:
-            complete = topics.complete_config(event.config, self._default_config)
-        except KafkaError as error:
-            self._journal.reply(TopicReply(error=error.code, message=error.message))
-            return
-        for key, value in event.config.items():
-            self._journal.append(ConfigChanged(topic=event.topic, key=key, value=topics.as_stored(key, complete[key])))
-            self._journal.tell(
-                trace.ConfigAltered(
-                    node=self._journal.node,
-                    topic=event.topic,
-                    key=key,
-                    value=None if value is None else str(value),
-                    min_isr=self.image.topics[event.topic].effective_min_isr,
-                    reason=f"an operator sets {key} of topic {event.topic} {_to(value)}",
-                )
-            )
-        if "min.insync.replicas" in event.config:
-            self._partitions.min_isr_changed(event.topic)
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
-
-    def _change_broker_config(self, event: ChangeBrokerConfig) -> None:
-        """A broker need not be there to be configured (ConfigurationControlManager)."""
-        try:
-            for key, value in event.config.items():
-                DynamicBrokerConfig.require(key)
-                if value is not None:
-                    DynamicBrokerConfig.check(key, value)
-        except ConfigError as error:
-            self._journal.reply(TopicReply(error=ErrorCode.INVALID_CONFIG, message=str(error)))
-            return
-        who = self._names(event.broker_id)
-        for key, value in event.config.items():
-            text = None if value is None else str(value)
-            self._journal.append(BrokerConfigChanged(broker_id=event.broker_id, key=key, value=text))
-            self._journal.tell(
-                trace.ConfigAltered(
-                    node=self._journal.node,
-                    broker=who,
-                    key=key,
-                    value=text,
-                    reason=f"an operator sets {key} of {who} {_to(value)}",
-                )
-            )
-        self._journal.reply(TopicReply(error=ErrorCode.NONE))
-
-    def _topic_id(self, name: str) -> UUID | None:
-        """Answers UNKNOWN_TOPIC_OR_PARTITION if there is none."""
-        if name in self.image.topics:
-            return self.image.topics[name].topic_id
-        self._journal.reply(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {name}"))
-        return None
-
-
-def _to(value: object) -> str:
-    return "back to its default" if value is None else f"to {value}"
+        self._journal.reply(ProducerIdsReply(error=ErrorCode.NONE, first=first, length=PRODUCER_IDS_PER_BLOCK))

@@ -60,12 +60,15 @@ def stored_config(complete: Mapping[str, object]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text is not None}
 
 
-def check_assignment(image: MetadataImage, assignment: Assignment, names: Names) -> None:
-    """raises: KafkaError INVALID_REPLICA_ASSIGNMENT"""
-    for number, replicas in enumerate(assignment):
-        problem = assignment_problem(image, replicas, names) or _creation_problem(
-            image, replicas, len(assignment[0]), names
-        )
+def check_assignment(
+    image: MetadataImage, assignment: Assignment, names: Names, first: int = 0, replication_factor: int | None = None
+) -> None:
+    """first: number of the first partition     replication_factor: None takes that of the first
+    raises: KafkaError INVALID_REPLICA_ASSIGNMENT
+    """
+    wanted = len(assignment[0]) if replication_factor is None else replication_factor
+    for number, replicas in enumerate(assignment, start=first):
+        problem = assignment_problem(image, replicas, names) or _creation_problem(image, replicas, wanted, names)
         if problem:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {number}: {problem}")
 

@@ -138,6 +138,15 @@ class PartitionCreated(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeleted(ControlFact):
+    """An operator deleted a topic: its records are gone on purpose, and a topic of that name begins anew."""
+
+    node: column.Node
+    topic: column.Topic
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElected(ControlFact):
     """The controller chose a leader (`broker`); `clean` is false when it was outside the ISR and the ELR."""
 

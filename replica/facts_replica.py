@@ -64,6 +64,21 @@ class LogTruncated(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartOffsetAdvanced(ControlFact):
+    """Records below `log_start_offset` are deleted: a client asked the leader (DeleteRecords), or the leader's log
+    starts there and its follower does the same."""
+
+    node: column.Node
+    role: column.Role
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    log_start_offset: Annotated[int, "first offset kept"]
+    previous_log_start_offset: Annotated[int, "first offset kept before the fact"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecovered(ControlFact):
     """A log was opened when its broker started."""
 

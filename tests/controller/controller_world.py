@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 from controller.events import (
     Action,
+    AllocateProducerIds,
     AlterPartition,
     AlterPartitionReply,
     AppendRecord,
     ChangeBrokerConfig,
     ChangeConfig,
+    CreatePartitions,
     CreateTopic,
     CreateTopicReply,
     DeleteTopic,
@@ -24,6 +26,7 @@ from controller.events import (
     Heartbeat,
     HeartbeatReply,
     IsrProposal,
+    ProducerIdsReply,
     Reassign,
     RegisterBroker,
     RegistrationReply,
@@ -140,6 +143,7 @@ class ControllerWorld:
         *assignment: tuple[str, ...],
         partitions: int | None = None,
         rf: int | None = None,
+        only_validate: bool = False,
         **config: Any,
     ) -> list[str]:
         """create t (b1,b2) (b2,b1), or create t partitions=2 rf=2"""
@@ -151,7 +155,26 @@ class ControllerWorld:
                 partitions=partitions,
                 replication_factor=rf,
                 config=config,
+                validate_only=only_validate,
             )
+        )
+
+    def grow(self, name: str, *assignment: tuple[str, ...], to: int, only_validate: bool = False) -> list[str]:
+        """grow t to=3, or grow t (b1,b2) to=3"""
+        return self._step(
+            CreatePartitions(
+                now_us=self.now_us,
+                topic=name,
+                count=to,
+                assignment=tuple(_ids(replicas) for replicas in assignment) or None,
+                validate_only=only_validate,
+            )
+        )
+
+    def allocate_ids(self, broker: str, epoch: int | None = None) -> list[str]:
+        broker_epoch = _or(epoch, self._epoch_of(broker))
+        return self._step(
+            AllocateProducerIds(now_us=self.now_us, broker_id=_IDS[broker], broker_epoch=broker_epoch)
         )
 
     def delete(self, name: str) -> list[str]:
@@ -274,6 +297,9 @@ def shown(action: Action) -> list[str]:
                 + ("" if result.error else f" isr={NAMES.set_of(result.in_sync_replicas)} pe={result.partition_epoch}")
                 for result in results
             ]
+        case ProducerIdsReply(error=error, first=first, length=length, message=message):
+            ids = "" if error else f" ids={first}..{first + length - 1}"
+            return [f"-> {error.name}{ids}{_because(message)}"]
         case CreateTopicReply() | TopicReply() | ElectReply():
             return [f"-> {action.error.name}{_because(action.message)}"]
 
@@ -309,6 +335,8 @@ def _fact(event: trace.TraceEvent) -> str:
         case trace.PartitionCreated():
             chosen = f"leader={event.broker} isr={','.join(event.isr)} min_isr={event.min_isr}"
             return f"{event.topic}-{event.partition} {chosen}"
+        case trace.TopicDeleted():
+            return event.topic
         case trace.BrokerRegistered() | trace.BrokerFenced() | trace.BrokerUnfenced():
             return str(event.broker)
     raise AssertionError(f"the controller does not tell {event}")

@@ -1,0 +1,93 @@
+"""Settings of topics and brokers that are changed while they run (IncrementalAlterConfigs, AlterConfigs).
+
+Source: ConfigurationControlManager, ControllerConfigurationValidator
+"""
+
+from __future__ import annotations
+
+from controller import topics
+from controller.events import ChangeBrokerConfig, ChangeConfig, TopicReply
+from controller.image import MetadataImage
+from controller.journal import Journal
+from controller.metadata import BrokerConfigChanged, ConfigChanged
+from controller.partitions import Partitions
+from replica import trace
+from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
+from replica.errors import ErrorCode, KafkaError
+
+
+class ConfigControl:
+    __slots__ = ("_default_config", "_journal", "_partitions")
+
+    def __init__(self, journal: Journal, partitions: Partitions, default_config: TopicConfig) -> None:
+        self._journal = journal
+        self._partitions = partitions
+        self._default_config = default_config
+
+    @property
+    def _image(self) -> MetadataImage:
+        return self._journal.image
+
+    def change_topic(self, event: ChangeConfig) -> None:
+        """A topic's keys, all or none."""
+        if event.topic not in self._image.topics:
+            self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {event.topic}")
+            return
+        try:
+            complete = topics.complete_config(event.config, self._default_config)
+        except KafkaError as error:
+            self._refuse(error.code, error.message)
+            return
+        if event.validate_only:
+            self._journal.reply(TopicReply(error=ErrorCode.NONE))
+            return
+        for key, value in event.config.items():
+            self._journal.append(ConfigChanged(topic=event.topic, key=key, value=topics.as_stored(key, complete[key])))
+            self._journal.tell(
+                trace.ConfigAltered(
+                    node=self._journal.node,
+                    topic=event.topic,
+                    key=key,
+                    value=None if value is None else str(value),
+                    min_isr=self._image.topics[event.topic].effective_min_isr,
+                    reason=f"an operator sets {key} of topic {event.topic} {_to(value)}",
+                )
+            )
+        if "min.insync.replicas" in event.config:
+            self._partitions.min_isr_changed(event.topic)
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def change_broker(self, event: ChangeBrokerConfig) -> None:
+        """A broker need not be there to be configured."""
+        try:
+            for key, value in event.config.items():
+                DynamicBrokerConfig.require(key)
+                if value is not None:
+                    DynamicBrokerConfig.check(key, value)
+        except ConfigError as error:
+            self._refuse(ErrorCode.INVALID_CONFIG, str(error))
+            return
+        if event.validate_only:
+            self._journal.reply(TopicReply(error=ErrorCode.NONE))
+            return
+        who = self._journal.names(event.broker_id)
+        for key, value in event.config.items():
+            text = None if value is None else str(value)
+            self._journal.append(BrokerConfigChanged(broker_id=event.broker_id, key=key, value=text))
+            self._journal.tell(
+                trace.ConfigAltered(
+                    node=self._journal.node,
+                    broker=who,
+                    key=key,
+                    value=text,
+                    reason=f"an operator sets {key} of {who} {_to(value)}",
+                )
+            )
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _refuse(self, error: ErrorCode, message: str) -> None:
+        self._journal.reply(TopicReply(error=error, message=message))
+
+
+def _to(value: object) -> str:
+    return "back to its default" if value is None else f"to {value}"

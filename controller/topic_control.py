@@ -1,0 +1,168 @@
+"""Topics come, grow and go: CreateTopics, CreatePartitions and DeleteTopics, one topic at a time.
+
+Source: ReplicationControlManager.createTopic, .createPartitions, .deleteTopic
+"""
+
+from __future__ import annotations
+
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from controller import topics
+from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, TopicReply
+from controller.image import MetadataImage
+from controller.journal import Journal
+from controller.metadata import PartitionCreated, TopicCreated, TopicDeleted
+from controller.placement import place
+from replica import trace
+from replica.config import TopicConfig
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import BrokerId, Offset
+
+
+class TopicControl:
+    """default_config, num_partitions, default_replication_factor: for topics that do not say otherwise"""
+
+    __slots__ = ("_default_config", "_default_replication_factor", "_journal", "_names", "_num_partitions")
+
+    def __init__(
+        self, journal: Journal, default_config: TopicConfig, num_partitions: int, default_replication_factor: int
+    ) -> None:
+        self._journal = journal
+        self._names = journal.names
+        self._default_config = default_config
+        self._num_partitions = num_partitions
+        self._default_replication_factor = default_replication_factor
+
+    @property
+    def _image(self) -> MetadataImage:
+        return self._journal.image
+
+    # ------------------------------------------------------------------------------------------------------- create
+
+    def create(self, event: CreateTopic) -> None:
+        try:
+            topics.check_name(self._image, event.name)
+            config = topics.stored_config(topics.complete_config(event.config, self._default_config))
+            assignment, how = self._assignment(event)
+        except KafkaError as error:
+            self._journal.reply(CreateTopicReply(error=error.code, message=error.message))
+            return
+        # The offset makes the id of a topic that is created again a new one.
+        topic_id = _topic_id(event.name, self._journal.next_offset)
+        if not event.validate_only:
+            self._journal.append(TopicCreated(name=event.name, topic_id=topic_id, config=config))
+            for number, replicas in enumerate(assignment):
+                self._create_partition(event.name, number, replicas, how)
+        self._journal.reply(
+            CreateTopicReply(
+                error=ErrorCode.NONE,
+                topic_id=topic_id,
+                partitions=len(assignment),
+                replication_factor=len(assignment[0]),
+                config=config,
+            )
+        )
+
+    def _assignment(self, event: CreateTopic) -> tuple[topics.Assignment, str]:
+        """Replicas of every partition, and how they came about.     raises: KafkaError"""
+        if event.assignment:
+            topics.check_assignment(self._image, event.assignment, self._names)
+            return event.assignment, "as assigned"
+        replication_factor = event.replication_factor
+        if replication_factor is None:
+            replication_factor = self._default_replication_factor
+        number = self._num_partitions if event.partitions is None else event.partitions
+        if replication_factor > 0 >= number:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic needs at least one partition, not {number}")
+        return self._placed(number, replication_factor)
+
+    def _placed(self, number: int, replication_factor: int) -> tuple[topics.Assignment, str]:
+        existing = sum(len(topic.partitions) for topic in self._image.topics.values())
+        usable = topics.usable_brokers(self._image)
+        return tuple(place(usable, number, replication_factor, start=existing)), "placed evenly over racks and brokers"
+
+    def _create_partition(self, topic: str, number: int, replicas: tuple[BrokerId, ...], how: str) -> None:
+        """The ISR is whoever is active now, and its first member leads; the others join by catching up."""
+        in_sync_replicas = tuple(broker_id for broker_id in replicas if self._image.is_active(broker_id))
+        self._journal.append(
+            PartitionCreated(
+                topic=topic,
+                partition=number,
+                replicas=replicas,
+                in_sync_replicas=in_sync_replicas,
+                leader=in_sync_replicas[0],
+            )
+        )
+        teller = self._journal.teller
+        leader = self._names(in_sync_replicas[0])
+        self._journal.tell(
+            trace.PartitionCreated(
+                node=self._journal.node,
+                topic=topic,
+                partition=number,
+                broker=leader,
+                replicas=teller.named(replicas),
+                isr=teller.named(in_sync_replicas),
+                leader_epoch=0,
+                partition_epoch=0,
+                min_isr=self._image.topics[topic].effective_min_isr,
+                reason=f"replicas {how}; {leader} leads, the first that is live",
+            )
+        )
+
+    # --------------------------------------------------------------------------------------------------------- grow
+
+    def create_partitions(self, event: CreatePartitions) -> None:
+        try:
+            assignment, how = self._further_assignment(event)
+        except KafkaError as error:
+            self._journal.reply(TopicReply(error=error.code, message=error.message))
+            return
+        if not event.validate_only:
+            first = len(self._image.topics[event.topic].partitions)
+            for number, replicas in enumerate(assignment, start=first):
+                self._create_partition(event.topic, number, replicas, how)
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _further_assignment(self, event: CreatePartitions) -> tuple[topics.Assignment, str]:
+        """raises: KafkaError"""
+        topic = self._image.topics.get(event.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {event.topic}")
+        existing = len(topic.partitions)
+        additional = event.count - existing
+        if additional <= 0:
+            already = f"topic {event.topic} has {existing} already; {event.count} would not be an increase"
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, already)
+        replication_factor = len(topic.partitions[0].replicas)
+        if event.assignment is None:
+            return self._placed(additional, replication_factor)
+        if len(event.assignment) != additional:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{additional} partitions are to be added, but {len(event.assignment)} are assigned",
+            )
+        topics.check_assignment(self._image, event.assignment, self._names, existing, replication_factor)
+        return event.assignment, "as assigned"
+
+    # ------------------------------------------------------------------------------------------------------- delete
+
+    def delete(self, event: DeleteTopic) -> None:
+        topic = self._image.topics.get(event.name)
+        if topic is None:
+            message = f"there is no topic {event.name}"
+            self._journal.reply(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
+            return
+        self._journal.append(TopicDeleted(name=event.name, topic_id=topic.topic_id))
+        self._journal.tell(
+            trace.TopicDeleted(
+                node=self._journal.node,
+                topic=event.name,
+                reason=f"an operator deletes topic {event.name}, and with it all its records",
+            )
+        )
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+
+def _topic_id(name: str, offset: Offset) -> UUID:
+    return uuid5(NAMESPACE_OID, f"{name}/{offset}")
