@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from replica.config import BROKER_KEY_OF_TOPIC_KEY, NEVER, Config, ConfigError, TopicConfig, key
+from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, NEVER, Config, ConfigError, TopicConfig, key
 
 NO_LIMIT = 2_147_483_647
 """Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
@@ -57,6 +57,8 @@ class BrokerConfig(Config):
     )
     auto_leader_rebalance_enable: bool = key("auto.leader.rebalance.enable", True)
     leader_imbalance_check_interval_seconds: int = key("leader.imbalance.check.interval.seconds", 300, low=1)
+    auto_create_topics_enable: bool = key("auto.create.topics.enable", True)
+    delete_topic_enable: bool = key("delete.topic.enable", True)
     default_replication_factor: int = key("default.replication.factor", 1, low=1)
     num_partitions: int = key("num.partitions", 1, low=1)
 
@@ -98,6 +100,7 @@ class BrokerConfig(Config):
     request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
     socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 600_000, low=1)
+    max_request_partition_size_limit: int = key("max.request.partition.size.limit", 2000, low=1, high=INT32_MAX)
     max_connections: int = key("max.connections", NO_LIMIT, low=0)
     max_connections_per_ip: int = key("max.connections.per.ip", NO_LIMIT, low=0)
     max_connections_per_ip_overrides: str = key(

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.channel import RECONNECT_BACKOFF_US, Channel, Channels, OnAnswer
+from cluster.envelopes import error_of as envelope_error
 from cluster.outbox import Outbox
 from cluster.wire.headers import response_body_position
 from cluster.wire.primitives import INT16
-from cluster.wire.versions import VERSIONS
+from cluster.wire.versions import ENVELOPE, VERSIONS
 from replica.errors import ErrorCode
 from replica.ids import BrokerId
 
@@ -105,6 +106,9 @@ class ControllerChannel:
 
 
 def _error_of(api: int, frame: bytearray) -> int:
-    """Registration, heartbeat and AlterPartition of all versions answer with a throttle time and then their error."""
+    """What brokers ask for themselves is answered with a throttle time and then the error, in all versions; an envelope
+    has it behind what it encloses."""
+    if api == ENVELOPE:
+        return envelope_error(frame)
     code: int = INT16.unpack_from(frame, response_body_position(api, VERSIONS[api][0], frame) + _THROTTLE_TIME_BYTES)[0]
     return code

@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cluster.accepted_connections import AcceptedConnections
+from cluster.admin_requests import AdminRequest
 from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
-from cluster.controller_requests import error_response, event_of, is_request_of_brokers, response_of
+from cluster.controller_admin import READERS
+from cluster.controller_requests import encoded, error_response, event_of, is_request_of_brokers, response_of
 from cluster.decisions import Chronicle, Decision, DecisionQueue, OnReply
+from cluster.envelopes import enclosed_answer, opened
 from cluster.metadata_fetches import MetadataFetches
 from cluster.metadata_log import MetadataLog
 from cluster.metadata_snapshots import file_name
@@ -29,10 +32,11 @@ from cluster.quorum_wire import (
     encode_snapshot_answer,
 )
 from cluster.snapshot_writer import SnapshotWriter
+from cluster.wire.cold import decode_request as decode_cold
 from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.versions import FETCH, FETCH_SNAPSHOT
+from cluster.wire.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from controller.events import Action as Decided
-from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply
+from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply, SeveralReply
 from controller.quorum import Quorum, QuorumTimeouts
 from controller.quorum_messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell
 from controller.state import ControllerState
@@ -98,13 +102,13 @@ class ControllerCore:
             request_timeout_ms=config.controller_quorum_request_timeout_ms,
             on_answered=self._peer_answered,
         )
-        self._voters = tuple(voters)
+        self._addresses = dict(voters)
 
     def start(self, now_us: int) -> list[Action]:
         self.log = MetadataLog(self._log_dir, self._disk, self.controller_id, now_us)
         self.quorum = Quorum(
             local_id=self.controller_id,
-            voters=self._voters,
+            voters=tuple(self._addresses),
             names=self._names,
             log=self.log,
             timeouts=QuorumTimeouts(
@@ -123,7 +127,7 @@ class ControllerCore:
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
         """SIGTERM: a leader with peers first gives up and waits for a successor."""
-        if self.quorum.is_leader and len(self._voters) > 1:
+        if self.quorum.is_leader and len(self._addresses) > 1:
             self._leaving = True
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
             self.quorum.resign_for_good(now_us, "it shuts down")
@@ -252,6 +256,8 @@ class ControllerCore:
         elif header.api_key in VOTER_REQUESTS:
             answer = self.quorum.asked(decode_request(header, frame), now_us)
             self._outbox.respond(connection, (encode_answer(header, answer),), header.api_key)
+        elif header.api_key == ENVELOPE:
+            self._open(connection, header, frame, now_us)
         elif not is_request_of_brokers(header):
             raise PeerViolation(f"api {header.api_key} is not served by the controller")
         elif self.state is None:
@@ -259,6 +265,35 @@ class ControllerCore:
         else:
             event = event_of(header, frame, self.state.image, now_us)
             self._decide(event, lambda reply: self._reply(connection, header, reply), now_us)
+
+    def _open(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
+        """What a client asked of a broker. What is wrong with it does not close the broker's connection."""
+
+        def respond(response: bytes | ErrorCode) -> None:
+            self._outbox.respond(connection, (enclosed_answer(envelope, response),), ENVELOPE)
+
+        try:
+            header, inner = opened(envelope, frame)
+            request = decode_cold(header, inner)
+        except PeerViolation:
+            respond(ErrorCode.INVALID_REQUEST)
+            return
+        if header.api_key == DESCRIBE_QUORUM:
+            description = self._fetches.description
+            values = description.describe(request, self._addresses, self.log.end.offset, now_us)
+            respond(encoded(header, values))
+        elif self.state is None:
+            respond(ErrorCode.NOT_CONTROLLER)
+        else:
+            asked = READERS[header.api_key](AdminRequest(header, request, self.state.image, self._config, now_us))
+
+            def answer(reply: Reply | None) -> None:
+                if isinstance(reply, SeveralReply):
+                    respond(encoded(header, asked.answer(reply.replies)))
+                else:
+                    respond(ErrorCode.NOT_CONTROLLER)
+
+            self._decide(asked.event(now_us), answer, now_us)
 
     def _reply(self, connection: ConnectionId, header: RequestHeader, reply: Reply | None) -> None:
         if reply is None or self.state is None:

@@ -6,13 +6,21 @@ from cluster.alter_partition_wire import alter_partition_event, alter_partition_
 from cluster.assign_replicas_wire import assign_replicas_event
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, BROKER_HEARTBEAT, BROKER_REGISTRATION
+from cluster.wire.versions import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    ASSIGN_REPLICAS_TO_DIRS,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+)
 from controller.events import (
+    AllocateProducerIds,
     AlterPartitionReply,
     AssignReplicasReply,
     Event,
     Heartbeat,
     HeartbeatReply,
+    ProducerIdsReply,
     RegisterBroker,
     RegistrationReply,
     Reply,
@@ -20,7 +28,7 @@ from controller.events import (
 from controller.image import MetadataImage
 from replica.errors import ErrorCode
 
-_SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS)
+_SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, ALLOCATE_PRODUCER_IDS)
 
 
 def is_request_of_brokers(header: RequestHeader) -> bool:
@@ -54,6 +62,10 @@ def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_
         )
     if header.api_key == ASSIGN_REPLICAS_TO_DIRS:
         return assign_replicas_event(request, image.topic_names, now_us)
+    if header.api_key == ALLOCATE_PRODUCER_IDS:
+        return AllocateProducerIds(
+            now_us=now_us, broker_id=int(request.broker_id), broker_epoch=int(request.broker_epoch)
+        )
     return alter_partition_event(request, image.topic_names, now_us)
 
 
@@ -71,19 +83,25 @@ def response_of(header: RequestHeader, reply: Reply, image: MetadataImage) -> by
             values = {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
         case AssignReplicasReply():
             values = {"error_code": reply.error}
+        case ProducerIdsReply():
+            values = {
+                "error_code": reply.error,
+                "producer_id_start": reply.first,
+                "producer_id_len": reply.length,
+            }
         case AlterPartitionReply():
             topic_ids = {name: topic.topic_id for name, topic in image.topics.items()}
             values = {"error_code": reply.error, "topics": alter_partition_results(reply, topic_ids)}
         case _:
             raise AssertionError(f"{type(reply).__name__} answers no request of a broker")
-    return _encoded(header, values)
+    return encoded(header, values)
 
 
 def error_response(header: RequestHeader, error: ErrorCode) -> bytes:
     """Refuses the whole request; a whole frame, size prefix included."""
-    return _encoded(header, {"error_code": error})
+    return encoded(header, {"error_code": error})
 
 
-def _encoded(header: RequestHeader, values: dict[str, object]) -> bytes:
+def encoded(header: RequestHeader, values: dict[str, object]) -> bytes:
     entity = cold.response(header.api_key, header.api_version, **values)
     return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from cluster.metadata_log import MetadataLog
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
+from cluster.quorum_description import QuorumDescription
 from cluster.timers import Timer
 from cluster.wire.api_01_fetch import (
     FetchPartition,
@@ -43,6 +44,7 @@ class MetadataFetches:
     """`wake` when the log has grown, its high watermark has moved, or the quorum's leader has changed."""
 
     def __init__(self, outbox: Outbox, quorum: Quorum, log: MetadataLog) -> None:
+        self.description = QuorumDescription(quorum)
         self._outbox = outbox
         self._quorum = quorum
         self._log = log
@@ -55,6 +57,7 @@ class MetadataFetches:
             raise PeerViolation("the controller has one partition, the metadata log")
         ((_, (wanted,)),) = request.topics
         fetch = _Fetch(connection, header, request, wanted)
+        self.description.fetched(request.replica_id, wanted.fetch_offset, self._log.end.offset, now_us)
         answer = self._answer_of(fetch, now_us)
         if answer is None and request.max_wait_ms > 0:
             fetch.timer = self._outbox.timers.at(

@@ -211,7 +211,7 @@ SingleEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Several:
-    """One request about several topics or partitions: decided at once, answered by one reply for each, in order."""
+    """One request about several topics or partitions, or about none: decided at once."""
 
     now_us: int
     events: tuple[SingleEvent, ...]
@@ -319,7 +319,7 @@ class ProducerIdsReply:
     message: str = ""
 
 
-Reply = (
+SingleReply = (
     RegistrationReply
     | HeartbeatReply
     | AssignReplicasReply
@@ -329,4 +329,14 @@ Reply = (
     | ElectReply
     | ProducerIdsReply
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeveralReply:
+    """Answers Several: a reply for each of its events, in their order."""
+
+    replies: tuple[SingleReply, ...]
+
+
+Reply = SingleReply | SeveralReply
 Action = AppendRecord | Fact | Reply

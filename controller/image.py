@@ -28,6 +28,7 @@ from controller.metadata import (
 )
 from replica.config import TopicConfig
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+from replica.passive_topic_keys import active
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class PartitionRegistration:
 
 @dataclass(slots=True, kw_only=True)
 class TopicImage:
-    """`config` as in the metadata log (only what differs from Kafka's defaults); `log_config` the same, typed."""
+    """`config` as in the metadata log (what differs from Kafka's defaults); `log_config` what is acted upon, typed."""
 
     topic_id: UUID
     config: dict[str, str]
@@ -171,7 +172,7 @@ class MetadataImage:
                 self.topics[record.name] = TopicImage(
                     topic_id=record.topic_id,
                     config=config,
-                    log_config=TopicConfig.from_mapping(config),
+                    log_config=active(config),
                     partitions={},
                 )
             case TopicDeleted():
@@ -252,7 +253,7 @@ class MetadataImage:
         topic.config.pop(record.key, None)
         if record.value is not None:
             topic.config[record.key] = record.value
-        topic.log_config = TopicConfig.from_mapping(topic.config)
+        topic.log_config = active(topic.config)
 
     def is_active(self, broker_id: BrokerId) -> bool:
         broker = self.brokers.get(broker_id)

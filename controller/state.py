@@ -14,6 +14,7 @@ from controller.events import (
     Action,
     AllocateProducerIds,
     AlterPartition,
+    AppendRecord,
     AssignReplicas,
     ChangeBrokerConfig,
     ChangeConfig,
@@ -22,6 +23,7 @@ from controller.events import (
     DeleteTopic,
     ElectLeader,
     Event,
+    Fact,
     Heartbeat,
     ProducerIdsReply,
     Reassign,
@@ -29,6 +31,7 @@ from controller.events import (
     RegisterBroker,
     SessionCheckDue,
     Several,
+    SeveralReply,
     SingleEvent,
     UncleanSweepDue,
 )
@@ -145,7 +148,8 @@ class ControllerState:
             self._handle(one)
         if self.image.offset != self._swept_offset:
             self._plan_sweeps(event.now_us)
-        return self._journal.take()
+        actions = self._journal.take()
+        return _with_one_reply(actions) if isinstance(event, Several) else actions
 
     def _handle(self, event: SingleEvent) -> None:
         match event:
@@ -206,3 +210,10 @@ class ControllerState:
             )
         )
         self._journal.reply(ProducerIdsReply(error=ErrorCode.NONE, first=first, length=PRODUCER_IDS_PER_BLOCK))
+
+
+def _with_one_reply(actions: list[Action]) -> list[Action]:
+    """The replies of Several as one, which comes last."""
+    done = [action for action in actions if isinstance(action, (AppendRecord, Fact))]
+    replies = tuple(action for action in actions if not isinstance(action, (AppendRecord, Fact, SeveralReply)))
+    return [*done, SeveralReply(replies=replies)]

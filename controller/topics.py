@@ -10,21 +10,20 @@ from collections.abc import Mapping
 
 from controller.image import MetadataImage
 from controller.placement import UsableBroker
-from replica.config import ConfigError, TopicConfig
+from replica.config import Config, ConfigError, TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Names
+from replica.passive_topic_keys import PassiveTopicConfig
 
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+PASSIVE = PassiveTopicConfig.keys()
 Assignment = tuple[tuple[BrokerId, ...], ...]
 
 
 def check_name(image: MetadataImage, name: str) -> None:
     """raises: KafkaError INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS"""
-    if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
-        raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"`{name[:60]}` is not a topic name: at most 249 letters, digits, dots, underscores and dashes",
-        )
+    check_legal(name)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
     for other in sorted(image.topics):
@@ -33,24 +32,53 @@ def check_name(image: MetadataImage, name: str) -> None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other}")
 
 
+def check_legal(name: str) -> None:
+    """raises: KafkaError INVALID_TOPIC_EXCEPTION     source: Topic.validate"""
+    if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"`{name[:60]}` is not a topic name: at most 249 letters, digits, dots, underscores and dashes",
+        )
+
+
+def is_internal(name: str) -> bool:
+    """Topics that brokers keep for themselves. source: Topic.isInternal"""
+    return name in INTERNAL_TOPICS
+
+
 def complete_config(values: Mapping[str, object], default: TopicConfig) -> dict[str, object]:
-    """Typed values of all topic keys; absent or None is the default.     raises: KafkaError INVALID_CONFIG"""
+    """Typed values of all topic keys that are acted upon, and of the others that are given; absent or None is the
+    default.     raises: KafkaError INVALID_CONFIG
+    """
     # Simplified: broker-wide defaults are fixed in the topic when it is created; Kafka looks them up at each use.
     complete = {name: getattr(default, item.name) for name, item in TopicConfig.keys().items()}
     try:
         for name, value in values.items():
-            TopicConfig.require(name)
+            schema = _schema(name)
             if value is not None:
-                complete[name] = TopicConfig.check(name, value)
+                complete[name] = schema.check(name, value)
+            elif schema is PassiveTopicConfig:
+                complete[name] = schema.require(name).default
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return complete
 
 
+def _schema(name: str) -> type[Config]:
+    """raises: ConfigError if Kafka has no such topic key"""
+    if name in PASSIVE:
+        return PassiveTopicConfig
+    TopicConfig.require(name)
+    return TopicConfig
+
+
 def as_stored(name: str, value: object) -> str | None:
     """What the metadata log keeps of a typed value: its text, or None for Kafka's own default."""
-    if value == TopicConfig.keys()[name].default:
-        return None
+    return None if value == _schema(name).require(name).default else as_text(value)
+
+
+def as_text(value: object) -> str:
+    """As Kafka spells a typed value."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Self
 
 NEVER = 2**63 - 1
 """Long.MAX_VALUE: Kafka's own "never" for intervals and limits."""
+INT32_MAX = 2**31 - 1
+"""The most that keys of Kafka's type INT hold."""
 
 
 THROTTLED_REPLICAS = r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?"
@@ -35,15 +37,17 @@ def key(
     default: Any,
     *,
     low: float | None = None,
+    high: float = NEVER,
     choices: tuple[str, ...] = (),
     pattern: str = "",
     doc: str = "",
 ) -> Any:
     """A dataclass field for one Kafka key; the default's type is the key's type.
 
+    high: the most a number may be; `never` is that, too
     pattern: what the whole text of a string must match
     """
-    metadata = {"key": name, "low": low, "choices": choices, "pattern": pattern, "doc": doc}
+    metadata = {"key": name, "low": low, "high": high, "choices": choices, "pattern": pattern, "doc": doc}
     return field(default=default, metadata=metadata)
 
 
@@ -81,10 +85,11 @@ class Config:
             raise ConfigError(
                 name, f"`{str(value)[:60]}` does not have the form that Kafka asks for ({item.metadata['doc']})"
             )
-        return _coerce(name, value, item.default, item.metadata["low"], item.metadata["choices"])
+        return _coerce(name, value, item)
 
 
-def _coerce(name: str, value: object, default: object, low: float | None, choices: tuple[str, ...]) -> Any:
+def _coerce(name: str, value: object, item: Field[Any]) -> Any:
+    default, low, high, choices = item.default, *(item.metadata[part] for part in ("low", "high", "choices"))
     text = str(value).strip()
     if isinstance(default, bool):
         if isinstance(value, bool):
@@ -98,14 +103,19 @@ def _coerce(name: str, value: object, default: object, low: float | None, choice
             raise ConfigError(name, f"`{text}` is not one of {', '.join(choices)}", close[0] if close else None)
         return text
     if text == "never":
-        return NEVER
-    try:
-        number = float(text) if isinstance(default, float) else int(text)
-    except ValueError:
-        raise ConfigError(name, f"`{text}` is not a number (Kafka's own unit, without suffix)") from None
+        return high
+    if not re.fullmatch(_FRACTION if isinstance(default, float) else _INTEGER, text):
+        raise ConfigError(name, f"`{text[:60]}` is not a number (Kafka's own unit, without suffix)")
+    number = float(text) if isinstance(default, float) else int(text)
     if low is not None and number < low:
         raise ConfigError(name, f"{text} is below {low:g}")
+    if number > high:
+        raise ConfigError(name, f"{text} is above {high}")
     return number
+
+
+_INTEGER = r"[+-]?[0-9]{1,30}"
+_FRACTION = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +124,13 @@ class TopicConfig(Config):
 
     WHAT: ClassVar[str] = "topic"
 
-    min_insync_replicas: int = key("min.insync.replicas", 1, low=1)
+    min_insync_replicas: int = key("min.insync.replicas", 1, low=1, high=INT32_MAX)
     unclean_leader_election_enable: bool = key("unclean.leader.election.enable", False)
-    segment_bytes: int = key("segment.bytes", 1 << 30, low=1024)
+    segment_bytes: int = key("segment.bytes", 1 << 30, low=1024, high=INT32_MAX)
     segment_ms: int = key("segment.ms", 604_800_000, low=1)
-    segment_index_bytes: int = key("segment.index.bytes", 10 << 20, low=12)
-    index_interval_bytes: int = key("index.interval.bytes", 4096, low=0)
-    max_message_bytes: int = key("max.message.bytes", 1_048_588, low=61)
+    segment_index_bytes: int = key("segment.index.bytes", 10 << 20, low=12, high=INT32_MAX)
+    index_interval_bytes: int = key("index.interval.bytes", 4096, low=0, high=INT32_MAX)
+    max_message_bytes: int = key("max.message.bytes", 1_048_588, low=61, high=INT32_MAX)
     flush_messages: int = key("flush.messages", NEVER, low=1)
     flush_ms: int = key("flush.ms", NEVER, low=0)
     message_timestamp_before_max_ms: int = key("message.timestamp.before.max.ms", NEVER, low=0)

@@ -173,9 +173,7 @@ class ControllerWorld:
 
     def allocate_ids(self, broker: str, epoch: int | None = None) -> list[str]:
         broker_epoch = _or(epoch, self._epoch_of(broker))
-        return self._step(
-            AllocateProducerIds(now_us=self.now_us, broker_id=_IDS[broker], broker_epoch=broker_epoch)
-        )
+        return self._step(AllocateProducerIds(now_us=self.now_us, broker_id=_IDS[broker], broker_epoch=broker_epoch))
 
     def delete(self, name: str) -> list[str]:
         return self._step(DeleteTopic(now_us=self.now_us, name=name))

@@ -1,0 +1,68 @@
+"""What an admin client asks of the controller, taken apart: for each topic, partition or resource of a request an event
+to decide, or a refusal that needs no decision; and how the replies become one answer again.
+
+source: ControllerApis.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from cluster.config import BrokerConfig
+from cluster.wire.entities import Entity
+from cluster.wire.headers import RequestHeader
+from controller.events import Several, SingleEvent, SingleReply, TopicReply
+from controller.image import MetadataImage
+from replica.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRequest:
+    """image: the active controller's own     config: of the controller, which is that of the brokers, too"""
+
+    header: RequestHeader
+    request: Entity
+    image: MetadataImage
+    config: BrokerConfig
+    now_us: int
+
+
+def refused(error: ErrorCode, message: str) -> TopicReply:
+    """A reply that needs no decision."""
+    return TopicReply(error=error, message=message)
+
+
+class Entry(NamedTuple):
+    """One topic, partition or resource of a request: what it is called there, and what is to be decided about it."""
+
+    name: str | None
+    what: SingleEvent | TopicReply
+    topic_id: UUID | None = None
+    partition: int = -1
+    kind: int = 0
+
+
+class Asked(NamedTuple):
+    """values: the fields of the answer, of one reply for each entry"""
+
+    entries: Sequence[Entry]
+    values: Callable[[Sequence[SingleReply]], dict[str, object]]
+
+    def event(self, now_us: int) -> Several:
+        events = (entry.what for entry in self.entries if not isinstance(entry.what, TopicReply))
+        return Several(now_us=now_us, events=tuple(events))
+
+    def answer(self, decided: Iterable[SingleReply]) -> dict[str, object]:
+        """decided: the replies to `event`, in its order"""
+        replies = iter(decided)
+        return self.values(
+            [entry.what if isinstance(entry.what, TopicReply) else next(replies) for entry in self.entries]
+        )
+
+
+def error_fields(reply: SingleReply) -> dict[str, object]:
+    """`error_code` and `error_message`, as every entry of an answer has them."""
+    return {"error_code": reply.error, "error_message": reply.message or None}

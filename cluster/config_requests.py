@@ -1,0 +1,142 @@
+"""IncrementalAlterConfigs and AlterConfigs between their messages and what the controller is told.
+
+source: ControllerApis.handleIncrementalAlterConfigs, .handleLegacyAlterConfigs; ConfigurationControlManager
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from cluster.admin_requests import AdminRequest, Asked, Entry, error_fields, refused
+from cluster.config_entries import is_list
+from cluster.wire.entities import Entity
+from controller.events import ChangeBrokerConfig, ChangeConfig, SingleReply
+from controller.topics import check_legal
+from replica.errors import ErrorCode, KafkaError
+from replica.passive_topic_keys import PassiveTopicConfig
+
+TOPIC, BROKER = 2, 4
+"""ConfigResource.Type"""
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+"""AlterConfigOp.OpType"""
+Changes = dict[str, str | None]
+
+
+def incremental_alter_configs(asked: AdminRequest) -> Asked:
+    """Each key is set, taken back, or its list changed; the others stay."""
+    return _alter(asked, _incremental)
+
+
+def alter_configs(asked: AdminRequest) -> Asked:
+    """The keys that are given are all there are; the others go back to their defaults."""
+    return _alter(asked, _complete)
+
+
+def _alter(asked: AdminRequest, changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes]) -> Asked:
+    resources = [(int(one.resource_type), str(one.resource_name), one.configs) for one in asked.request.resources]
+    counts = Counter((kind, name) for kind, name, _ in resources)
+    entries = []
+    for kind, name, configs in resources:
+        if counts[kind, name] > 1:
+            refusal = refused(ErrorCode.INVALID_REQUEST, "a resource is named more than once")
+            entries.append(Entry(name, refusal, kind=kind))
+            continue
+        try:
+            change = _change_of(asked, kind, name, configs, changes_of)
+            entries.append(Entry(name, change, kind=kind))
+        except KafkaError as error:
+            entries.append(Entry(name, refused(error.code, error.message), kind=kind))
+
+    def values(replies: Sequence[SingleReply]) -> dict[str, object]:
+        return {
+            "responses": [
+                {**error_fields(reply), "resource_type": entry.kind, "resource_name": entry.name}
+                for entry, reply in zip(entries, replies, strict=True)
+            ]
+        }
+
+    return Asked(entries, values)
+
+
+def _change_of(
+    asked: AdminRequest,
+    kind: int,
+    name: str,
+    configs: Sequence[Entity],
+    changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes],
+) -> ChangeConfig | ChangeBrokerConfig:
+    """raises: KafkaError"""
+    now_us, validate_only = asked.now_us, bool(asked.request.validate_only)
+    twice = [key for key, count in Counter(str(config.name) for config in configs).items() if count > 1]
+    if twice:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{', '.join(twice)} occurs more than once")
+    if kind == TOPIC:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no settings for all topics at once")
+        check_legal(name)
+        topic = asked.image.topics.get(name)
+        known = {} if topic is None else topic.config
+        changes = changes_of(known, configs)
+        return ChangeConfig(now_us=now_us, topic=name, config=_news(changes, known), validate_only=validate_only)
+    if kind == BROKER:
+        broker_id = broker_of(name)
+        known = asked.image.broker_config.get(broker_id, {})
+        changes = changes_of(known, configs)
+        return ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=changes, validate_only=validate_only)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} cannot be configured here")
+
+
+def broker_of(name: str) -> int:
+    """raises: KafkaError INVALID_REQUEST"""
+    if not name:
+        # Simplified: Kafka also keeps settings for all brokers at once (the empty name).
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "settings for all brokers at once are not kept here")
+    if not (name.isascii() and name.isdigit() and len(name) < 10):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"`{name[:60]}` is not the id of a broker")
+    return int(name)
+
+
+def _news(changes: Changes, known: Mapping[str, str]) -> Changes:
+    return {key: value for key, value in changes.items() if known.get(key) != value}
+
+
+def _incremental(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes:
+    """raises: KafkaError"""
+    changes: Changes = {}
+    for config in configs:
+        key, value = str(config.name), None if config.value is None else str(config.value)
+        operation = int(config.config_operation)
+        if operation == DELETE:
+            changes[key] = None
+        elif value is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no value is given for {key}")
+        elif operation == SET:
+            changes[key] = value
+        elif operation in (APPEND, SUBTRACT):
+            changes[key] = _list(key, known, value, appends=operation == APPEND)
+        else:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"operation {operation} is unknown")
+    return changes
+
+
+def _list(key: str, known: Mapping[str, str], value: str, *, appends: bool) -> str:
+    if not is_list(key):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: nothing can be appended or taken out")
+    passive = PassiveTopicConfig.keys()
+    default = str(passive[key].default) if key in passive else ""
+    old = [part for part in known.get(key, default).split(",") if part]
+    parts = value.split(",")
+    if appends:
+        return ",".join(dict.fromkeys([*old, *parts]))
+    return ",".join(part for part in old if part not in parts)
+
+
+def _complete(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes:
+    """raises: KafkaError"""
+    changes: Changes = dict.fromkeys(known)
+    for config in configs:
+        if config.value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"no value is given for {config.name}")
+        changes[str(config.name)] = str(config.value)
+    return changes

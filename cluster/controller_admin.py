@@ -1,0 +1,34 @@
+"""The APIs of admin clients at the active controller: read, decided as one, answered once that is committed.
+
+source: ControllerApis.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cluster.admin_requests import AdminRequest, Asked
+from cluster.config_requests import alter_configs, incremental_alter_configs
+from cluster.partition_requests import alter_partition_reassignments, elect_leaders, list_partition_reassignments
+from cluster.topic_requests import create_partitions, create_topics, delete_topics
+from cluster.wire.versions import (
+    ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
+
+READERS: Mapping[int, Callable[[AdminRequest], Asked]] = {
+    CREATE_TOPICS: create_topics,
+    DELETE_TOPICS: delete_topics,
+    CREATE_PARTITIONS: create_partitions,
+    ALTER_CONFIGS: alter_configs,
+    INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
+    ELECT_LEADERS: elect_leaders,
+    ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
+    LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+}

@@ -1,0 +1,94 @@
+"""Envelope (58): a request of a client inside one of its broker to the controller, and the answer inside the answer.
+
+The inner frames are whole requests and responses with their own headers. source: ForwardingManager.scala,
+EnvelopeUtils.scala, RequestChannel.Request.buildResponseSend
+"""
+
+from __future__ import annotations
+
+from cluster.wire import cold
+from cluster.wire.headers import RequestHeader, read_request_header
+from cluster.wire.versions import (
+    ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_QUORUM,
+    ELECT_LEADERS,
+    ENVELOPE,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
+from replica.errors import ErrorCode, PeerViolation
+
+FORWARDED = (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    CREATE_PARTITIONS,
+    ALTER_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    ELECT_LEADERS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    DESCRIBE_QUORUM,
+)
+"""What clients ask of a broker and the controller answers (ApiKeys.forwardable)."""
+
+ENVELOPE_VERSION = 0
+ANONYMOUS = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
+"""DefaultPrincipalData, version 0: nobody authenticates here."""
+LOOPBACK = b"\x7f\x00\x00\x01"
+"""Simplified: the client's address is not told; the controller has no quotas or rules by address."""
+_SIZE_BYTES = 4
+
+
+def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray) -> bytes:
+    """A whole Envelope request. frame: the client's request, without its size"""
+    entity = cold.request(
+        ENVELOPE,
+        ENVELOPE_VERSION,
+        request_data=bytes(frame),
+        request_principal=ANONYMOUS,
+        client_host_address=LOOPBACK,
+    )
+    return cold.encode_request(ENVELOPE, ENVELOPE_VERSION, correlation_id, client_id, entity)
+
+
+def opened(header: RequestHeader, frame: bytearray) -> tuple[RequestHeader, bytearray]:
+    """Header and frame of the request inside.     raises: PeerViolation"""
+    inner = bytearray(cold.decode_request(header, frame).request_data)
+    inner_header = read_request_header(inner)
+    if inner_header.api_key not in FORWARDED:
+        raise PeerViolation(f"api {inner_header.api_key} is not forwarded")
+    return inner_header, inner
+
+
+def enclosed_answer(header: RequestHeader, response: bytes | ErrorCode) -> bytes:
+    """A whole Envelope response. response: a whole response with its size, or why there is none"""
+    if isinstance(response, ErrorCode):
+        values: dict[str, object] = {"error_code": response}
+    else:
+        values = {"error_code": ErrorCode.NONE, "response_data": response[_SIZE_BYTES:]}
+    entity = cold.response(ENVELOPE, header.api_version, **values)
+    return cold.encode_response(ENVELOPE, header.api_version, header.correlation_id, entity)
+
+
+def answer_inside(frame: bytearray) -> bytes | ErrorCode:
+    """The response in an answered envelope, without its size. Why there is none says something of the two nodes, which
+    is not the client's to know: UNKNOWN_SERVER_ERROR.
+    """
+    try:
+        envelope = cold.decode_response(ENVELOPE, ENVELOPE_VERSION, frame)
+    except PeerViolation:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    data = envelope.response_data
+    known = envelope.error_code is ErrorCode.NONE and isinstance(data, bytes)
+    return data if known else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def error_of(frame: bytearray) -> ErrorCode:
+    """The error of an answered envelope itself. raises: PeerViolation"""
+    error = cold.decode_response(ENVELOPE, ENVELOPE_VERSION, frame).error_code
+    assert isinstance(error, ErrorCode)
+    return error

@@ -1,0 +1,96 @@
+"""What a broker passes on to the active controller: requests of clients in envelopes, and what it asks for itself.
+
+One queue and one connection, one request in flight, tried again with every new controller for a minute.
+source: ForwardingManager.scala, NodeToControllerChannelManagerImpl("forwarding")
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cluster.accepted_connections import AcceptedConnections
+from cluster.channel import Requests
+from cluster.envelopes import answer_inside, enclose
+from cluster.node import ConnectionId
+from cluster.outbox import Outbox
+from cluster.refusals import refusal
+from cluster.wire import cold
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import ENVELOPE
+from replica.errors import ErrorCode
+
+RETRY_US = 60_000_000
+"""BrokerServer: retryTimeoutMs of the forwarding channel"""
+OnForwarded = Callable[[bytes | ErrorCode], None]
+"""The response without its size, or why there is none."""
+
+
+class _Waiting(NamedTuple):
+    frame: bytes | bytearray
+    on_answer: OnForwarded
+    since_us: int
+
+
+class Forwarding:
+    """channel: tries for RETRY_US     `forward` is the handler of every API that the controller answers"""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        channel: Requests,
+        outbox: Outbox,
+        connections: AcceptedConnections,
+        request_timeout_us: int,
+    ) -> None:
+        self._node = node
+        self._channel = channel
+        self._outbox = outbox
+        self._connections = connections
+        self._request_timeout_us = request_timeout_us
+        self._queue: deque[_Waiting] = deque()
+
+    def forward(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        """raises: PeerViolation"""
+        cold.decode_request(header, frame)  # What cannot be read is the client's fault, and not passed on.
+
+        def respond(response: bytes | ErrorCode) -> None:
+            if connection not in self._connections:
+                return
+            if isinstance(response, ErrorCode):
+                answer = refusal(header, frame, response)
+            else:
+                answer = len(response).to_bytes(4, "big") + response
+            self._outbox.respond(connection, (answer,), header.api_key)
+
+        self.send(frame, respond, now_us)
+
+    def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int) -> None:
+        """frame: a whole request of a forwarded API, without its size"""
+        self._queue.append(_Waiting(frame, on_answer, now_us))
+        self._go_on(now_us)
+
+    def _go_on(self, now_us: int) -> None:
+        while self._queue and not self._channel.busy:
+            waiting = self._queue.popleft()
+            if now_us - waiting.since_us >= RETRY_US:
+                waiting.on_answer(ErrorCode.REQUEST_TIMED_OUT)
+                continue
+            self._request(waiting, now_us)
+
+    def _request(self, waiting: _Waiting, now_us: int) -> None:
+        def answered(frame: bytearray | None, reason: str, now_us: int) -> None:
+            waiting.on_answer(ErrorCode.REQUEST_TIMED_OUT if frame is None else answer_inside(frame))
+            self._go_on(now_us)
+
+        self._channel.request(
+            ENVELOPE,
+            lambda correlation_id: enclose(correlation_id, self._node, waiting.frame),
+            answered,
+            self._request_timeout_us,
+            now_us,
+        )

@@ -1,0 +1,119 @@
+"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments between their messages and the controller.
+
+source: ReplicationControlManager.electLeaders, .alterPartitionReassignments, .listPartitionReassignments
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Literal
+
+from cluster.admin_requests import AdminRequest, Asked, Entry, error_fields, refused
+from controller.events import ElectLeader, Reassign, SingleReply
+from replica.errors import ErrorCode
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+def elect_leaders(asked: AdminRequest) -> Asked:
+    request = asked.request
+    kind = int(getattr(request, "election_type", PREFERRED))
+    named = request.topic_partitions
+    if named is None:
+        wanted = [(name.topic, name.partition) for name, _ in asked.image.partitions()]
+    else:
+        wanted = [(str(topic.topic), int(number)) for topic in named for number in topic.partitions]
+    entries = [_election(asked, topic, number, kind) for topic, number in wanted]
+
+    def values(replies: Sequence[SingleReply]) -> dict[str, object]:
+        # Of all partitions at once, those that have the desired leader already are not spoken of.
+        told = [
+            (entry, reply)
+            for entry, reply in zip(entries, replies, strict=True)
+            if named is not None or reply.error is not ErrorCode.ELECTION_NOT_NEEDED
+        ]
+        return {
+            "error_code": ErrorCode.NONE,
+            "replica_election_results": [
+                {
+                    "topic": topic,
+                    "partition_result": [
+                        {"partition_id": entry.partition, **error_fields(reply)} for entry, reply in results
+                    ],
+                }
+                for topic, results in groupby(told, key=lambda pair: pair[0].name)
+            ],
+        }
+
+    return Asked(entries, values)
+
+
+def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
+    if kind not in (PREFERRED, UNCLEAN):
+        return Entry(topic, refused(ErrorCode.INVALID_REQUEST, f"election type {kind} is unknown"), partition=number)
+    how: Literal["preferred", "unclean"] = "preferred" if kind == PREFERRED else "unclean"
+    return Entry(topic, ElectLeader(now_us=asked.now_us, topic=topic, partition=number, kind=how), partition=number)
+
+
+def alter_partition_reassignments(asked: AdminRequest) -> Asked:
+    request = asked.request
+    entries = [
+        Entry(
+            str(topic.name),
+            Reassign(
+                now_us=asked.now_us,
+                topic=str(topic.name),
+                partition=int(partition.partition_index),
+                replicas=None if partition.replicas is None else tuple(map(int, partition.replicas)),
+                may_change_factor=bool(getattr(request, "allow_replication_factor_change", True)),
+            ),
+            partition=int(partition.partition_index),
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+    def values(replies: Sequence[SingleReply]) -> dict[str, object]:
+        told = zip(entries, replies, strict=True)
+        return {
+            "error_code": ErrorCode.NONE,
+            "responses": [
+                {
+                    "name": topic,
+                    "partitions": [
+                        {"partition_index": entry.partition, **error_fields(reply)} for entry, reply in results
+                    ],
+                }
+                for topic, results in groupby(told, key=lambda pair: pair[0].name)
+            ],
+        }
+
+    return Asked(entries, values)
+
+
+def list_partition_reassignments(asked: AdminRequest) -> Asked:
+    """What is in progress once all that was decided before is committed."""
+    named = asked.request.topics
+    wanted = None if named is None else {str(one.name): tuple(map(int, one.partition_indexes)) for one in named}
+    moving = [
+        (name, partition)
+        for name, partition in asked.image.partitions()
+        if partition.is_reassigning and (wanted is None or name.partition in wanted.get(name.topic, ()))
+    ]
+    topics = [
+        {
+            "name": topic,
+            "partitions": [
+                {
+                    "partition_index": name.partition,
+                    "replicas": partition.replicas,
+                    "adding_replicas": partition.adding_replicas,
+                    "removing_replicas": partition.removing_replicas,
+                }
+                for name, partition in partitions
+            ],
+        }
+        for topic, partitions in groupby(moving, key=lambda pair: pair[0].topic)
+    ]
+    return Asked((), lambda replies: {"error_code": ErrorCode.NONE, "topics": topics})

@@ -1,0 +1,69 @@
+"""One error as the answer to a whole request of an admin client: said of everything that the request names.
+
+source: the getErrorResponse methods of Kafka's request classes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.wire import cold
+from cluster.wire.entities import Entity
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import (
+    ALTER_CONFIGS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
+from replica.errors import ErrorCode
+
+Values = dict[str, object]
+
+
+def refusal(header: RequestHeader, frame: bytearray, error: ErrorCode) -> bytes:
+    """A whole response, size included.     raises: PeerViolation"""
+    of = _BY_API.get(header.api_key)
+    values: Values = {"error_code": error}
+    if of is not None:
+        values = of(cold.decode_request(header, frame), error)
+    entity = cold.response(header.api_key, header.api_version, **values)
+    return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
+
+
+def _create_topics(request: Entity, error: ErrorCode) -> Values:
+    names = dict.fromkeys(str(topic.name) for topic in request.topics)
+    empty = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
+    return {"topics": [{"name": name, "error_code": error, **empty} for name in names]}
+
+
+def _delete_topics(request: Entity, error: ErrorCode) -> Values:
+    if hasattr(request, "topic_names"):
+        return {"responses": [{"name": str(name), "error_code": error} for name in request.topic_names]}
+    return {
+        "responses": [{"name": topic.name, "topic_id": topic.topic_id, "error_code": error} for topic in request.topics]
+    }
+
+
+def _create_partitions(request: Entity, error: ErrorCode) -> Values:
+    return {"results": [{"name": str(topic.name), "error_code": error} for topic in request.topics]}
+
+
+def _alter_configs(request: Entity, error: ErrorCode) -> Values:
+    return {
+        "responses": [
+            {"error_code": error, "resource_type": one.resource_type, "resource_name": str(one.resource_name)}
+            for one in request.resources
+        ]
+    }
+
+
+_BY_API: dict[int, Callable[[Entity, ErrorCode], Values]] = {
+    CREATE_TOPICS: _create_topics,
+    DELETE_TOPICS: _delete_topics,
+    CREATE_PARTITIONS: _create_partitions,
+    ALTER_CONFIGS: _alter_configs,
+    INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+}
+"""The other APIs have an error for the whole of their answer."""

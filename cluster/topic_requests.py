@@ -1,0 +1,228 @@
+"""CreateTopics, DeleteTopics and CreatePartitions between their messages and what the controller is told.
+
+source: ControllerApis.createTopics, .deleteTopics, .createPartitions; ReplicationControlManager.createTopic
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from cluster.admin_requests import AdminRequest, Asked, Entry, error_fields, refused
+from cluster.config_entries import topic_entries
+from cluster.wire.entities import Entity
+from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
+from controller.image import MetadataImage
+from controller.topics import check_name
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import METADATA_TOPIC, BrokerId
+
+MAX_RECORDS_PER_REQUEST = 10_000
+"""QuorumController.MAX_RECORDS_PER_USER_OP: a request that would write more is refused whole."""
+DEFAULT = -1
+"""Number of partitions or replicas that is left to the brokers' configuration."""
+
+
+# -------------------------------------------------------------------------------------------------------- CreateTopics
+
+
+def create_topics(asked: AdminRequest) -> Asked:
+    request = asked.request
+    names = Counter(str(topic.name) for topic in request.topics)
+    entries: list[Entry] = [
+        Entry(name, refused(ErrorCode.INVALID_REQUEST, f"topic {name} is named more than once"))
+        for name, count in names.items()
+        if count > 1
+    ]
+    wanted = [topic for topic in request.topics if names[str(topic.name)] == 1]
+    size = sum(max(int(topic.num_partitions), len(topic.assignments)) for topic in wanted)
+    for topic in wanted:
+        name = str(topic.name)
+        try:
+            _check_size(size)
+            entries.append(Entry(name, _new_topic(asked, name, topic)))
+        except KafkaError as error:
+            entries.append(Entry(name, refused(error.code, error.message)))
+
+    def values(replies: Sequence[SingleReply]) -> dict[str, object]:
+        return {"topics": [_created(asked, entry, reply) for entry, reply in zip(entries, replies, strict=True)]}
+
+    return Asked(entries, values)
+
+
+def _check_size(partitions: int) -> None:
+    if partitions > MAX_RECORDS_PER_REQUEST:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, f"{partitions} partitions at once are more than {MAX_RECORDS_PER_REQUEST}"
+        )
+
+
+def _new_topic(asked: AdminRequest, name: str, topic: Entity) -> CreateTopic:
+    """raises: KafkaError"""
+    if name == METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"nobody may create the internal topic {METADATA_TOPIC}")
+    check_name(asked.image, name)
+    without_value = [str(config.name) for config in topic.configs if config.value is None]
+    if without_value:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"no value is given for {', '.join(without_value)}")
+    partitions, factor = int(topic.num_partitions), int(topic.replication_factor)
+    assignment = None
+    if topic.assignments:
+        if (partitions, factor) != (DEFAULT, DEFAULT):
+            what = "where replicas are assigned, the numbers of partitions and replicas have to be -1"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, what)
+        assignment = _assignment(topic.assignments)
+    return CreateTopic(
+        now_us=asked.now_us,
+        name=name,
+        assignment=assignment,
+        partitions=None if partitions == DEFAULT else partitions,
+        replication_factor=None if factor == DEFAULT else factor,
+        config={str(config.name): str(config.value) for config in topic.configs},
+        validate_only=bool(asked.request.validate_only),
+    )
+
+
+def _assignment(assignments: Sequence[Entity]) -> tuple[tuple[BrokerId, ...], ...]:
+    """raises: KafkaError INVALID_REPLICA_ASSIGNMENT"""
+    numbers = Counter(int(one.partition_index) for one in assignments)
+    for number, count in numbers.items():
+        if count > 1:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {number} is assigned more than once")
+    by_number = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in assignments}
+    if sorted(by_number) != list(range(len(by_number))):
+        what = "the partitions that are assigned have to be 0, 1 and so on, without a gap"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, what)
+    return tuple(by_number[number] for number in range(len(by_number)))
+
+
+def _created(asked: AdminRequest, entry: Entry, reply: SingleReply) -> dict[str, object]:
+    if not isinstance(reply, CreateTopicReply) or reply.error is not ErrorCode.NONE:
+        return {
+            "name": entry.name,
+            **error_fields(reply),
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "configs": (),
+        }
+    return {
+        "name": entry.name,
+        "topic_id": reply.topic_id,
+        "error_code": ErrorCode.NONE,
+        "num_partitions": reply.partitions,
+        "replication_factor": reply.replication_factor,
+        "configs": [
+            {
+                "name": config.name,
+                "value": config.value,
+                "read_only": False,
+                "config_source": config.source,
+                "is_sensitive": False,
+            }
+            for config in topic_entries(reply.config, asked.config)
+        ],
+    }
+
+
+# -------------------------------------------------------------------------------------------------------- DeleteTopics
+
+
+def delete_topics(asked: AdminRequest) -> Asked:
+    if not asked.config.delete_topic_enable:
+        old = asked.header.api_version < FIRST_DELETE_WITH_DISABLED
+        error = ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED
+        refusal = refused(error, "topics cannot be deleted here (delete.topic.enable=false)")
+        entries = [Entry(name, refusal, topic_id) for name, topic_id in _named(asked.request)]
+    else:
+        entries = list(_deletions(asked))
+
+    def values(replies: Sequence[SingleReply]) -> dict[str, object]:
+        return {
+            "responses": [
+                {"name": entry.name, "topic_id": entry.topic_id, **error_fields(reply)}
+                for entry, reply in zip(entries, replies, strict=True)
+            ]
+        }
+
+    return Asked(entries, values)
+
+
+FIRST_DELETE_WITH_DISABLED = 3
+
+
+def _named(request: Entity) -> list[tuple[str | None, UUID | None]]:
+    """Topics by name or (from version 6) by id, whichever is given; the other is None."""
+    if hasattr(request, "topic_names"):
+        return [(str(name), None) for name in request.topic_names]
+    return [(None if topic.name is None else str(topic.name), topic.topic_id) for topic in request.topics]
+
+
+def _deletions(asked: AdminRequest) -> Iterator[Entry]:
+    """Each topic once: whoever names one twice, by name or by id, is told so."""
+    named = Counter(_named(asked.request))
+    chosen = Counter(_resolved(asked.image, name, topic_id) for name, topic_id in named)
+    for (name, topic_id), count in named.items():
+        resolved = _resolved(asked.image, name, topic_id)
+        if name is None and topic_id is None:
+            refusal = refused(ErrorCode.INVALID_REQUEST, "neither the name of a topic nor its id is given")
+        elif name is not None and topic_id is not None:
+            refusal = refused(ErrorCode.INVALID_REQUEST, "of a topic either the name is given or the id, not both")
+        elif count > 1 or (resolved is not None and chosen[resolved] > 1):
+            refusal = refused(ErrorCode.INVALID_REQUEST, "the topic is given more than once")
+        elif resolved is None and name is None:
+            refusal = refused(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
+        elif resolved is None:
+            refusal = refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        else:
+            known_id = asked.image.topics[resolved].topic_id
+            yield Entry(resolved, DeleteTopic(now_us=asked.now_us, name=resolved), known_id)
+            continue
+        yield Entry(name, refusal, topic_id)
+
+
+def _resolved(image: MetadataImage, name: str | None, topic_id: UUID | None) -> str | None:
+    if name is None:
+        return None if topic_id is None else image.topic_names.get(topic_id)
+    return name if name in image.topics else None
+
+
+# ---------------------------------------------------------------------------------------------------- CreatePartitions
+
+
+def create_partitions(asked: AdminRequest) -> Asked:
+    names = Counter(str(topic.name) for topic in asked.request.topics)
+    size = sum(max(int(topic.count), 0) for topic in asked.request.topics)
+    entries: list[Entry] = []
+    for topic in asked.request.topics:
+        name = str(topic.name)
+        if names[name] > 1:
+            if all(entry.name != name for entry in entries):
+                refusal = refused(ErrorCode.INVALID_REQUEST, f"topic {name} is named more than once")
+                entries.append(Entry(name, refusal))
+            continue
+        try:
+            _check_size(size)
+        except KafkaError as error:
+            entries.append(Entry(name, refused(error.code, error.message)))
+            continue
+        assignment = None
+        if topic.assignments is not None:
+            assignment = tuple(tuple(map(int, one.broker_ids)) for one in topic.assignments)
+        event = CreatePartitions(
+            now_us=asked.now_us,
+            topic=name,
+            count=int(topic.count),
+            assignment=assignment,
+            validate_only=bool(asked.request.validate_only),
+        )
+        entries.append(Entry(name, event))
+
+    def values(replies: Sequence[SingleReply]) -> dict[str, object]:
+        return {
+            "results": [
+                {"name": entry.name, **error_fields(reply)} for entry, reply in zip(entries, replies, strict=True)
+            ]
+        }
+
+    return Asked(entries, values)
