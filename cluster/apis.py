@@ -32,7 +32,6 @@ from cluster.wire.api_01_fetch import (
     fetch_response_segments,
 )
 from cluster.wire.api_18_api_versions import encode_api_versions_response
-from cluster.wire.entities import Entity
 from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.wire.versions import (
@@ -41,13 +40,11 @@ from cluster.wire.versions import (
     FETCH,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
-    METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
 )
-from controller.image import PartitionRegistration, TopicImage
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import NO_BROKER, OFFSETS_TOPIC, BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.ids import BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.trace import Recorder, RecordsSent
 
 FIRST_VERSION_FOR_ANY_REPLICA = 11
@@ -98,7 +95,6 @@ class Apis:
             PRODUCE: self._produce,
             FETCH: self._fetch,
             LIST_OFFSETS: self._list_offsets,
-            METADATA: self._metadata,
             API_VERSIONS: self._api_versions,
             INIT_PRODUCER_ID: self._init_producer_id,
             OFFSET_FOR_LEADER_EPOCH: self._offset_for_leader_epoch,
@@ -276,71 +272,6 @@ class Apis:
     ) -> None:
         request = cold.decode_request(header, frame)
         self._answer(connection, header, topics=self._offsets.offset_for_leader_epoch(request))
-
-    # ----------------------------------------------------------------------------------------------------- metadata
-
-    def _metadata(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        request = cold.decode_request(header, frame)
-        image = self._cache.image
-        if request.topics is None or (header.api_version == 0 and not request.topics):
-            topics = [self._topic_metadata(name, topic) for name, topic in sorted(image.topics.items())]
-        else:
-            topics = [self._asked_topic(topic) for topic in request.topics]
-        live = [broker for _, broker in sorted(image.brokers.items()) if not broker.fenced]
-        self._answer(
-            connection,
-            header,
-            brokers=[
-                {"node_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
-                for broker in live
-            ],
-            cluster_id="highwater",
-            # Differs from Kafka: clients may not talk to controllers, so it names a random live broker, we the first.
-            controller_id=live[0].broker_id if live else NO_BROKER,
-            topics=topics,
-        )
-
-    def _asked_topic(self, asked: Entity) -> dict[str, object]:
-        """By name, or from version 10 on by id (KIP-516)."""
-        if asked.name is not None:
-            return self._topic_metadata(str(asked.name), self._cache.image.topics.get(str(asked.name)))
-        name = self._cache.topic_name(asked.topic_id)
-        if name is None:
-            return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "topic_id": asked.topic_id, "partitions": []}
-        return self._topic_metadata(name, self._cache.image.topics[name])
-
-    def _topic_metadata(self, name: str, topic: TopicImage | None) -> dict[str, object]:
-        # Simplified: topics are not created on request (auto.create.topics.enable=false).
-        if topic is None:
-            return {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "name": name, "partitions": []}
-        return {
-            "error_code": ErrorCode.NONE,
-            "name": name,
-            "topic_id": topic.topic_id,
-            "is_internal": name == OFFSETS_TOPIC,
-            "partitions": [
-                self._partition_metadata(number, registration)
-                for number, registration in sorted(topic.partitions.items())
-            ],
-        }
-
-    def _partition_metadata(self, number: int, registration: PartitionRegistration) -> dict[str, object]:
-        def is_offline(broker_id: BrokerId) -> bool:
-            broker = self._cache.image.brokers.get(broker_id)
-            return broker is None or broker.fenced
-
-        available = registration.has_leader
-        return {
-            "error_code": ErrorCode.NONE if available else ErrorCode.LEADER_NOT_AVAILABLE,
-            "partition_index": number,
-            "leader_id": registration.leader,
-            "leader_epoch": registration.leader_epoch,
-            "replica_nodes": list(registration.replicas),
-            "isr_nodes": list(registration.in_sync_replicas),
-            "offline_replicas": [broker_id for broker_id in registration.replicas if is_offline(broker_id)],
-        }
 
     def _api_versions(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int

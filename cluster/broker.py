@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from cluster.admin_apis import AdminApis
 from cluster.apis import Apis
+from cluster.auto_topics import AutoTopics, WantedTopic
 from cluster.blocking_logs import BlockingLogs
 from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from cluster.channel import Channels
@@ -13,24 +15,29 @@ from cluster.config import BrokerConfig
 from cluster.controller_channel import ActiveController, ControllerChannel
 from cluster.cpu import CpuTimes
 from cluster.directory_assignments import DirectoryAssignments
+from cluster.envelopes import FORWARDED
 from cluster.fetch_sessions import FetchSessionCache, FetchSessions
+from cluster.forwarding import RETRY_US as FORWARDING_RETRY_US
+from cluster.forwarding import Forwarding
 from cluster.group_apis import GroupApis
 from cluster.group_offset_apis import GroupOffsetApis
 from cluster.group_service import GroupService
 from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.log_dir_failures import LogDirFailures
+from cluster.metadata_apis import MetadataApis
 from cluster.metadata_follower import MetadataCache, MetadataFollower
 from cluster.node import Action, ConnectionId
-from cluster.offsets_topic import OffsetsTopic, WantedTopic
+from cluster.offsets_topic import OffsetsTopic
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
+from cluster.record_deletion import RecordDeletion
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetcher import FetcherContext
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ProposeIsrTo, ReplicaManager
 from cluster.replication_quotas import ReplicationQuotas
 from cluster.request_log import RequestLog
-from cluster.responder import Responder
+from cluster.responder import Handler, Responder
 from cluster.socket_server import SocketServer
 from cluster.wall_clock import WallClock
 from cluster.wire.primitives import MAX_INT32
@@ -94,6 +101,8 @@ class BrokerCore:
         self._locks = PartitionLocks()
         self._responder = Responder(self._outbox, self._server.connections)
         self._unpublished: dict[TopicPartition, None] = {}
+        self._forwarding: Forwarding | None = None
+        self._auto_topics: AutoTopics | None = None
         self.is_open = False
         self.logs: BrokerLogs
         self.replicas: ReplicaManager
@@ -162,6 +171,14 @@ class BrokerCore:
                 halt=outbox.exit,
             )
         )
+        if self.zookeeper is None:
+            self._forwarding = Forwarding(
+                node=identity.name,
+                channel=self._controller_channel(retry_us=FORWARDING_RETRY_US),
+                responder=self._responder,
+                request_timeout_us=config.request_timeout_ms * 1000,
+            )
+            self._auto_topics = AutoTopics(self._forwarding, identity.name, config.request_timeout_ms)
         topic = OffsetsTopic(config, self.cache, self._create_topic)
         self._groups = GroupService(
             node=identity.name,
@@ -225,12 +242,40 @@ class BrokerCore:
             others={
                 **GroupApis(service=self._groups, topic=topic, responder=self._responder).handlers,
                 **offset_apis.handlers,
-                **({} if self.zookeeper is None else self.zookeeper.serve(self.replicas, self._changes)),
+                **self._admin_apis(),
             },
         )
 
+    def _admin_apis(self) -> dict[int, Handler]:
+        """What admin clients ask, and what everybody asks of the metadata; some of it depends on the control plane."""
+        handlers: dict[int, Handler] = {}
+        if self.zookeeper is not None:
+            handlers.update(self.zookeeper.serve(self.replicas, self._changes))
+        if self._forwarding is not None:
+            handlers.update(dict.fromkeys(FORWARDED, self._forwarding.forward))
+        metadata = MetadataApis(
+            cache=self.cache,
+            config=self._config,
+            responder=self._responder,
+            creation=self._auto_topics,
+            controller_id=None if self.zookeeper is None else self.zookeeper.controller_id,
+        )
+        admin = AdminApis(
+            broker_id=self.identity.broker_id,
+            config=self._config,
+            cache=self.cache,
+            replicas=self.replicas,
+            logs=self.logs,
+            deletion=RecordDeletion(self._outbox, self.cache, self.replicas),
+            responder=self._responder,
+        )
+        return {**handlers, **metadata.handlers, **admin.handlers}
+
     def _create_topic(self, wanted: WantedTopic, done: Callable[[], None], now_us: int) -> None:
-        done()
+        if self._auto_topics is None:
+            done()
+        else:
+            self._auto_topics.create([wanted], now_us, done)
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")

@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.channel import Requests
 from cluster.envelopes import answer_inside, enclose
 from cluster.node import ConnectionId
-from cluster.outbox import Outbox
 from cluster.refusals import refusal
+from cluster.responder import Responder
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import ENVELOPE
@@ -41,14 +40,12 @@ class Forwarding:
         *,
         node: str,
         channel: Requests,
-        outbox: Outbox,
-        connections: AcceptedConnections,
+        responder: Responder,
         request_timeout_us: int,
     ) -> None:
         self._node = node
         self._channel = channel
-        self._outbox = outbox
-        self._connections = connections
+        self._responder = responder
         self._request_timeout_us = request_timeout_us
         self._queue: deque[_Waiting] = deque()
 
@@ -59,13 +56,11 @@ class Forwarding:
         cold.decode_request(header, frame)  # What cannot be read is the client's fault, and not passed on.
 
         def respond(response: bytes | ErrorCode) -> None:
-            if connection not in self._connections:
-                return
             if isinstance(response, ErrorCode):
                 answer = refusal(header, frame, response)
             else:
                 answer = len(response).to_bytes(4, "big") + response
-            self._outbox.respond(connection, (answer,), header.api_key)
+            self._responder.pass_on(connection, header, answer)
 
         self.send(frame, respond, now_us)
 

@@ -6,24 +6,14 @@ source: KafkaApis.getCoordinator, AutoTopicCreationManager, GroupCoordinator.off
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from cluster.auto_topics import WantedTopic
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from controller.image import BrokerRegistration
 from replica.ids import OFFSETS_TOPIC
 
 _SIGN_BIT, _WORD = 1 << 31, 1 << 32
-
-
-class WantedTopic(NamedTuple):
-    """A topic that a broker wants to exist."""
-
-    name: str
-    partitions: int
-    replication_factor: int
-    config: dict[str, str]
-
 
 CreateTopic = Callable[[WantedTopic, Callable[[], None], int], None]
 """Asks the controller: (topic, done, now_us); `done` is called when it has answered, or will not."""

@@ -50,6 +50,9 @@ from replica.rules import Rules
 from replica.trace import Recorder
 from replica.truncation import truncation_of
 
+KEEP_UNCOMMITTED: Offset = -1
+"""DeleteRecordsRequest.HIGH_WATERMARK"""
+
 
 class Hooks(Protocol):
     """What a partition tells its replica manager."""
@@ -59,6 +62,8 @@ class Hooks(Protocol):
     def isr_proposed(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None: ...
 
     def leadership_ended(self, partition: Partition, now_us: int) -> None: ...
+
+    def follower_start_moved(self, partition: Partition) -> None: ...
 
 
 class Brokers(Protocol):
@@ -334,7 +339,10 @@ class Partition:
             leader_end_offset=end_offset,
             log_start_offset=entry.log_start_offset,
         )
+        start_before = leader.replicas[params.replica_id].log_start_offset
         self._perform(leader.step(fetched), now_us)
+        if start_before != entry.log_start_offset:
+            self._hooks.follower_start_moved(self)
 
     def _check_incarnation(self, params: FetchParams) -> None:
         """KIP-903: what an earlier life of the follower asked says nothing of its log now.
@@ -379,6 +387,31 @@ class Partition:
             if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
                 return None
         return available
+
+    # ------------------------------------------------------------------------------------------------------ deletion
+
+    def delete_records(self, offset: Offset, peer: str) -> Offset:
+        """Raise the start of the leader's log to `offset`, or with -1 to the high watermark; followers learn of it with
+        their next fetch.     returns: the offset that was meant
+
+        raises: KafkaError NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE     source: Partition.deleteRecordsOnLeader
+        """
+        leader = self._leading()
+        wanted = leader.high_watermark if offset == KEEP_UNCOMMITTED else offset
+        if not 0 <= wanted <= leader.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"only records below the high watermark {leader.high_watermark} can go"
+            )
+        reason = f"{self.node} drops records below {wanted}: {peer} asked to delete them"
+        self.start_log_at(wanted, "leader", reason)
+        return wanted
+
+    def start_log_at(self, offset: Offset, role: str, reason: str) -> None:
+        """Drop the records below `offset`, if there are any. source: UnifiedLog.maybeIncrementLogStartOffset"""
+        before = self.log.log_start_offset
+        if offset > before:
+            self.log.set_log_start_offset(offset)
+            self.facts.log_start_advanced(role, self.leader_epoch, before, offset, reason)
 
     # ------------------------------------------------------------------------------------------------------- offsets
 

@@ -18,6 +18,7 @@ from replica.trace import (
     HighWatermarkLearned,
     IsrProposed,
     LeadershipBegan,
+    LogStartOffsetAdvanced,
     LogTruncated,
     Recorder,
 )
@@ -76,6 +77,22 @@ class PartitionFacts:
         )
 
     # ----------------------------------------------------------------------------------------------------------- log
+
+    def log_start_advanced(
+        self, role: str, leader_epoch: LeaderEpoch, before: Offset, after: Offset, reason: str
+    ) -> None:
+        self._recorder.emit(
+            LogStartOffsetAdvanced(
+                node=self.node,
+                role=role,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                log_start_offset=after,
+                previous_log_start_offset=before,
+                reason=reason,
+            )
+        )
 
     def appended(self, info: AppendInfo, role: str) -> int | None:
         """One fact per batch; returns the last one's seq, None for a duplicate, which appends nothing."""

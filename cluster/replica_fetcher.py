@@ -381,7 +381,7 @@ class ReplicaFetcher:
                 case TruncateTo() | TruncateFullyAndStartAt():
                     self._truncate(followed, action, now_us)
                 case SetLogStartOffset():
-                    followed.partition.log.set_log_start_offset(action.offset)
+                    followed.partition.start_log_at(action.offset, "follower", action.reason)
                 case AskLeaderOffsets():
                     self._questions.append((followed, action))
                 case MarkFailed():

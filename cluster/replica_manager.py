@@ -69,6 +69,7 @@ class ReplicaManager:
     """Partitions by name, in order of arrival; purgatories; the ISR expiration and high watermark checkpoint tasks.
 
     offline: partitions whose log directory has failed
+    on_low_watermark: hears of partitions whose followers have let records go
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class ReplicaManager:
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
+        self.on_low_watermark: Callable[[TopicPartition], None] = _ignore
         self._node = node
         self._config = config
         self._rules = rules
@@ -137,6 +139,9 @@ class ReplicaManager:
 
     def leadership_ended(self, partition: Partition, now_us: int) -> None:
         self.complete_all(partition.topic_partition, now_us)
+
+    def follower_start_moved(self, partition: Partition) -> None:
+        self.on_low_watermark(partition.topic_partition)
 
     def take_offline(self, name: TopicPartition) -> None:
         """Its log directory has failed. Whoever waits goes on waiting, up to the request's timeout, as in Kafka."""
@@ -449,3 +454,7 @@ class ReplicaManager:
     def _checkpoint_logs(self, now_us: int) -> None:
         self._logs.checkpoint_recovery_points()
         self._logs.checkpoint_log_start_offsets()
+
+
+def _ignore(name: TopicPartition) -> None:
+    """Nobody waits for records to be deleted."""

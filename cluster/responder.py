@@ -32,3 +32,8 @@ class Responder:
             entity = cold.response(header.api_key, header.api_version, **values)
             frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
             self._outbox.respond(connection, (frame,), header.api_key)
+
+    def pass_on(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> None:
+        """frame: a whole response that somebody else has encoded, its size included"""
+        if connection in self._connections:
+            self._outbox.respond(connection, (frame,), header.api_key)

@@ -123,6 +123,10 @@ class ZooKeeperPlane:
             )
             self.propose_isr = writes.propose
 
+    def controller_id(self) -> BrokerId:
+        """Of the broker that is the controller, as far as this one knows."""
+        return self.controller.active_controller
+
     def serve(self, replicas: ReplicaManager, changes: ReplicaChanges) -> Mapping[int, Handler]:
         """The handlers of what controllers and brokers ask, now that there is something to act on."""
         self._apis = ControlApis(

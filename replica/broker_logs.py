@@ -7,6 +7,7 @@ source: KIP-112; Kafka LogManager, ReplicaManager.handleLogDirFailure
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from uuid import UUID
 
 from replica.config import TopicConfig
@@ -57,6 +58,11 @@ class BrokerLogs:
                 if not disk.broken
             }
         )
+
+    @property
+    def failed_roots(self) -> list[Path]:
+        """Of directories that have gone offline since the broker started."""
+        return [manager.root for manager in self._failed]
 
     @property
     def logs(self) -> dict[TopicPartition, Log]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,8 @@ from replica.ids import Offset, TopicPartition
 from replica.records import BATCH_HEADER_BYTES, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
+UNKNOWN_BYTES = -1
+"""DescribeLogDirsResponse.UNKNOWN_VOLUME_BYTES"""
 
 
 class DiskFailed(OSError):
@@ -59,6 +62,13 @@ class Disk:
         self.on_failure: Callable[[Disk, str], None] | None = None
         self._written: dict[str, int] = {}
         self._flushed: dict[str, int] = {}
+
+    def volume_bytes(self) -> tuple[int, int]:
+        """How much its volume holds and how much of that is free; -1 of a disk that is not one of its own."""
+        if not self.sync:
+            return UNKNOWN_BYTES, UNKNOWN_BYTES
+        usage = shutil.disk_usage(self.root)
+        return usage.total, usage.free
 
     def check_readable(self) -> None:
         """raises: DiskFailed"""

@@ -267,6 +267,11 @@ class Log:
             return EMPTY_SLICE
         return FileSlice(segment.fd, start, end - start)
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all segments."""
+        return sum(segment.size for segment in self._segments)
+
     def bytes_available(self, fetch_offset: Offset, upper_offset: Offset) -> int:
         """Bytes that lie between the two offsets, rounded to batches; 0 outside the log."""
         upper_offset = min(upper_offset, self.log_end_offset)

@@ -91,7 +91,7 @@ class Caller:
             options.pop("epoch", -1),
             offset,
             options.pop("last_epoch", -1),
-            0,
+            options.pop("start", 0),
             options.pop("partition_max_bytes", 1 << 20),
         )
         name = options.pop("topic", "t")

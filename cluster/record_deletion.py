@@ -1,0 +1,128 @@
+"""DeleteRecords: the leader raises the start of its log; the answer waits until its live followers have done so, too.
+
+source: ReplicaManager.deleteRecords, DelayedDeleteRecords.scala, Partition.deleteRecordsOnLeader, .lowWatermarkIfLeader
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cluster.metadata_follower import MetadataCache
+from cluster.outbox import Outbox
+from cluster.replica_manager import ReplicaManager
+from cluster.timers import Timer
+from controller.topics import is_internal
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
+from replica.purgatory import Purgatory
+
+MAX_TIMEOUT_US = 2**31 * 1000
+"""The most that a request's timeout can say."""
+
+
+class Deleted(NamedTuple):
+    """low_watermark: the first offset that any live replica still has"""
+
+    error: ErrorCode
+    low_watermark: Offset = UNKNOWN_OFFSET
+
+
+Respond = Callable[[Mapping[TopicPartition, Deleted]], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Delayed:
+    """`required`: the low watermark that each partition still has to reach."""
+
+    required: dict[TopicPartition, Offset]
+    results: dict[TopicPartition, Deleted]
+    respond: Respond
+    timer: Timer | None = None
+
+
+class RecordDeletion:
+    def __init__(self, outbox: Outbox, cache: MetadataCache, replicas: ReplicaManager) -> None:
+        self._outbox = outbox
+        self._cache = cache
+        self._replicas = replicas
+        self._waiting: Purgatory[_Delayed] = Purgatory()
+        replicas.on_low_watermark = self._low_watermark_moved
+
+    def delete(
+        self, offsets: Mapping[TopicPartition, Offset], peer: str, timeout_us: int, respond: Respond, now_us: int
+    ) -> None:
+        """offsets: first to be kept of each partition; -1 keeps what is above the high watermark"""
+        delayed = _Delayed({}, {}, respond)
+        for name, offset in offsets.items():
+            try:
+                delayed.required[name] = self._delete(name, offset, peer)
+            except KafkaError as error:
+                delayed.results[name] = Deleted(error.code)
+        if self._try_complete(delayed):
+            return
+        self._waiting.watch(delayed, list(offsets))
+        due_us = now_us + min(max(timeout_us, 0), MAX_TIMEOUT_US)
+        delayed.timer = self._outbox.timers.at(due_us, lambda now_us: self._expire(delayed))
+
+    def _delete(self, name: TopicPartition, offset: Offset, peer: str) -> Offset:
+        """returns: the start of the leader's log now     raises: KafkaError"""
+        topic = self._cache.image.topics.get(name.topic)
+        if topic is None or name.partition not in topic.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if is_internal(name.topic):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name.topic} belongs to the brokers")
+        partition = self._replicas.partitions.get(name)
+        if partition is None:
+            raise KafkaError(self._replicas.missing_partition_error(name))
+        partition.check_leading(-1)
+        if "delete" not in topic.config.get("cleanup.policy", "delete").split(","):
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {name.topic} does not let records go")
+        return partition.delete_records(offset, peer)
+
+    def _low_watermark_moved(self, name: TopicPartition) -> None:
+        for delayed in self._waiting.operations(name):
+            if self._try_complete(delayed):
+                self._waiting.remove(delayed)
+
+    def _try_complete(self, delayed: _Delayed) -> bool:
+        for name, required in list(delayed.required.items()):
+            partition = self._replicas.partitions.get(name)
+            if partition is None:
+                delayed.results[name] = Deleted(self._replicas.missing_partition_error(name))
+            elif partition.leader is None:
+                delayed.results[name] = Deleted(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                low_watermark = self._low_watermark(name)
+                if low_watermark < required:
+                    continue
+                delayed.results[name] = Deleted(ErrorCode.NONE, low_watermark)
+            del delayed.required[name]
+        if delayed.required:
+            return False
+        self._finish(delayed)
+        return True
+
+    def _low_watermark(self, name: TopicPartition) -> Offset:
+        """Followers whose broker is not alive are not waited for."""
+        partition = self._replicas.partitions[name]
+        assert partition.leader is not None, "a leader is asked"
+        starts = [
+            replica.log_start_offset
+            for broker_id, replica in partition.leader.replicas.items()
+            if self._cache.alive_broker_epoch(broker_id) is not None
+        ]
+        return min([partition.log.log_start_offset, *starts])
+
+    def _expire(self, delayed: _Delayed) -> None:
+        """The records are gone from the leader all the same, and from the others as they come by."""
+        self._waiting.remove(delayed)
+        for name in delayed.required:
+            delayed.results[name] = Deleted(ErrorCode.REQUEST_TIMED_OUT, UNKNOWN_OFFSET)
+        self._finish(delayed)
+
+    def _finish(self, delayed: _Delayed) -> None:
+        if delayed.timer is not None:
+            delayed.timer.cancel()
+        delayed.respond(delayed.results)
