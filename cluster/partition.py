@@ -408,10 +408,9 @@ class Partition:
 
     def start_log_at(self, offset: Offset, role: str, reason: str) -> None:
         """Drop the records below `offset`, if there are any. source: UnifiedLog.maybeIncrementLogStartOffset"""
-        before = self.log.log_start_offset
-        if offset > before:
+        if offset > self.log.log_start_offset:
             self.log.set_log_start_offset(offset)
-            self.facts.log_start_advanced(role, self.leader_epoch, before, offset, reason)
+            self.facts.log_start_advanced(role, self.leader_epoch, offset, reason)
 
     # ------------------------------------------------------------------------------------------------------- offsets
 

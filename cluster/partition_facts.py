@@ -78,9 +78,7 @@ class PartitionFacts:
 
     # ----------------------------------------------------------------------------------------------------------- log
 
-    def log_start_advanced(
-        self, role: str, leader_epoch: LeaderEpoch, before: Offset, after: Offset, reason: str
-    ) -> None:
+    def log_start_advanced(self, role: str, leader_epoch: LeaderEpoch, offset: Offset, reason: str) -> None:
         self._recorder.emit(
             LogStartOffsetAdvanced(
                 node=self.node,
@@ -88,8 +86,7 @@ class PartitionFacts:
                 topic=self._topic,
                 partition=self._number,
                 leader_epoch=leader_epoch,
-                log_start_offset=after,
-                previous_log_start_offset=before,
+                log_start_offset=offset,
                 reason=reason,
             )
         )

@@ -74,7 +74,6 @@ class LogStartOffsetAdvanced(ControlFact):
     partition: column.Partition
     leader_epoch: column.Epoch
     log_start_offset: Annotated[int, "first offset kept"]
-    previous_log_start_offset: Annotated[int, "first offset kept before the fact"]
     reason: column.Reason
 
 

@@ -116,7 +116,6 @@ def test_who_leads_the_partition_no_more_coordinates_no_more(tmp_path):
     world.create(B1)
     world.create(B1, B2, topic=OFFSETS_TOPIC)
     world.run(10)
-    fetch = world.follower(B2)
     waiting, member = Consumer(world, "c2"), Consumer(world, "c1")
     assert member.join() is None
     world.run(1)
