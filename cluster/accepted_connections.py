@@ -69,8 +69,12 @@ class AcceptedConnections:
         """Who is at the other end; None when the connection is gone."""
         return self._peers.get(connection)
 
-    def accepted(self, connection: ConnectionId, peer: str, address: str, now_us: int) -> bool:
-        """False if it is closed at once: there are max.connections.per.ip from this address already."""
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> bool:
+        """False if it is closed at once: there are max.connections.per.ip from this address already.
+
+        peer: who it is, or, while that is not known, its address and port
+        """
+        address = peer.rpartition(":")[0] or peer
         allowed = self._overrides.get(address, self._max_per_address)
         count = self._per_address.get(address, 0)
         if count >= allowed:
@@ -84,6 +88,11 @@ class AcceptedConnections:
         if self._timer is None:
             self._timer = self._outbox.timers.at(now_us + self._max_idle_us, self._close_idle)
         return True
+
+    def identified(self, connection: ConnectionId, peer: str) -> None:
+        """Who is at the other end has turned out."""
+        if connection in self._peers:
+            self._peers[connection] = peer
 
     def active(self, connection: ConnectionId, now_us: int) -> None:
         """Bytes have come in or go out."""

@@ -452,8 +452,12 @@ class BrokerCore:
         return self._actions(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        self._server.accepted(connection, peer, peer, now_us)
+        self._server.accepted(connection, peer, now_us)
         return self._actions(now_us)
+
+    def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        self._server.connections.identified(connection, peer)
+        return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         channel = self._channels.of(connection)

@@ -34,6 +34,9 @@ class ClientNode(ABC):
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
         raise AssertionError("nobody connects to a client")
 
+    def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        raise AssertionError("nobody connects to a client")
+
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         self._facts.begin_step(from_outside=True)
         self._connections.connected(connection, now_us)

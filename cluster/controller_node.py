@@ -216,8 +216,12 @@ class ControllerCore:
         return self._actions(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        self._connections.accepted(connection, peer, peer, now_us)
+        self._connections.accepted(connection, peer, now_us)
         return self._actions(now_us)
+
+    def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        self._connections.identified(connection, peer)
+        return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         channel = self._channels.of(connection)

@@ -135,6 +135,9 @@ class Host:
     async def connect(self, host: str, port: int) -> Wire:
         return await self.fabric.connect(self, host, port)
 
+    def contains(self, peer: str, failure: Exception) -> bool:
+        return self.fabric.contains(self.name, peer, failure)
+
     def exited(self, halted: str) -> None:
         self._end_process()
         self.fabric.exits.append((self.name, halted))

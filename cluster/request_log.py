@@ -22,11 +22,13 @@ from replica.trace import Recorder, RequestCompleted
 class RequestInProgress:
     """One request. Times in microseconds, -1 while the moment has not come.
 
-    connection: who is at the other end, its network thread, when it was accepted
+    processor, connected_us: its connection's network thread, and when that was accepted
     cause: the fact that its arrival followed from
     """
 
-    connection: tuple[str, int, int]
+    peer: str
+    processor: int
+    connected_us: int
     header: RequestHeader
     size_bytes: int
     cause: int | None
@@ -44,24 +46,26 @@ class RequestLog:
         self._recorder = recorder
         self._stopwatch = stopwatch
         self._in_progress: dict[ConnectionId, RequestInProgress] = {}
-        self._connections: dict[ConnectionId, tuple[str, int, int]] = {}
+        self._connections: dict[ConnectionId, tuple[int, int]] = {}
         self._just_handled: list[RequestInProgress] = []
 
-    def accepted(self, connection: ConnectionId, peer: str, processor: int, now_us: int) -> None:
-        self._connections[connection] = (peer, processor, now_us)
+    def accepted(self, connection: ConnectionId, processor: int, now_us: int) -> None:
+        self._connections[connection] = (processor, now_us)
 
     def gone(self, connection: ConnectionId) -> None:
         self._connections.pop(connection, None)
         self._in_progress.pop(connection, None)
 
-    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+    def received(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
         try:
             header = read_request_header(frame)
         except PeerViolation:
             return
         known = self._connections.get(connection)
         if known is not None:
-            self._in_progress[connection] = RequestInProgress(known, header, len(frame), self._recorder.cause, now_us)
+            self._in_progress[connection] = RequestInProgress(
+                peer, *known, header, len(frame), self._recorder.cause, now_us
+            )
 
     def dequeued(self, connection: ConnectionId) -> None:
         """A handler has taken it."""
@@ -109,20 +113,19 @@ class RequestLog:
         sent: Sent,
         cause: int | None,
     ) -> None:
-        peer, processor, connected_us = request.connection
         header = request.header
         dequeued_us = request.dequeued_us if request.dequeued_us >= 0 else request.local_complete_us
         causes = [seq for seq in (request.cause, cause) if seq is not None]
         self._recorder.aside(
             RequestCompleted(
                 node=self._node,
-                peer=peer,
+                peer=request.peer,
                 api=api_name(header.api_key),
                 api_version=header.api_version,
                 correlation_id=header.correlation_id,
                 connection=-connection,
-                processor=processor,
-                connected_us=connected_us,
+                processor=request.processor,
+                connected_us=request.connected_us,
                 received_us=request.received_us,
                 request_bytes=request.size_bytes,
                 response_bytes=response_bytes,

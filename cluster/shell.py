@@ -81,11 +81,28 @@ class NodeShell:
 
     async def _read(self, connection: ConnectionId, wire: Wire) -> None:
         """Frames of one connection, one at a time."""
+        accepted = connection < 0
+        take = (
+            partial(self._handle, connection, wire) if accepted else partial(self._step, self.core.received, connection)
+        )
         try:
-            await wire.read(partial(self._step, self.core.received, connection))
+            await wire.read(take)
         except ConnectionGone as gone:
             if self._forget(connection) is not None:
                 self._step(self.core.disconnected, connection, str(gone))
+
+    def _handle(self, connection: ConnectionId, wire: Wire, frame: bytearray) -> None:
+        """A frame of somebody who has connected to us."""
+        if not wire.is_identified:
+            wire.identify(frame)
+            self._step(self.core.identified, connection, wire.peer)
+        try:
+            self._step(self.core.received, connection, frame)
+        except Exception as failure:
+            if not self._world.contains(wire.peer, failure):
+                raise
+            self._close(connection)
+            self._step(self.core.disconnected, connection, "closed after a bug")
 
     # ---------------------------------------------------------------------------------------------------- actions
 

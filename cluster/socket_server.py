@@ -65,8 +65,8 @@ class SocketServer:
 
     # ------------------------------------------------------------------------------------------------- connections
 
-    def accepted(self, connection: ConnectionId, peer: str, address: str, now_us: int) -> None:
-        if self.connections.accepted(connection, peer, address, now_us):
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> None:
+        if self.connections.accepted(connection, peer, now_us):
             self._acceptor.offer(connection, now_us)
 
     def _is_full(self) -> bool:
@@ -77,13 +77,12 @@ class SocketServer:
         thread = self._threads[self._assigned % len(self._threads)]
         self._assigned += 1
         thread.accepted(connection, now_us)
-        peer = self.connections.peer(connection)
-        if peer is None:
+        if connection not in self.connections:
             thread.gone(connection)
             return
         self._thread_of[connection] = thread
         if self._requests is not None:
-            self._requests.accepted(connection, peer, thread.number, now_us)
+            self._requests.accepted(connection, thread.number, now_us)
         frame = self._unassigned.pop(connection, None)
         if frame is not None:
             thread.received(connection, frame, now_us)
@@ -109,7 +108,7 @@ class SocketServer:
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         self.connections.active(connection, now_us)
         if self._requests is not None:
-            self._requests.received(connection, frame, now_us)
+            self._requests.received(connection, self.connections.peer(connection) or "", frame, now_us)
         thread = self._thread_of.get(connection)
         if thread is not None:
             thread.received(connection, frame, now_us)

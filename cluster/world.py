@@ -31,6 +31,14 @@ class Wire(Protocol):
 
     peer: str
 
+    @property
+    def is_identified(self) -> bool:
+        """False until it is known who is at the other end; `peer` is an address until then."""
+
+    def identify(self, frame: bytearray) -> None:
+        """Learn from its first frame who is at the other end."""
+        ...
+
     async def read(self, take: Callable[[bytearray], None]) -> None:
         """Hand every whole frame, without its size prefix, to `take` as it comes. raises: ConnectionGone at the end
 
@@ -79,6 +87,10 @@ class World(Protocol):
 
     async def connect(self, host: str, port: int) -> Wire:
         """raises: ConnectionGone when refused; waits for as long as the network is silent"""
+        ...
+
+    def contains(self, peer: str, failure: Exception) -> bool:
+        """Whether a bug that met a request of `peer` is to cost that connection alone; false: everything stops."""
         ...
 
     def exited(self, halted: str) -> None:
@@ -184,6 +196,9 @@ class Fabric(Protocol):
 
     def move_on(self) -> None:
         """The network changed for the better: whatever need not wait any longer goes on."""
+
+    def contains(self, node: str, peer: str, failure: Exception) -> bool:
+        """As World.contains, of the process on one machine."""
 
     def reset(self, one: str, two: str) -> int:
         """RST on every connection between two nodes; what was in flight or unread is lost. Returns how many."""

@@ -19,6 +19,15 @@ class ConnectionClosed(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCrashed(ControlFact):
+    """A bug of ours met a request of `peer`; live, the connection is closed and everybody else goes on."""
+
+    node: column.Node
+    peer: column.Peer
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCompleted(TraceEvent):
     """The answer to a request has left, or none was due. Not stated: fetches that found nothing.
 

@@ -15,6 +15,7 @@ everything. Nothing is switched off where configuration may break a property: th
 | every record sent, acked or read | S11 S25 S28 S29 |
 | through the probe | S7 S15 S22 S23 |
 | at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
+| live, every request | L6 |
 """
 
 from __future__ import annotations

@@ -161,4 +161,16 @@ class Converges(Invariant):
             self.broken(f"the replicas of {partition} are at rest with HW/LEO {shown}", *partition, name="L3")
 
 
-INVARIANTS: tuple[type[Invariant], ...] = (Converges,)
+class RequestsAreHandled(Invariant):
+    """L6: whatever a client sends, no bug of ours meets it. In simulated runs a bug ends the run instead."""
+
+    NAME = "L6"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.RequestCrashed: self._crashed}
+
+    def _crashed(self, row: TraceRow, event: trace.RequestCrashed) -> None:
+        self.broken(event.reason)
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (Converges, RequestsAreHandled)

@@ -1,6 +1,6 @@
-"""The acceptor of one machine's server socket: connections come in, and get a name before its process sees them.
+"""The acceptor of one machine's server socket.
 
-Who opened a connection in this process is known; anybody else is known by the client.id of the first request.
+Who opened a connection in this process is known; anybody else will be, by the client.id of the first request.
 source: SocketServer.Acceptor
 """
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from cluster.live.peers import client_name
 from cluster.live.sockets import prepare
 from cluster.live.wire import TcpWire
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from cluster.host import Host
     from cluster.live.fabric import TcpFabric
 
+ACCEPTED_PER_TURN = 20
+"""Then other tasks have their turn (Processor.ConnectionQueueSize)."""
 PAUSE_S = 0.1
 """How long nobody is accepted when the process has no file descriptor left."""
 
@@ -35,7 +36,11 @@ class Acceptor:
         self._open = True
 
     async def run(self) -> None:
+        accepted = 0
         while self._open:
+            if accepted == ACCEPTED_PER_TURN:
+                accepted = 0
+                await trio.lowlevel.checkpoint()
             try:
                 sock, caller = self._server.accept()
             except BlockingIOError:
@@ -46,6 +51,7 @@ class Acceptor:
                     raise
                 await trio.sleep(PAUSE_S)
             else:
+                accepted += 1
                 self._take(sock, caller[:2])
 
     async def _readable(self) -> bool:
@@ -63,22 +69,11 @@ class Acceptor:
         prepare(sock)
         self._fabric.time.enter()
         wire = self._fabric.accepted(self._host, sock, caller)
-        if wire.is_paired:
-            self._offer(wire)
-        else:
-            self._fabric.nursery.start_soon(self._name, wire)
+        self._offer(wire)
 
     def _offer(self, wire: TcpWire) -> None:
         if self._host.process is self._process and self._host.listener is not None:
             self._host.listener.offer(wire)
-
-    async def _name(self, wire: TcpWire) -> None:
-        """A connection that never says anything never gets to the broker."""
-        frame = await wire.first_frame()
-        if frame is not None:
-            self._fabric.time.enter()
-            wire.named(client_name(frame, wire.peer))
-            self._offer(wire)
 
     def close(self) -> None:
         if self._open:

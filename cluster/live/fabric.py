@@ -7,8 +7,10 @@ links that begin at its own machines.
 from __future__ import annotations
 
 import socket
+import traceback
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -16,12 +18,13 @@ from cluster.host import Host
 from cluster.links import Network
 from cluster.live.acceptor import Acceptor
 from cluster.live.frames import SCRATCH_BYTES
-from cluster.live.sockets import PortTaken, ServerPort, tcp_socket
+from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
+from cluster.live.sockets import PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
 from cluster.live.time import LiveTime
 from cluster.live.wire import CLOSED, TcpWire
 from cluster.passage import NetworkFacts
 from cluster.world import ConnectionGone, Parking
-from replica.trace import TraceLog
+from replica.trace import RequestCrashed, TraceLog
 
 Address = tuple[str, int]
 SYN_BYTES = 60
@@ -64,6 +67,8 @@ class TcpFabric:
         self._wires: dict[TcpWire, None] = {}
         self._dark: dict[TcpWire, None] = {}
         self._waiting_dials: dict[Parking, None] = {}
+        self._trace = trace
+        self._outsiders: dict[str, None] = {}
         self._callers: dict[Address, TcpWire] = {}
         """Ends that were opened here and are not yet accepted, by their own address."""
 
@@ -88,6 +93,7 @@ class TcpFabric:
         return f"{address[0]}:{address[1]}"
 
     def open(self, nursery: trio.Nursery) -> None:
+        raise_descriptor_limit()
         self.nursery = nursery
 
     def close(self) -> None:
@@ -115,12 +121,29 @@ class TcpFabric:
     def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpWire:
         """Our end of a connection that somebody has opened; known by name if it was opened in this process."""
         near = self._callers.pop(caller, None)
-        peer = f"{caller[0]}:{caller[1]}" if near is None else near.host.name
+        peer = NOBODY if near is None else near.host.name
         wire = TcpWire(self, host, peer, sock, accepted=True, max_frame_bytes=self.max_request_bytes)
-        if near is not None:
+        if near is None:
+            wire.comes_from(f"{caller[0]}:{caller[1]}")
+        else:
             wire.pair_with(near)
         self._wires[wire] = None
         return wire
+
+    def outsider(self, name: str) -> str:
+        """What a client is called that is not of this process: by its name, as long as there are not too many."""
+        if name not in self._outsiders and len(self._outsiders) >= OUTSIDERS_MAX:
+            return OTHERS
+        self._outsiders[name] = None
+        return name
+
+    def contains(self, node: str, peer: str, failure: Exception) -> bool:
+        """A bug that one client has met is no reason to take the cluster from all others; it is told and counted."""
+        last = traceback.extract_tb(failure.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        reason = f"{node} closes a connection of {peer}: our bug, {type(failure).__name__} in {where}: {failure}"
+        self._trace.emit(RequestCrashed(node=node, peer=peer, reason=reason))
+        return True
 
     # ----------------------------------------------------------------------------------------------- connections
 

@@ -7,8 +7,8 @@ import socket
 SIZE_BYTES = 4
 SCRATCH_BYTES = 64 * 1024
 """What one read takes of small frames; one buffer serves all connections, for nothing waits while it is in use."""
-STEP_BYTES = 1 << 20
-"""A large frame gets memory as its bytes come, not for what its size promises."""
+LEAST_STEP_BYTES, STEP_BYTES = 16 * 1024, 1 << 20
+"""A large frame gets memory as its bytes come, not for what its size promises: at most as much again as it has."""
 
 
 class FrameTooLarge(Exception):
@@ -59,7 +59,8 @@ class FrameReader:
         if self._filled == self._large_bytes:
             raise BlockingIOError  # the next frame is read once this one was taken
         if self._filled == len(frame):
-            frame += bytes(min(STEP_BYTES, self._large_bytes - self._filled))
+            step = min(STEP_BYTES, max(LEAST_STEP_BYTES, self._filled))
+            frame += bytes(min(step, self._large_bytes - self._filled))
         with memoryview(frame) as view:
             count = self._sock.recv_into(view[self._filled :])
         self._filled += count

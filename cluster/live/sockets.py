@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import resource
 import socket
 
 SEND_BUFFER_BYTES = 1 << 20
+DESCRIPTORS_MAX = 65_536
 BACKLOG = 50
 """socket.listen.backlog.size"""
 
@@ -17,6 +20,15 @@ class PortTaken(Exception):
         super().__init__(f"{host}:{port} cannot be listened on: {why}")
         self.host = host
         self.port = port
+
+
+def raise_descriptor_limit() -> None:
+    """As many connections as the system lets this process have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def tcp_socket() -> socket.socket:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from cluster.live.frames import FrameReader, FrameTooLarge
+from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, KeptSlice
 from cluster.node import OnSent, Segment
 from cluster.passage import END_BYTES, Message, Passage
@@ -51,6 +52,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         max_frame_bytes: int | None,
     ) -> None:
         super().__init__(fabric, fabric.facts, host.name, peer)
+        self._is_identified = True
         self.host = host
         self.accepted = accepted
         self._told: deque[int | None] | None = None
@@ -117,24 +119,16 @@ class TcpWire(Passage[Sequence[Segment]]):
                 self.end(CLOSED)
         return False
 
-    async def first_frame(self) -> memoryview | None:
-        """A look at the frame that will be taken first; None: the connection has ended without one."""
-        try:
-            while self.open:
-                frame = self._frames.peek()
-                if frame is not None:
-                    return frame
-                await self._fill()
-        except FrameTooLarge as large:
-            self._live_time.enter()
-            self.end(str(large))
-        return None
-
     # ------------------------------------------------------------------------------------------------------ the peer
 
     def tells_causes(self) -> None:
         """The other end will be in this process."""
         self._told = deque()
+
+    def comes_from(self, address: str) -> None:
+        """Somebody outside of this process; who, the first frame will tell."""
+        self._is_identified = False
+        self.peer = address
 
     def pair_with(self, near: TcpWire) -> None:
         """`near` is the other end, and was opened in this process."""
@@ -146,10 +140,15 @@ class TcpWire(Passage[Sequence[Segment]]):
     def is_paired(self) -> bool:
         return self._told is not None
 
-    def named(self, peer: str) -> None:
+    @property
+    def is_identified(self) -> bool:
+        return self._is_identified
+
+    def identify(self, frame: bytearray) -> None:
         """Who is at the other end turns out with its first request."""
-        self.peer = peer
-        self._link = self._network.link(self.host.name, peer)
+        self._is_identified = True
+        self.peer = self._fabric.outsider(client_name(frame, self.peer))
+        self._link = self._network.link(self.host.name, self.peer)
 
     def unmute(self) -> None:
         if self.withheld is not None:

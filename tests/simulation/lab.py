@@ -48,6 +48,10 @@ class Node:
         self._see(now_us, "accepted", peer)
         return []
 
+    def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        self._see(now_us, "identified", peer)
+        return []
+
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         self._see(now_us, "connected")
         return []
