@@ -156,7 +156,6 @@ def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceReques
         topics.append((topic, partitions))
     if flexible:
         position = skip_tagged(frame, position)
-    check_consumed(frame, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 

@@ -320,7 +320,6 @@ def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
         tags, position = read_tagged(frame, position)
         if version >= 15 and REPLICA_STATE_TAG in tags:
             replica_id, replica_epoch = _read_replica_state(tags[REPLICA_STATE_TAG])
-    check_consumed(frame, position)
     return FetchRequest(
         replica_id,
         replica_epoch,

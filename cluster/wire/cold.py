@@ -210,18 +210,21 @@ def encode_response(api_key: int, version: int, correlation_id: int, entity: Ent
 
 
 def decode_request(header: RequestHeader, frame: Frame) -> Entity:
-    """Request of a frame without size prefix. raises: PeerViolation"""
-    return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)
+    """Request of a frame without size prefix. raises: PeerViolation
+
+    What is left over behind it is ignored, as Kafka does: librdkafka leaves three bytes behind some Metadata requests.
+    """
+    return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)[0]
 
 
 def decode_response(api_key: int, version: int, frame: Frame) -> Entity:
     """Response of a frame without size prefix. raises: PeerViolation"""
     position = response_body_position(api_key, version, frame)
-    return _decode(frame, response_class(api_key, version), position)
+    entity, end = _decode(frame, response_class(api_key, version), position)
+    check_consumed(frame, end)
+    return entity
 
 
 @decodes("a message")
-def _decode(frame: Frame, entity_type: type, position: int) -> Entity:
-    entity, position = decode_entity(entity_type, frame, position)
-    check_consumed(frame, position)
-    return entity
+def _decode(frame: Frame, entity_type: type, position: int) -> tuple[Entity, int]:
+    return decode_entity(entity_type, frame, position)

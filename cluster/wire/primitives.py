@@ -193,10 +193,10 @@ def skip_tagged(frame: Frame, position: int) -> int:
 
 
 def check_consumed(frame: Frame, position: int) -> None:
-    """A body ends where its frame ends.
+    """The body of a response ends where its frame ends.
 
-    Differs from Kafka: Kafka ignores left-over bytes; here they are a violation, as they mean that the two ends
-    disagree about the layout.
+    Differs from Kafka, whose clients ignore left-over bytes, as its brokers and ours do behind a request: here they
+    are a violation, as they mean that the two ends disagree about the layout.
     """
     if position != len(frame):
         raise PeerViolation(f"{len(frame) - position} bytes are left over behind the last field")

@@ -149,12 +149,13 @@ def test_damaged_cold_messages(api_key, version, data):
 
 
 @pytest.mark.parametrize(("api_key", "version"), HOT)
-def test_every_cut_and_every_excess_is_a_violation(api_key, version):
-    """A strict prefix of a message is never a message, and neither is a message with something behind it."""
+def test_every_cut_is_a_violation_and_of_responses_every_excess(api_key, version):
+    """A strict prefix of a message is never a message, and neither is a response with something behind it."""
     frame = hot_request(api_key, version)
-    for damaged_frame in [*(frame[:end] for end in range(len(frame))), frame + b"\x00"]:
+    for end in range(len(frame)):
         with pytest.raises(PeerViolation):
-            decode_any_request(damaged_frame)
+            decode_any_request(frame[:end])
+    decode_any_request(frame + b"\x00")
     frame = hot_response(api_key, version)
     for damaged_frame in [*(frame[:end] for end in range(len(frame))), frame + b"\x00"]:
         with pytest.raises(PeerViolation):
@@ -165,9 +166,10 @@ def test_every_cut_and_every_excess_is_a_violation(api_key, version):
 def test_every_cut_of_a_cold_message_is_a_violation(api_key, version):
     frame = kio_request(api_key, version, 1, "c")
     start = read_request_header(frame).body_position
-    for damaged_frame in [*(frame[:end] for end in range(start, len(frame))), frame + b"\x00"]:
+    for end in range(start, len(frame)):
         with pytest.raises(PeerViolation):
-            decode_any_request(damaged_frame)
+            decode_any_request(frame[:end])
+    decode_any_request(frame + b"\x00")
     frame = kio_response(api_key, version, 1)
     start = response_body_position(api_key, version, frame)
     for damaged_frame in [*(frame[:end] for end in range(start, len(frame))), frame + b"\x00"]:
@@ -206,7 +208,6 @@ def test_least_bytes_is_what_an_empty_message_takes(api_key, version):
         (b"\x00\x00\x00\x01\x00\x09ab", "claims 9 bytes where 2 are left"),
         (b"\xff\xff\xff\xfe", "claims -2 items"),
         (b"\x00\x00", "cut short"),
-        (b"\x00\x00\x00\x00!", "1 bytes are left over"),
     ],
 )
 def test_the_reason_is_told(body, why):
