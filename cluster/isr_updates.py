@@ -126,6 +126,7 @@ def _event(entry: Entity, proposal: ProposeIsr, now_us: int) -> IsrAccepted | Is
         return IsrRefused(now_us=now_us, error=error, proposal=proposal)
     return IsrAccepted(
         now_us=now_us,
+        leader_epoch=int(entry.leader_epoch),
         in_sync_replicas=tuple(int(broker_id) for broker_id in entry.isr),
         partition_epoch=int(entry.partition_epoch),
         recovering=bool(entry.leader_recovery_state),

@@ -93,6 +93,7 @@ class IsrWrites:
         self._last_change_us = now_us
         accepted = IsrAccepted(
             now_us=now_us,
+            leader_epoch=proposal.leader_epoch,
             in_sync_replicas=proposal.in_sync_replicas,
             partition_epoch=version,
             recovering=False,

@@ -365,6 +365,8 @@ class LeaderState:
         """source: Partition.handleAlterPartitionUpdate"""
         if not self._is_in_flight(event.proposal) or event.partition_epoch < self.partition_epoch:
             return []
+        if event.leader_epoch != self.leader_epoch:
+            return []  # This term is over: the next one begins with the metadata.
         self.partition_epoch = event.partition_epoch
         self.recovering = event.recovering
         self._commit(event.in_sync_replicas)

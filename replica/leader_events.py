@@ -60,9 +60,13 @@ class LagCheckDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAccepted:
-    """AlterPartition succeeded. proposal: the one that is answered; None: the one in flight."""
+    """AlterPartition succeeded. proposal: the one that is answered; None: the one in flight.
+
+    leader_epoch: the partition's from then on, newer than the leader's own if the change completed a reassignment
+    """
 
     now_us: int
+    leader_epoch: LeaderEpoch
     in_sync_replicas: tuple[BrokerId, ...]
     partition_epoch: PartitionEpoch
     recovering: bool

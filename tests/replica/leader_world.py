@@ -134,6 +134,7 @@ class LeaderWorld:
         self,
         isr: tuple[str, ...] | None = None,
         partition_epoch: int | None = None,
+        epoch: int | None = None,
         proposal: int = -1,
         at: int | None = None,
     ) -> list[str]:
@@ -142,6 +143,7 @@ class LeaderWorld:
         return self._step(
             IsrAccepted(
                 now_us=self._at(at),
+                leader_epoch=answered.leader_epoch if epoch is None else epoch,
                 in_sync_replicas=ids(isr) if isr else answered.in_sync_replicas,
                 partition_epoch=answered.partition_epoch + 1 if partition_epoch is None else partition_epoch,
                 recovering=False,

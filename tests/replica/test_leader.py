@@ -103,10 +103,20 @@ def test_the_controllers_word_counts_and_not_what_was_asked_for() -> None:
 
 def test_answers_with_nothing_in_flight_are_ignored() -> None:
     world = leading()
-    accepted = IsrAccepted(now_us=0, in_sync_replicas=(1,), partition_epoch=9, recovering=False)
+    accepted = IsrAccepted(now_us=0, leader_epoch=0, in_sync_replicas=(1,), partition_epoch=9, recovering=False)
     assert world.state.step(accepted) == []
     assert world.state.step(IsrRefused(now_us=0, error=ErrorCode.UNKNOWN_SERVER_ERROR)) == []
     assert (world.state.in_sync_replicas, world.state.partition_epoch) == ((1, 2, 3), 5)
+
+
+def test_an_answer_of_the_next_leader_epoch_changes_nothing() -> None:
+    """The accepted ISR completed a reassignment, and the same broker leads on, in a term it has not begun yet."""
+    world = with_pending_shrink()
+    assert world.isr_accepted(epoch=1) == []
+    assert (world.state.in_sync_replicas, world.state.pending_isr) == ((1, 2, 3), (1, 2))
+    assert (world.state.partition_epoch, world.state.high_watermark) == (5, 10)
+    world.leader(replicas=("b1", "b2"), isr=("b1", "b2"), epoch=1, partition_epoch=6, was="leader")
+    assert world.state.maximal_isr == (1, 2)
 
 
 def test_metadata_of_the_same_partition_epoch_also_ends_a_pending_proposal() -> None:
@@ -397,7 +407,12 @@ def test_actions_carry_their_numbers_and_one_sentence() -> None:
     assert (proposal.leader_epoch, proposal.partition_epoch) == (0, 5)
     advances = world.state.step(
         IsrAccepted(
-            now_us=LAG_MAX_US * 2, in_sync_replicas=(1, 2), partition_epoch=6, recovering=False, proposal=proposal
+            now_us=LAG_MAX_US * 2,
+            leader_epoch=0,
+            in_sync_replicas=(1, 2),
+            partition_epoch=6,
+            recovering=False,
+            proposal=proposal,
         )
     )
     assert advances == [

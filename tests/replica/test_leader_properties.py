@@ -94,6 +94,7 @@ def event_for(verb: str, follower: int, number: int, now_us: int, state: LeaderS
         case "accept" if state.pending_isr is not None:
             return IsrAccepted(
                 now_us=now_us,
+                leader_epoch=state.leader_epoch,
                 in_sync_replicas=state.pending_isr,
                 partition_epoch=state.partition_epoch + 1,
                 recovering=False,
