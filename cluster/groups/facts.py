@@ -78,12 +78,16 @@ class GroupFacts:
         )
 
     def rebalance_began(self, group: Group, why: str) -> None:
+        name = shown(group.group_id)
+        what = f"waits for the members of group {name}"
+        if not group.is_first_join:
+            what = f"has the members of group {name} join again"
         self._tell(
             trace.GroupRebalanceBegan(
                 node=self._node,
-                group=shown(group.group_id),
+                group=name,
                 generation=group.generation,
-                reason=f"{self._node} has the members of group {shown(group.group_id)} join again: {why}",
+                reason=f"{self._node} {what}: {why}",
             )
         )
 
@@ -134,12 +138,13 @@ class GroupFacts:
                 partition=name.partition,
                 offset=value.offset,
                 reason=f"group {shown(group.group_id)} goes on from {name} at {value.offset}: the commit of "
-                f"{who or 'somebody outside the group'} is on all in-sync replicas",
+                f"{who or 'somebody outside'} is on all in-sync replicas",
             )
         )
 
     def commit_refused(self, group_id: str, member_id: str, generation: int, error: ErrorCode) -> None:
         who = _member_or_none(member_id)
+        when = f" in generation {generation}" if generation >= 0 else ""
         self._tell(
             trace.OffsetCommitRefused(
                 node=self._node,
@@ -147,8 +152,8 @@ class GroupFacts:
                 member=who,
                 generation=generation,
                 error=error.name,
-                reason=f"{self._node} refuses a commit of {who or 'somebody outside the group'} in generation "
-                f"{generation} of group {shown(group_id)}: {error.name}",
+                reason=f"{self._node} refuses a commit of {who or 'somebody outside'}{when} for group "
+                f"{shown(group_id)}: {error.name}",
             )
         )
 

@@ -220,7 +220,7 @@ class Rebalances:
                 return
             if error is not ErrorCode.NONE:
                 self._reset_assignment(group, error, now_us)
-                self._maybe_prepare(group, f"its assignment could not be written: {error.name}", now_us)
+                self._maybe_prepare(group, f"its assignment could not be written (members hear {error.name})", now_us)
                 return
             for one in group.members.values():
                 one.assignment = complete[one.member_id]

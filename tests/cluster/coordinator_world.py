@@ -1,0 +1,337 @@
+"""The verbs of tests/golden/groups_*.txt: one coordinator, its log kept by hand, and members that may be anybody.
+
+Groups are all `g` unless said; a member id given out is printed as `c1-1`, the first uuid being 1.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from uuid import UUID
+
+from cluster.groups.coordinator import GroupCoordinator
+from cluster.groups.desk import GroupSettings
+from cluster.groups.events import (
+    Action,
+    Answer,
+    Append,
+    CommitOffsets,
+    CommitResult,
+    DeleteGroups,
+    DeleteGroupsResult,
+    DeleteOffsets,
+    DeleteOffsetsResult,
+    Elected,
+    Event,
+    Heartbeat,
+    JoinGroup,
+    JoinResult,
+    LeaveGroup,
+    LeaveResult,
+    Leaving,
+    Load,
+    Loaded,
+    Resigned,
+    Result,
+    SyncGroup,
+    SyncResult,
+    Tell,
+    Written,
+)
+from cluster.groups.group import Group
+from cluster.groups.loading import Replay
+from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.records import GroupKey, OffsetKey, read_key
+from cluster.wall_clock import WallClock
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.trace import EVENT_NAMES
+
+SECOND = 1_000_000
+_UUID = re.compile(r"-00000000-0000-0000-0000-([0-9a-f]{12})")
+
+
+def subscription(*topics: str) -> bytes:
+    """What a consumer says of itself: version 0 of its protocol."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+
+
+def partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+class CoordinatorWorld:
+    """log: (batch offset, key, value) of all that was written     lines: what is to be printed"""
+
+    def __init__(self, **settings: int) -> None:
+        self.now_us = 0
+        self.log: list[tuple[int, bytes, bytes | None]] = []
+        self.lines: list[str] = []
+        self.answers: dict[int, Result] = {}
+        self.epoch = 0
+        self.requests: dict[int, str] = {}
+        self._offset = 0
+        self._held: list[tuple[int, int]] | None = None
+        self._settings = GroupSettings(**settings)
+        self.coordinator: GroupCoordinator
+        self.restart()
+
+    def restart(self) -> None:
+        ids = count(1)
+        self.coordinator = GroupCoordinator(
+            node="b1",
+            settings=self._settings,
+            clock=WallClock(),
+            new_uuid=lambda: UUID(int=next(ids)),
+            partition_of=lambda group_id: 0,
+        )
+        self.elect()
+        self.lines.clear()
+
+    # ------------------------------------------------------------------------------------------------------- the core
+
+    def step(self, event: Event) -> list[str]:
+        self._perform(self.coordinator.step(event))
+        return self._taken()
+
+    def _taken(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return [_UUID.sub(lambda found: f"-{int(found[1], 16)}", line) for line in lines]
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Answer():
+                    assert action.request not in self.answers, "a request is answered once"
+                    self.answers[action.request] = action.result
+                    self.lines.append(f"{self.requests[action.request]} <- {printed(action.result)}")
+                case Append():
+                    self._append(action)
+                case Load():
+                    self._load(action.leader_epoch)
+                case Tell():
+                    name = EVENT_NAMES[type(action.event)]
+                    self.lines.append(f"  {name}: {action.event.reason}")  # type: ignore[attr-defined]
+
+    def _append(self, action: Append) -> None:
+        self.lines.append("write " + ", ".join(printed_record(key, value) for key, value in action.records))
+        offset = self._offset
+        self._offset += len(action.records)
+        self.log += [(offset, key, value) for key, value in action.records]
+        if action.write is None:
+            return
+        if self._held is not None:
+            self._held.append((action.write, offset))
+        else:
+            self._written(action.write, ErrorCode.NONE, offset)
+
+    def _written(self, write: int, error: ErrorCode, offset: int) -> None:
+        self._perform(self.coordinator.step(Written(now_us=self.now_us, write=write, error=error, offset=offset)))
+
+    def _load(self, epoch: int) -> None:
+        loaded = Loaded(now_us=self.now_us, partition=0, leader_epoch=epoch, groups=self.replay())
+        self._perform(self.coordinator.step(loaded))
+
+    def replay(self) -> tuple[Group, ...]:
+        """The groups as the log has them."""
+        replay = Replay()
+        for offset, key, value in self.log:
+            replay.record(offset, key, value)
+        return replay.groups(self.now_us // 1000)
+
+    def _ask(self, what: str) -> int:
+        self.requests[len(self.requests) + 1] = what
+        return len(self.requests)
+
+    def member_id(self, name: str) -> str:
+        """c1-7 -> the whole id"""
+        if name in ("-", ""):
+            return ""
+        stem, _, number = name.rpartition("-")
+        return f"{stem}-{UUID(int=int(number))}" if number.isdigit() else name
+
+    # ---------------------------------------------------------------------------------------------------------- verbs
+
+    def at(self, at: int) -> list[str]:
+        """Time passes, deadline by deadline."""
+        while (due_us := self.coordinator.next_deadline_us) is not None and due_us <= at:
+            self.now_us = max(self.now_us, due_us)
+            before = len(self.lines)
+            self._perform(self.coordinator.tick(self.now_us))
+            if len(self.lines) > before:
+                self.lines.insert(before, f"at {self.now_us / SECOND:g} s:")
+        self.now_us = at
+        return self._taken()
+
+    def join(
+        self,
+        client: str,
+        member: str = "",
+        instance: str | None = None,
+        version: int = 9,
+        protocols: tuple[str, ...] = ("range",),
+        topics: tuple[str, ...] = ("t",),
+        session: int = 10 * SECOND,
+        rebalance: int = 60 * SECOND,
+        group: str = "g",
+        kind: str = "consumer",
+    ) -> list[str]:
+        event = JoinGroup(
+            now_us=self.now_us,
+            request=self._ask(f"{client} join"),
+            group_id=group,
+            member_id=self.member_id(member),
+            instance_id=instance,
+            client_id=client,
+            client_host="/host",
+            session_timeout_ms=session // 1000,
+            rebalance_timeout_ms=rebalance // 1000,
+            protocol_type=kind,
+            protocols=tuple((name, subscription(*topics)) for name in protocols),
+            requires_member_id=version >= 4 and instance is None,
+            may_skip_assignment=version >= 9,
+            reason="",
+        )
+        return self.step(event)
+
+    def sync(
+        self,
+        member: str,
+        generation: int,
+        assign: tuple[str, ...] = (),
+        instance: str | None = None,
+        protocol: str | None = None,
+        group: str = "g",
+    ) -> list[str]:
+        pairs = [one.split(":") for one in assign]
+        event = SyncGroup(
+            now_us=self.now_us,
+            request=self._ask(f"{member} sync"),
+            group_id=group,
+            generation=generation,
+            member_id=self.member_id(member),
+            instance_id=instance,
+            protocol_type=None,
+            protocol=protocol,
+            assignments={self.member_id(name): data.encode() for name, data in pairs},
+        )
+        return self.step(event)
+
+    def heartbeat(self, member: str, generation: int, instance: str | None = None, group: str = "g") -> list[str]:
+        event = Heartbeat(
+            now_us=self.now_us,
+            request=self._ask(f"{member} heartbeat"),
+            group_id=group,
+            generation=generation,
+            member_id=self.member_id(member),
+            instance_id=instance,
+        )
+        return self.step(event)
+
+    def leave(self, member: str = "", instance: str | None = None, group: str = "g") -> list[str]:
+        members = (Leaving(self.member_id(member), instance),)
+        request = self._ask(f"{member or instance} leave")
+        return self.step(LeaveGroup(now_us=self.now_us, request=request, group_id=group, members=members))
+
+    def commit(
+        self,
+        member: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        group: str = "g",
+        metadata: str = "",
+        **offsets: int,
+    ) -> list[str]:
+        """offsets: t_0=5 for t-0"""
+        event = CommitOffsets(
+            now_us=self.now_us,
+            request=self._ask(f"{member or 'somebody'} commit"),
+            group_id=group,
+            generation=generation,
+            member_id=self.member_id(member),
+            instance_id=instance,
+            offsets={
+                partition(name.replace("_", "-")): OffsetAndMetadata(offset, -1, metadata, self.now_us // 1000)
+                for name, offset in offsets.items()
+            },
+        )
+        return self.step(event)
+
+    def delete(self, *groups: str) -> list[str]:
+        request = self._ask("delete")
+        return self.step(DeleteGroups(now_us=self.now_us, request=request, group_ids=groups))
+
+    def delete_offsets(self, *names: str, group: str = "g") -> list[str]:
+        request = self._ask("delete-offsets")
+        partitions = tuple(partition(name) for name in names)
+        return self.step(DeleteOffsets(now_us=self.now_us, request=request, group_id=group, partitions=partitions))
+
+    def hold(self) -> list[str]:
+        """The log takes its time: writes are not answered until `release`."""
+        self._held = []
+        return []
+
+    def release(self, error: str = "NONE") -> list[str]:
+        held, self._held = self._held or [], None
+        for write, offset in held:
+            self._written(write, ErrorCode[error], offset)
+        return self._taken()
+
+    def elect(self) -> list[str]:
+        self.epoch += 1
+        return self.step(Elected(now_us=self.now_us, partition=0, leader_epoch=self.epoch))
+
+    def resign(self) -> list[str]:
+        self.epoch += 1
+        return self.step(Resigned(now_us=self.now_us, partition=0, leader_epoch=self.epoch))
+
+    def show(self, group: str = "g") -> list[str]:
+        found = self.coordinator.groups.get(group)
+        if found is None:
+            return [f"no group {group}"]
+        protocol = f" by {found.protocol}" if found.protocol else ""
+        self.lines.append(f"{found.group_id} is {found.state.value}, generation {found.generation}{protocol}")
+        for member in found.members.values():
+            standing = "leader" if found.is_leader(member.member_id) else "member"
+            static = f" static {member.instance_id}" if member.is_static else ""
+            waits = " waits to join" if member.awaiting_join else " waits to sync" if member.awaiting_sync else ""
+            given = f" has {member.assignment.decode()}" if member.assignment else ""
+            self.lines.append(f"  {standing} {member.member_id}{static}{given}{waits}")
+        self.lines += [f"  {name} at {known.value.offset}" for name, known in found.offsets.committed.items()]
+        self.lines += [f"  {name} at {value.offset}, on its way" for name, value in found.offsets.pending.items()]
+        return self._taken()
+
+
+def printed(result: Result) -> str:
+    match result:
+        case JoinResult():
+            if result.error is not ErrorCode.NONE:
+                return result.error.name + (f" {result.member_id}" if result.member_id else "")
+            members = f", assigns to {', '.join(one.member_id for one in result.members)}" if result.members else ""
+            skip = ", skips the assignment" if result.skip_assignment else ""
+            who = f"{result.member_id}, led by {result.leader_id}"
+            return f"generation {result.generation} as {who}, protocol {result.protocol}{members}{skip}"
+        case SyncResult():
+            told = result.assignment.decode() or "nothing"
+            return told if result.error is ErrorCode.NONE else result.error.name
+        case LeaveResult():
+            return result.members[0][1].name if result.error is ErrorCode.NONE else result.error.name
+        case CommitResult() | DeleteGroupsResult():
+            return ", ".join(f"{name} {error.name}" for name, error in result.errors.items())
+        case DeleteOffsetsResult():
+            errors = ", ".join(f"{name} {error.name}" for name, error in result.errors.items())
+            return errors if result.error is ErrorCode.NONE else result.error.name
+        case _:
+            return result.error.name
+
+
+def printed_record(key: bytes, value: bytes | None) -> str:
+    what = "is no more" if value is None else "is kept"
+    match read_key(key):
+        case OffsetKey(group_id, name):
+            return f"offset of {name} in {group_id} {what}"
+        case GroupKey(group_id):
+            return f"group {group_id} {what}"
+    raise AssertionError("what we write we can read")

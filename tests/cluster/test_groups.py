@@ -1,0 +1,115 @@
+"""The group coordinator against its transcripts, tests/golden/groups_*.txt, and what they do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from coordinator_world import SECOND, CoordinatorWorld
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.groups.events import JoinResult, SyncResult
+from cluster.groups.group import Group, State
+from replica.errors import ErrorCode
+
+TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("groups_*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_transcript(path: Path, transcript: Callable[[Path, object], None]) -> None:
+    transcript(path, CoordinatorWorld())
+
+
+class Client:
+    """A client that does what Kafka's do, as far as it is not killed: one request at a time, and it takes its answer to
+    heart."""
+
+    def __init__(self, world: CoordinatorWorld, name: str, instance: str | None) -> None:
+        self.world, self.name, self.instance = world, name, instance
+        self.member_id, self.generation, self.leads, self.members = "", -1, False, ()
+        self.waits_for: int | None = None
+
+    def act(self, choice: int) -> None:
+        if self.waits_for is not None and not self.take_answer():
+            return
+        match choice:
+            case 0:
+                self.ask(self.world.join, self.name, member=self.member_id, instance=self.instance)
+            case 1:
+                assign = tuple(f"{one.member_id}:{one.member_id}" for one in self.members) if self.leads else ()
+                self.ask(self.world.sync, self.member_id, self.generation, assign=assign, instance=self.instance)
+            case 2:
+                self.ask(self.world.heartbeat, self.member_id, self.generation, instance=self.instance)
+            case 3:
+                offset = len(self.world.answers)
+                self.ask(self.world.commit, self.member_id, self.generation, instance=self.instance, t_0=offset)
+            case 4:
+                self.ask(self.world.leave, self.member_id, instance=self.instance)
+            case _:  # Its process dies and another one starts under the same name.
+                self.member_id, self.generation, self.leads, self.waits_for = "", -1, False, None
+
+    def ask(self, verb: Callable[..., object], *args: object, **values: object) -> None:
+        self.waits_for = len(self.world.requests) + 1
+        verb(*args, **values)
+        self.take_answer()
+
+    def take_answer(self) -> bool:
+        answer = self.world.answers.get(self.waits_for or 0)
+        if answer is None:
+            return False
+        self.waits_for = None
+        if isinstance(answer, JoinResult):
+            if answer.error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+                self.member_id, self.generation, self.members = answer.member_id, answer.generation, answer.members
+                self.leads = answer.leader_id == answer.member_id and not answer.skip_assignment
+            else:
+                self.member_id, self.generation = "", -1
+        elif isinstance(answer, SyncResult) and answer.error is ErrorCode.NONE:
+            assert answer.assignment.decode() in ("", self.member_id), "each member is given its own"
+        return True
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from([0, 0, 1, 4, 20])), max_size=60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, moves=st.sets(st.integers(0, 59), max_size=2))
+def test_whatever_clients_do_the_log_knows_what_was_told(steps: list[tuple[int, int, int]], moves: set[int]) -> None:
+    """Two static and two dynamic members, in any order, their coordinator moving in between."""
+    world = CoordinatorWorld(initial_rebalance_delay_ms=1000)
+    clients = [Client(world, f"c{n}", f"i{n}" if n < 2 else None) for n in range(4)]
+    generation = 0
+    for number, (who, what, seconds) in enumerate(steps):
+        if number in moves:
+            world.resign()
+            assert not world.coordinator.groups
+            world.elect()
+            generation = 0  # One that nobody was assigned anything in may come again.
+        clients[who].act(what)
+        world.at(world.now_us + seconds * SECOND)
+        group = world.coordinator.groups.get("g")
+        if group is not None:
+            assert group.generation >= generation
+            generation = group.generation
+            check(group)
+    for client in clients:
+        if client.waits_for is not None:
+            world.at(world.now_us + 400 * SECOND)
+            # A client that died while it waited may have been answered; nobody else waits longer than any timeout.
+            assert client.take_answer()
+    live = world.coordinator.groups.get("g")
+    replayed = {group.group_id: group for group in world.replay()}.get("g")
+    assert (replayed.offsets.committed if replayed else {}) == (live.offsets.committed if live else {})
+
+
+def check(group: Group) -> None:
+    assert (group.state is State.EMPTY) <= (not group.members)
+    assert group.leader_id is None or group.leader_id in group.members
+    statics = {one.instance_id: one.member_id for one in group.members.values() if one.instance_id is not None}
+    assert group.static_members == statics
+    assert list(group.members) == [one.member_id for one in group.members.values()]
+    for member in group.members.values():
+        watched = member.session is not None and member.session.is_live
+        assert watched or member.is_awaiting, "a member that says nothing is dropped some day"
