@@ -5,7 +5,7 @@ source: AutoTopicCreationManager.scala
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -37,18 +37,15 @@ class AutoTopics:
         self._request_timeout_ms = request_timeout_ms
         self._in_flight: dict[str, None] = {}
 
-    def create(self, topics: Sequence[WantedTopic], now_us: int, done: Callable[[], None] = lambda: None) -> None:
-        """done: called when the controller has answered, or will not"""
+    def create(self, topics: Sequence[WantedTopic], now_us: int) -> None:
         wanted = [topic for topic in topics if topic.name not in self._in_flight]
         if not wanted:
-            done()
             return
         self._in_flight.update(dict.fromkeys(topic.name for topic in wanted))
 
         def answered(response: bytes | ErrorCode) -> None:
             for topic in wanted:
                 self._in_flight.pop(topic.name, None)
-            done()
 
         entity = cold.request(
             CREATE_TOPICS,

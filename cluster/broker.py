@@ -271,11 +271,10 @@ class BrokerCore:
         )
         return {**handlers, **metadata.handlers, **admin.handlers}
 
-    def _create_topic(self, wanted: WantedTopic, done: Callable[[], None], now_us: int) -> None:
-        if self._auto_topics is None:
-            done()
-        else:
-            self._auto_topics.create([wanted], now_us, done)
+    def _create_topic(self, wanted: WantedTopic, now_us: int) -> None:
+        """Simplified: brokers of the ZooKeeper era create no topics of their own accord."""
+        if self._auto_topics is not None:
+            self._auto_topics.create([wanted], now_us)
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")

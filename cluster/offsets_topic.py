@@ -15,8 +15,8 @@ from replica.ids import OFFSETS_TOPIC
 
 _SIGN_BIT, _WORD = 1 << 31, 1 << 32
 
-CreateTopic = Callable[[WantedTopic, Callable[[], None], int], None]
-"""Asks the controller: (topic, done, now_us); `done` is called when it has answered, or will not."""
+CreateTopic = Callable[[WantedTopic, int], None]
+"""Asks the controller, if that has not been done: (topic, now_us)"""
 
 
 def java_hash(text: str) -> int:
@@ -41,7 +41,6 @@ class OffsetsTopic:
         self._config = config
         self._cache = cache
         self._create = create
-        self._creating = False
 
     def partition_of(self, group_id: str) -> int:
         topic = self._cache.image.topics.get(OFFSETS_TOPIC)
@@ -59,17 +58,15 @@ class OffsetsTopic:
 
     def _ask_for_it(self, now_us: int) -> None:
         """Clients come again until it is there. With too few brokers for its replicas the controller refuses."""
-        if self._creating:
-            return
-        self._creating = True
         wanted = WantedTopic(
             OFFSETS_TOPIC,
             self._config.offsets_topic_num_partitions,
             self._config.offsets_topic_replication_factor,
-            # Simplified: logs are not compacted, and segments are as large as the topic says all the same.
-            {"segment.bytes": str(self._config.offsets_topic_segment_bytes)},
+            # Simplified: the policy is kept and told, but no log is compacted.
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self._config.offsets_topic_segment_bytes),
+            },
         )
-        self._create(wanted, self._asked, now_us)
-
-    def _asked(self) -> None:
-        self._creating = False
+        self._create(wanted, now_us)

@@ -76,7 +76,15 @@ def cluster_of(
         "seed": 1,
         "duration": "60m",
         "profile": profile or PROFILE,
-        "cluster": {"controllers": ["c1"], "brokers": {f"b{number}": {} for number in range(1, brokers + 1)}},
+        "cluster": {
+            "controllers": ["c1"],
+            "brokers": {f"b{number}": {} for number in range(1, brokers + 1)},
+            # As Kafka's own server.properties: small clusters can have groups, and the first member need not wait.
+            "config": {
+                "offsets.topic.replication.factor": min(3, brokers),
+                "group.initial.rebalance.delay.ms": 0,
+            },
+        },
         "topics": {
             wish.name: {"partitions": wish.partitions, "replication_factor": wish.replication_factor} for wish in topics
         },

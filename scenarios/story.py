@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from replica import trace
-from replica.ids import TopicPartition
+from replica.fact_columns import GroupFact
+from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import TraceRow
 from scenarios.view import ClusterView, PartitionView
 
@@ -59,6 +60,11 @@ _TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
 _UNDOING = ("heal", "release", "resume")
 
 
+def _is_internal(event: trace.TraceEvent) -> bool:
+    """Of one of the many partitions of the offsets topic; what it means is told by the groups that are kept there."""
+    return getattr(event, "topic", None) == OFFSETS_TOPIC and not isinstance(event, GroupFact)
+
+
 class Story:
     """Listener, after the view it is given. `lines` in order; `histories` per partition."""
 
@@ -96,6 +102,9 @@ class Story:
             trace.ProduceRefused: self._produce_refused,
             trace.CheckMade: self._check_made,
             trace.InvariantBroken: self._invariant_broken,
+            trace.GroupsLoaded: self._group_fact,
+            trace.GroupMemberLeft: self._group_fact,
+            trace.GroupRebalanced: self._group_fact,
             trace.PartitionCreated: self._sample,
             trace.HighWatermarkAdvanced: self._high_watermark,
         }
@@ -115,7 +124,7 @@ class Story:
     def __call__(self, row: TraceRow) -> None:
         handler = self._handlers.get(type(row.event))
         self.end_us = row.at_us
-        if handler is not None:
+        if handler is not None and not _is_internal(row.event):
             handler(row, row.event)
 
     # ------------------------------------------------------------------------------------------------------- lines
@@ -215,6 +224,9 @@ class Story:
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         self._say(row, "bad", f"invariant {event.invariant} is broken: {event.reason}")
 
+    def _group_fact(self, row: TraceRow, event: Any) -> None:
+        self._say(row, "note", event.reason)
+
     # ---------------------------------------------------------------------------------------------------- histories
 
     def _history(self, partition: PartitionView) -> PartitionHistory:
@@ -226,6 +238,8 @@ class Story:
 
     def _sample(self, row: TraceRow, event: object) -> None:
         for partition in self.view.partitions.values():
+            if partition.topic_partition.topic == OFFSETS_TOPIC:
+                continue
             history = self._history(partition)
             states = history.states
             history.replicas.extend(node for node in partition.assigned if node not in history.replicas)

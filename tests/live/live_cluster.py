@@ -1,0 +1,100 @@
+"""A live cluster in a thread of the test's own process, so that the test can kill a broker at the moment it wants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from cluster.offsets_topic import partition_of
+from replica.ids import OFFSETS_TOPIC, TopicPartition
+from replica.trace import TraceEvent
+from scenarios.runner import Run, RunResult, run_scenario
+from scenarios.serving import FOREVER_US, TopicWish, cluster_of
+from scenarios.spec import Scenario
+from scenarios.worlds import live
+
+READY_S, END_S = 30, 60
+
+
+class LiveCluster:
+    """bootstrap: where its brokers are     result: of the run, once it is over"""
+
+    def __init__(self, record: Path, topics: list[str], brokers: int, settings: list[str]) -> None:
+        wishes = [TopicWish.parse(topic, brokers) for topic in topics]
+        scenario = replace(cluster_of(brokers, wishes, None, settings).scenario, duration_us=FOREVER_US)
+        self.bootstrap = ""
+        self.result: RunResult
+        self._run: Run
+        self._token: trio.lowlevel.TrioToken
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._play, args=(scenario, record), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(READY_S) and self._error is None, self._error
+
+    def _play(self, scenario: Scenario, record: Path) -> None:
+        try:
+            self.result = run_scenario(
+                scenario, runs_dir=record, world=live, keep_rows=True, companions=[self._take_hold]
+            )
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _take_hold(self, run: Run) -> None:
+        self._run, self._token = run, trio.lowlevel.current_trio_token()
+        await run.is_ready.wait()
+        self.bootstrap = ",".join(f"{host}:{port}" for host, port in run.simulation.bootstrap)
+        self._ready.set()
+
+    def _call(self, function: Callable[..., Any], *args: object) -> Any:
+        """Between two steps of the cluster."""
+
+        async def call() -> Any:
+            done = function(*args)
+            return await done if hasattr(done, "__await__") else done
+
+        return trio.from_thread.run(call, trio_token=self._token)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self._call(self._run.simulation.kill, name)
+
+    def start(self, name: str) -> None:
+        self._call(self._run.simulation.start, name)
+
+    def coordinator(self, group_id: str, partitions: int) -> str | None:
+        """The broker that leads the partition in which the group is kept."""
+        name = TopicPartition(OFFSETS_TOPIC, partition_of(group_id, partitions))
+        leader: str | None = self._call(self._run.view.leader, name)
+        return leader
+
+    def facts(self, kind: type[TraceEvent]) -> list[Any]:
+        return [row.event for row in list(self._run.rows) if type(row.event) is kind]
+
+    def stop(self) -> None:
+        def stop() -> None:
+            self._run.simulation.time.stop()
+            self._run.ended_early()
+
+        if self._thread.is_alive():
+            self._call(stop)
+            self._thread.join(END_S)
+        assert self._error is None, self._error
+
+
+@contextmanager
+def live_cluster(record: Path, *topics: str, brokers: int = 3, settings: tuple[str, ...] = ()) -> Iterator[LiveCluster]:
+    """settings: PATH=VALUE, as `highwater serve --set` takes them"""
+    cluster = LiveCluster(record, list(topics), brokers, list(settings))
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
