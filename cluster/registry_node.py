@@ -182,6 +182,7 @@ class RegistryCore:
                 self._connections.close(other)
         self._sessions[connection] = session
         self._answer(connection, message, session=session, timeout_us=self.registry.sessions[session].timeout_us)
+        self._tell_watchers()
 
     def _answer(self, connection: ConnectionId, message: Mapping[str, Any], **values: object) -> None:
         frame = encode({"xid": message.get("xid", 0), "zxid": self.registry.zxid, **values})
