@@ -132,6 +132,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "test tests/replica/test_leader.py",
     ),
     mutant(
+        "answer-of-the-next-epoch-counts",
+        "An accepted ISR that began a new leader epoch counts from that epoch on (S7, S25)",
+        LEADER,
+        "        if event.leader_epoch != self.leader_epoch:\n            return []  # This term",
+        "        if False:\n            return []  # This term",
+        "test tests/replica/test_leader.py",
+    ),
+    mutant(
         "refusal-counts-as-acceptance",
         "A refused proposal leaves the ISR as the controller has it (S7)",
         LEADER,
