@@ -58,7 +58,7 @@ class _Teller:
         self.record = record
         self.view = ClusterView((), ())
         self.mirror = LogMirror()
-        self.ledger = RecordLedger()
+        self.ledger = RecordLedger(self.mirror.deleted)
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
         self.on_the_wire: list[int] = []  # facts that the messages with the record told of

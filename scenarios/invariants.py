@@ -234,7 +234,9 @@ class InvariantChecker:
         return [violation.fact for violation in new]
 
     def report(self, name: str, sentence: str, partition: TopicPartition | None) -> None:
-        if (name, partition) in self._said:
+        """Once for each property and partition. Weakened: a topic that was deleted is not judged any more, nor what is
+        made anew under its name: facts name topics, and a broker may not know yet which of the two it holds."""
+        if (name, partition) in self._said or (partition is not None and partition.topic in self.view.deleted_topics):
             return
         row = self._row
         seq, at_us = (row.seq, row.at_us) if row is not None else (-1, 0)

@@ -74,9 +74,9 @@ class AckedIsCommitted(Invariant):
             if partition in self.disk_lost or self.truth.of(*partition).rebased_epoch >= 0:
                 continue
             found = self.found.get(partition, bytes(len(self.names)))
-            gone = next((place for place in promised if not found[place]), None)
-            if gone is not None:
-                name = self.names.name(gone)
+            absent = (self.names.name(place) for place in promised if not found[place])
+            name = next((name for name in absent if name not in self.mirror.deleted), None)
+            if name is not None:
                 self.broken(f"{name} was acked with acks=all and is in no log of {partition}", *partition)
 
 

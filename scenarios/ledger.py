@@ -9,7 +9,7 @@ A record that was only handed over (acks=0) is `unknown`: nothing was promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -70,7 +70,9 @@ class ReadRanges:
 class RecordLedger:
     """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, deleted: Container[str] = ()) -> None:
+        """deleted: names of the records that an operator has deleted"""
+        self.deleted = deleted
         self.records = RecordTable()
         self.final: dict[TopicPartition, dict[str, FinalReplica]] = {}
         self.reads: dict[tuple[str, TopicPartition], ReadRanges] = {}
@@ -91,6 +93,7 @@ class RecordLedger:
             trace.PositionReset: self._position_reset,
             trace.EndOffsetSeen: self._end_offset_seen,
             trace.FetchFailed: self._answered_with,
+            trace.TopicDeleted: self._topic_deleted,
             trace.LogEntryFound: self._log_entry_found,
             trace.ReplicaFound: self._replica_found,
         }
@@ -112,6 +115,10 @@ class RecordLedger:
         """Names of the acked, failed or unknown records, in sending order."""
         return [entry.name for entry in self if entry.fate == kind]
 
+    def is_gone(self, name: str) -> bool:
+        """In no final log, and nobody has deleted it on purpose."""
+        return name not in self.present and name not in self.deleted
+
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
         """Whose log counts: the running leader's, else that of the ISR member that reaches furthest, else nobody's."""
         replicas = self.final.get(partition, {})
@@ -127,7 +134,7 @@ class RecordLedger:
 
     def as_if_over(self, logs: dict[TopicPartition, dict[str, FinalReplica]]) -> RecordLedger:
         """The same records beside logs of this moment: what a `check` step sees in the middle of a run."""
-        now = RecordLedger()
+        now = RecordLedger(self.deleted)
         now.records, now.final = self.records, logs
         return now
 
@@ -230,6 +237,12 @@ class RecordLedger:
             self.end_offset_falls.append(fall)
         else:
             self._highest_end[event.client, partition] = (event.offset, row.seq)
+
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
+        """One that is made again under its name begins at offset 0, for whoever reads it, too."""
+        for seen in (self._highest_end, self.reads):
+            for key in [key for key in seen if key[1].topic == event.topic]:
+                del seen[key]
 
     def _final(self, event: trace.LogEntryFound | trace.ReplicaFound) -> FinalReplica:
         replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})

@@ -6,7 +6,7 @@ the producers' BatchSent facts tell which records are in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from replica import trace
@@ -63,6 +63,10 @@ class LogMirror:
         self.sent = SentBatches()
         self.dropped: list[MirroredBatch] = []
         """what the latest fact took out of a log"""
+        self.deleted: dict[str, None] = {}
+        """records that an operator has deleted: by DeleteRecords, or with their topic"""
+        self._doomed: dict[tuple[TopicPartition, str], None] = {}
+        """logs of topics that were deleted, until their broker has heard of it"""
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self.handlers: dict[type, Callable[[Any], None]] = {
             trace.BatchSent: self._batch_sent,
@@ -73,6 +77,8 @@ class LogMirror:
             trace.FollowingBegan: self._end_stated,
             trace.DataLost: self._data_lost,
             trace.ReplicaDeleted: self._replica_deleted,
+            trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.TopicDeleted: self._topic_deleted,
         }
 
     def wants(self, kind: type) -> bool:
@@ -150,8 +156,31 @@ class LogMirror:
         return dropped
 
     def _replica_deleted(self, event: trace.ReplicaDeleted) -> None:
-        log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        self.dropped = log.cut_to(0)
+        partition = TopicPartition(event.topic, event.partition)
+        self.dropped = self.log(partition, event.node).cut_to(0)
+        if (partition, event.node) in self._doomed:
+            del self._doomed[partition, event.node]
+            self._delete(self.dropped)
+
+    def _topic_deleted(self, event: trace.TopicDeleted) -> None:
+        for partition, logs in self.logs.items():
+            if partition.topic == event.topic:
+                for node, log in logs.items():
+                    self._doomed[partition, node] = None
+                    self._delete(log)
+
+    def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced) -> None:
+        """The batches stay in the mirror: until its next checkpoint, a broker that dies comes back with them."""
+        if event.role == "leader":
+            log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+            self._delete(log.between(0, event.log_start_offset), event.log_start_offset)
+
+    def _delete(self, batches: Iterable[MirroredBatch], below: int | None = None) -> None:
+        """below: only the records at lower offsets"""
+        for batch in batches:
+            names = self.sent.records(batch.crc)
+            count = len(names) if below is None else below - batch.base_offset
+            self.deleted.update(dict.fromkeys(names[:count]))
 
     def _data_lost(self, event: trace.DataLost) -> None:
         self.log((event.topic, event.partition), event.node).doubtful = True  # type: ignore[arg-type]

@@ -96,8 +96,8 @@ class Run:
         self.scenario = scenario
         self.rows: list[TraceRow] = []
         self.view = ClusterView.of(scenario)
-        self.ledger = RecordLedger()
         self.mirror = LogMirror()
+        self.ledger = RecordLedger(self.mirror.deleted)
         self.story = Story(self.view)
         self.answers = EndOffsetAnswers()
         self.writer = TraceWriter(work_dir / "trace")

@@ -90,6 +90,8 @@ class Story:
             trace.ReassignmentCompleted: self._reassigned,
             trace.ReassignmentCancelled: self._reassigned,
             trace.ReplicaDeleted: self._replica_deleted,
+            trace.TopicDeleted: self._topic_deleted,
+            trace.LogStartOffsetAdvanced: self._log_start_advanced,
             trace.IsrProposed: self._isr_proposed,
             trace.IsrCommitted: self._isr_committed,
             trace.ElrCommitted: self._elr_committed,
@@ -181,7 +183,16 @@ class Story:
 
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         self._sample(row, event)
+        if event.topic not in self.view.deleted_topics:
+            self._say(row, "note", event.reason)
+
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
+        self._sample(row, event)
         self._say(row, "note", event.reason)
+
+    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
+        if event.role == "leader":
+            self._say(row, "note", event.reason)
 
     def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         self._proposals[event.topic, event.partition] = (frozenset(event.isr), event.reason)

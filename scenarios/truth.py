@@ -33,6 +33,7 @@ class CommittedLog:
     end: trueHW      peak: the highest `end` ever      leader_peaks: the highest HW each broker has had as a leader
     rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs commit nothing any more
     corrupted: first offset that each broker's disk has damaged unnoticed
+    start: what lies below was deleted on purpose, so nobody has to hold it
     shortfall: how many records the latest leader lacked without an excuse (0: complete)
     """
 
@@ -46,11 +47,13 @@ class CommittedLog:
         "peak",
         "rebased_epoch",
         "shortfall",
+        "start",
         "unclean_epochs",
     )
 
     def __init__(self, columns: BatchColumns) -> None:
         self._batches = BatchList(columns)
+        self.start = 0
         self.end = 0
         self.peak = 0
         self.matched: dict[str, int] = {}
@@ -127,6 +130,8 @@ class Truth:
             trace.DataLost: self._data_lost,
             trace.BatchCorrupted: self._corrupted,
             trace.BrokerRegistered: self._registered,
+            trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.TopicDeleted: self._topic_deleted,
         }
 
     def of(self, topic: str, number: int) -> CommittedLog:
@@ -149,6 +154,9 @@ class Truth:
     def _end_stated(self, row: TraceRow, event: Any) -> None:
         committed = self.of(event.topic, event.partition)
         matched = committed.matched.get(event.node, 0)
+        log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+        if matched < log.start <= committed.start:
+            matched = log.start  # It begins where the leader's log does.
         committed.matched[event.node] = matched = min(matched, event.log_end_offset)
         if matched >= committed.end:
             committed.excused.pop(event.node, None)  # what its disk lost was not committed
@@ -184,6 +192,15 @@ class Truth:
         elif unclean:
             committed.rebase(committed.end, event.leader_epoch)
         committed.excused.pop(event.node, None)
+
+    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
+        if event.role == "leader":
+            committed = self.of(event.topic, event.partition)
+            committed.start = max(committed.start, event.log_start_offset)
+
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
+        for name in [name for name in self.committed if name.topic == event.topic]:
+            del self.committed[name]
 
     def _leader_elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         if not event.clean:

@@ -95,11 +95,11 @@ def classify(ledger: RecordLedger, kind: str) -> tuple[str, ...]:
 
 
 def _lost(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if entry.acked and entry.name not in ledger.present]
+    return [entry.name for entry in ledger if entry.acked and ledger.is_gone(entry.name)]
 
 
 def _missing(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if entry.unknown and entry.name not in ledger.present]
+    return [entry.name for entry in ledger if entry.unknown and ledger.is_gone(entry.name)]
 
 
 def _unseen(ledger: RecordLedger) -> list[str]:
@@ -119,7 +119,7 @@ def _unseen(ledger: RecordLedger) -> list[str]:
 
 
 def _dirty(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if entry.first_read_us is not None and entry.name not in ledger.present]
+    return [entry.name for entry in ledger if entry.first_read_us is not None and ledger.is_gone(entry.name)]
 
 
 def _duplicated(ledger: RecordLedger) -> list[str]:

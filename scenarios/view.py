@@ -78,6 +78,7 @@ class NodeView:
 class ClusterView:
     """The state of the run by its facts; satisfies `selectors.ClusterSight`.
 
+    deleted_topics: those that were deleted at some time, whether they were made again or not
     version: rises with every fact that can change what a condition sees, so that `when` steps look only then
     """
 
@@ -96,6 +97,7 @@ class ClusterView:
         self.racks: Mapping[str, str] = dict(racks or {})
         self.nodes = {name: NodeView(name) for name in (*self.brokers, *self.controllers, *self.clients)}
         self.partitions: dict[TopicPartition, PartitionView] = {}
+        self.deleted_topics: dict[str, None] = {}
         self.version = 0
         self._controller: str | None = None
         self._registration_fences = registration_fences  # KRaft: until the broker has caught up
@@ -117,6 +119,8 @@ class ClusterView:
             trace.ReassignmentCompleted: self._reassigned,
             trace.ReassignmentCancelled: self._reassigned,
             trace.ReplicaDeleted: self._replica_deleted,
+            trace.TopicDeleted: self._topic_deleted,
+            trace.LogStartOffsetAdvanced: self._log_start_advanced,
             trace.ConfigAltered: self._config_altered,
             trace.LeadershipBegan: self._leadership_began,
             trace.FollowingBegan: self._following_began,
@@ -279,7 +283,20 @@ class ClusterView:
             partition.replica(node)
 
     def _replica_deleted(self, event: trace.ReplicaDeleted) -> None:
-        self._partition(event.topic, event.partition).replicas.pop(event.node, None)
+        """Of a topic that was deleted nothing else is known; of one that was made again the replica begins anew."""
+        partition = self.partitions.get(TopicPartition(event.topic, event.partition))
+        if partition is not None and event.node in partition.assigned:
+            partition.replicas[event.node] = ReplicaView(event.node)
+        elif partition is not None:
+            partition.replicas.pop(event.node, None)
+
+    def _topic_deleted(self, event: trace.TopicDeleted) -> None:
+        self.deleted_topics[event.topic] = None
+        for name in [name for name in self.partitions if name.topic == event.topic]:
+            del self.partitions[name]
+
+    def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced) -> None:
+        self._partition(event.topic, event.partition).replica(event.node).log_start_offset = event.log_start_offset
 
     def _config_altered(self, event: trace.ConfigAltered) -> None:
         if event.topic is not None and event.min_isr is not None:

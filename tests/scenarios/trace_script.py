@@ -35,7 +35,7 @@ class TraceScript:
     ) -> None:
         self.view = ClusterView(brokers, ("c1",), ("p1", "r1"))
         self.mirror = LogMirror()
-        self.ledger = RecordLedger()
+        self.ledger = RecordLedger(self.mirror.deleted)
         self.checker = InvariantChecker(self.view, self.mirror, rules)
         self.rows: list[TraceRow] = []
         listeners: list[Callable[[TraceRow], None]] = [

@@ -1,0 +1,101 @@
+"""Records that an operator deletes are not lost, and those that are lost stay lost."""
+
+from __future__ import annotations
+
+from trace_script import HERE, TraceScript
+
+from replica import trace
+
+
+def delete_records(script: TraceScript, start: int, *followers: str) -> None:
+    for node in (script.leader, *followers):
+        role = "leader" if node == script.leader else "follower"
+        script.emit(
+            trace.LogStartOffsetAdvanced(
+                node=node, role=role, **HERE, leader_epoch=script.epoch, log_start_offset=start, reason="admin asked"
+            )
+        )
+
+
+def find(script: TraceScript, node: str, start: int, *names: str) -> None:
+    """What is left on the disk of `node`; `names` begin at `start`."""
+    for offset, name in enumerate(names, start):
+        script.emit(
+            trace.LogEntryFound(node=node, **HERE, offset=offset, record=name, leader_epoch=0, crc=1000 + int(name[1:]))
+        )
+    end = start + len(names)
+    script.emit(
+        trace.ReplicaFound(
+            node=node,
+            **HERE,
+            log_start_offset=start,
+            log_end_offset=end,
+            high_watermark=end,
+            is_leader=node == script.leader,
+            in_isr=True,
+            running=True,
+        )
+    )
+
+
+def test_deleted_records_are_neither_lost_nor_dirty() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    script.read("r0", 0)
+    delete_records(script, 2, "b2", "b3")
+    for node in ("b1", "b2", "b3"):
+        find(script, node, 2, "r2")
+    assert script.broken() == []
+    assert script.verdict().ok
+    assert set(script.mirror.deleted) == {"r0", "r1"}
+
+
+def test_what_was_lost_before_the_deletion_stays_lost() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1")
+    script.send("r2")
+    script.request("r2")
+    script.append("b1", 2, "r2")
+    script.ack("r2", 2)
+    script.fail_over("b2", "b2", "b3")
+    script.replicate("r3", via=("b3",))
+    delete_records(script, 3)
+    find(script, "b2", 3)
+    find(script, "b3", 3)
+    assert script.verdict().records["lost"] == ("r2",)
+
+
+def test_a_new_replica_begins_where_the_deletion_has_left_off() -> None:
+    """It lacks nothing of what counts, so it may join the ISR."""
+    script = TraceScript(brokers=("b1", "b2", "b3"))
+    script.replicate("r0", "r1", "r2", via=("b2",))
+    script.commit_isr("b1", "b2")
+    delete_records(script, 2, "b2")
+    script.truncate("b3", 2, hw=2)
+    script.append("b3", 2, "r2")
+    script.fetch("b3", 3)
+    script.propose(("b1", "b2", "b3"))
+    script.commit_isr("b1", "b2", "b3")
+    assert "S6" not in script.broken()
+
+
+def test_a_deleted_topic_takes_its_records_along_and_is_not_judged_again() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", acks=-1)
+    script.end_offset(2)
+    script.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    script.append("b1", 2, "r2")
+    for node in ("b1", "b2", "b3"):
+        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=2, reason="t is gone"))
+    script.emit(
+        trace.PartitionCreated(
+            node="c1", **HERE, broker="b2", replicas=("b2", "b3"), isr=("b2", "b3"), leader_epoch=0, partition_epoch=0,
+            min_isr=1, reason="t is made again",
+        )
+    )  # fmt: skip
+    script.leads("b2", 0, 0)
+    script.end_offset(0)
+    assert script.broken() == []
+    verdict = script.verdict()
+    assert verdict.ok
+    assert verdict.records["lost"] == ()
