@@ -22,6 +22,8 @@ SOCKET_BUFFER_BYTES = 1 << 20
 class SimulatedFabric:
     """All machines and connections of one simulated cluster."""
 
+    is_live = False
+
     def __init__(
         self, time: VirtualTime, network: Network, trace: TraceLog, api_name: Callable[[int], str] = str
     ) -> None:

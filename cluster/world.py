@@ -162,6 +162,10 @@ class Fabric(Protocol):
     """The machines of one world and the connections between them."""
 
     @property
+    def is_live(self) -> bool:
+        """By the wall clock: no run comes back."""
+
+    @property
     def time(self) -> Time: ...
 
     @property

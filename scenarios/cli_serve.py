@@ -39,6 +39,7 @@ PORTS = click.IntRange(1, 65_535)
     "--record", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, metavar="DIR",
     help="Where the run is kept.",
 )  # fmt: skip
+@click.option("--no-client-records", is_flag=True, help="Do not follow every record of every client: faster.")
 @set_option
 @plain_option
 def serve(
@@ -49,6 +50,7 @@ def serve(
     scenario: str | None,
     profile: str | None,
     record: Path,
+    no_client_records: bool,
     overrides: tuple[str, ...],
     plain: bool,
 ) -> int:
@@ -65,7 +67,12 @@ def serve(
 
     style = Style.of(sys.stderr, os.environ, plain=plain)
     server = Server(
-        chosen, host=host, port=port, say=click.echo, say_line=lambda line: click.echo(_event(line, style), err=True)
+        chosen,
+        host=host,
+        port=port,
+        reads_along=not no_client_records,
+        say=click.echo,
+        say_line=lambda line: click.echo(_event(line, style), err=True),
     )
     result = _run(server, record)
     from scenarios.screens import run_screen

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from replica.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.config import TopicConfig
 from replica.disk import Disk
+from replica.errors import KafkaError
 from replica.ids import TopicPartition
 from replica.log import Log
-from replica.records import check_crc, read_records
+from replica.records import BatchHeader, check_crc, read_records
 from replica.trace import LogEntryFound, ReplicaFound
 from scenarios.simulation import Machine, Simulation
 
@@ -21,7 +23,11 @@ def record_name(value: bytes | None) -> str:
     return "?" if value is None else value.split(b" ", 1)[0].decode("utf-8", "replace")
 
 
-def state_final_logs(simulation: Simulation) -> None:
+NameBatch = Callable[[TopicPartition, int, int], Sequence[str]]
+"""Names of the records of a batch, by partition, base offset and CRC; () for one that nobody has sent."""
+
+
+def state_final_logs(simulation: Simulation, name_batch: NameBatch) -> None:
     """Emit LogEntryFound and ReplicaFound for every replica, in the order of partitions and brokers."""
     brokers = simulation.brokers()
     for topic_partition in sorted(simulation.view.partitions):
@@ -29,18 +35,24 @@ def state_final_logs(simulation: Simulation) -> None:
             if name in brokers:
                 partition = brokers[name].replicas.partitions.get(topic_partition)
                 if partition is not None:
-                    _state_replica(simulation, topic_partition, name, partition.log, partition.high_watermark)
+                    _state_replica(
+                        simulation, name_batch, topic_partition, name, partition.log, partition.high_watermark
+                    )
                 elif (
                     topic_partition in brokers[name].logs.logs
                 ):  # on its disk, and nobody has told it what to do with it
                     logs = brokers[name].logs
                     checkpointed = logs.high_watermark_checkpoint(topic_partition)
-                    _state_replica(simulation, topic_partition, name, logs.logs[topic_partition], checkpointed)
+                    _state_replica(
+                        simulation, name_batch, topic_partition, name, logs.logs[topic_partition], checkpointed
+                    )
             else:
-                _state_stopped(simulation, topic_partition, name, simulation.machines[name])
+                _state_stopped(simulation, name_batch, topic_partition, name, simulation.machines[name])
 
 
-def _state_stopped(simulation: Simulation, topic_partition: TopicPartition, name: str, machine: Machine) -> None:
+def _state_stopped(
+    simulation: Simulation, name_batch: NameBatch, topic_partition: TopicPartition, name: str, machine: Machine
+) -> None:
     """Read a stopped broker's log as its next start would recover it, in a copy: the disk stays as the run left it."""
     disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
     if disk is None or disk.broken:
@@ -51,28 +63,43 @@ def _state_stopped(simulation: Simulation, topic_partition: TopicPartition, name
         shutil.copytree(directory, copy)
         log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
         checkpointed = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
-        _state_replica(simulation, topic_partition, name, log, min(checkpointed, log.log_end_offset))
+        _state_replica(simulation, name_batch, topic_partition, name, log, min(checkpointed, log.log_end_offset))
         log.abandon()
 
 
+def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: Sequence[str]) -> list[tuple[int, str]]:
+    """(offset, record) of a batch; where nobody has named its records, by their values if they can be read."""
+    if len(names) == header.record_count:
+        return list(enumerate(names, header.base_offset))
+    try:
+        return [(record.offset, record_name(record.value)) for record in read_records(batch)]
+    except KafkaError:  # compressed with what is not at hand
+        return [(offset, f"?{offset}") for offset in range(header.base_offset, header.last_offset + 1)]
+
+
 def _state_replica(
-    simulation: Simulation, topic_partition: TopicPartition, name: str, log: Log, high_watermark: int
+    simulation: Simulation,
+    name_batch: NameBatch,
+    topic_partition: TopicPartition,
+    name: str,
+    log: Log,
+    high_watermark: int,
 ) -> None:
     view, trace = simulation.view, simulation.trace
     running = simulation.running(name)
     for header, batch in log.raw_batches():
         if not check_crc(batch, 0, header):
             continue  # Nobody can read it any more, so it is not there.
-        for record in read_records(batch):
-            if record.offset < log.log_start_offset:
+        for offset, record in _entries(header, batch, name_batch(topic_partition, header.base_offset, header.crc)):
+            if offset < log.log_start_offset:
                 continue
             trace.emit(
                 LogEntryFound(
                     node=name,
                     topic=topic_partition.topic,
                     partition=topic_partition.partition,
-                    offset=record.offset,
-                    record=record_name(record.value),
+                    offset=offset,
+                    record=record,
                     leader_epoch=header.leader_epoch,
                     crc=header.crc,
                 )

@@ -21,7 +21,7 @@ from replica.trace import InvariantBroken, RunFinished, RunStarted, TraceLog, Tr
 from scenarios import lock
 from scenarios.expectations import Expectation, Expectations, RunSight
 from scenarios.faults import Faults
-from scenarios.final_state import state_final_logs
+from scenarios.final_state import NameBatch, state_final_logs
 from scenarios.invariants import InvariantChecker
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror
@@ -125,6 +125,7 @@ class Run:
         self.timeline = Timeline(self.simulation, self.sight, self.faults, self.workloads, self.answers)
         self.is_ready = trio.Event()
         """Every broker serves, and the scenario's topics exist."""
+        self.name_batch: NameBatch = lambda partition, base_offset, crc: self.mirror.sent.records(crc)
         self._companions = companions
         self._probe = CoreProbe(self.simulation)
         self._next_probe = 0
@@ -178,7 +179,7 @@ class Run:
     def finish(self) -> None:
         self.timeline.finish()
         self.trace.cause = None
-        state_final_logs(self.simulation)
+        state_final_logs(self.simulation, self.name_batch)
         self.invariants.probe(self._probe)
         self.invariants.end()
         self._state_violations()
@@ -269,7 +270,7 @@ def run_scenario(
                 trace_sha256=trace_sha256(work_dir / "trace"),
                 run_dir=run_dir,
                 wall_s=time.perf_counter() - started,
-                live=world is not simulated,
+                live=run.simulation.fabric.is_live,
             ),
         )
         if run_dir is not None:

@@ -104,7 +104,7 @@ def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, Partiti
 
 def _ribbon(partition: TopicPartition, history: PartitionHistory, end_us: int, style: Style) -> list[str]:
     """Leader, ISR and outages per replica over the run, and the high watermark, on one time axis."""
-    label = max(len(f"ISR {node}") for node in history.replicas) + 2
+    label = max(len(str(partition)), *(len(f"ISR {node}") for node in history.replicas)) + 2
     columns = style.width - label - 6
     moments = [end_us * (column + 1) // columns for column in range(columns)]
     lines = [f"  {str(partition).ljust(label)}{_axis(end_us, columns)}"]
@@ -161,7 +161,7 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
             parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
-        lines.append(f"  {f'{producer} was told'.ljust(24)}{'    '.join(parts)}")
+        lines.append(f"  {f'{producer} was told'.ljust(23)} {'    '.join(parts)}")
         errors = ", ".join(f"{error} x{count}" for error, count in told["errors"].items())
         if errors:
             lines.append(f"  {'':<24}{errors}")

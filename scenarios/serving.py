@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import trio
 import yaml
@@ -99,15 +100,19 @@ class Server:
     """One cluster, from its first port to the end of its run.
 
     port: of the first broker, the others follow     host: the address to listen on
+    reads_along: state what clients send, are told and read, record by record
     """
 
-    def __init__(self, scenario: Scenario, *, host: str, port: int, say: Say, say_line: SayLine) -> None:
+    def __init__(
+        self, scenario: Scenario, *, host: str, port: int, reads_along: bool, say: Say, say_line: SayLine
+    ) -> None:
         # What a file expects is about its own clients alone; here others take part.
         self.scenario = replace(scenario, duration_us=FOREVER_US, expect=Expect())
         self._host = host
         self._ports = {name: port + place for place, name in enumerate(scenario.cluster.brokers)}
         self._say = say
         self._say_line = say_line
+        self._reads_along = reads_along
         self._time: LiveTime | None = None
 
     def run(self, runs_dir: Path) -> RunResult:
@@ -117,7 +122,7 @@ class Server:
             runs_dir=runs_dir,
             world=self._world,
             watchers=[LossWatch(self._say_line)],
-            companions=[self._stop_on_signal, self._say_when_ready, self._tell_the_story],
+            companions=[self._read_along, self._stop_on_signal, self._say_when_ready, self._tell_the_story],
         )
 
     def _world(self, scenario: Scenario, trace_log: TraceLog) -> Fabric:
@@ -135,6 +140,22 @@ class Server:
         )
 
     # ---------------------------------------------------------------------------------------------------- companions
+
+    async def _read_along(self, run: Run) -> None:
+        from cluster.live.client_tap import ClientTap
+        from cluster.live.fabric import TcpFabric
+
+        fabric, simulation = run.simulation.fabric, run.simulation
+        assert isinstance(fabric, TcpFabric)
+
+        def topic_name(topic: str | UUID) -> str | None:
+            names = (broker.cache.topic_name(topic) for broker in simulation.brokers().values())
+            return next((name for name in names if name is not None), None)
+
+        if self._reads_along:
+            taken = run.ledger.records.index
+            fabric.tap = ClientTap(run.trace, run.mirror.sent.records, lambda name: taken.place(name) >= 0, topic_name)
+            run.name_batch = fabric.tap.names_at
 
     async def _stop_on_signal(self, run: Run) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

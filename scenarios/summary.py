@@ -65,7 +65,7 @@ def build_summary(
         },
         "expectations": [{"what": result.what, "held": result.held, "why": result.why} for result in results],
         "setting": _setting(scenario),
-        "producers": {producer.name: _told(ledger, producer.name) for producer in scenario.producers},
+        "producers": {name: _told(ledger, name) for name in _producers(scenario, ledger)},
         "unavailable": {
             str(partition): [list(window) for window in write_windows(ledger, partition, scenario.duration_us)]
             for topic in scenario.topics.values()
@@ -110,6 +110,12 @@ def _setting(scenario: Scenario) -> dict[str, Any]:
         },
         "acks": {producer.name: producer.producer_config().acks for producer in scenario.producers},
     }
+
+
+def _producers(scenario: Scenario, ledger: RecordLedger) -> list[str]:
+    """Those of the scenario, then clients of somebody else's that have sent something."""
+    others = [client for client, _, _ in ledger.records.origins]
+    return list(dict.fromkeys([*(producer.name for producer in scenario.producers), *others]))
 
 
 def _told(ledger: RecordLedger, producer: str) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from urllib.parse import quote
 from cluster.wire.headers import read_request_header
 from replica.errors import PeerViolation
 
-NOBODY = "client/-"
+OUTSIDE = "client/"
+"""How the name of a client begins that is none of the scenario's; no node has a stroke in its name."""
+NOBODY = f"{OUTSIDE}-"
 """The link of a connection over which nothing was said yet."""
-OUTSIDERS_MAX, OTHERS = 1000, "client/others"
+OUTSIDERS_MAX, OTHERS = 1000, f"{OUTSIDE}others"
 """So many clients have a name of their own in one run; all further ones share a name, and with it a link."""
 MAX_NAME_CHARACTERS = 60
 HEADER_BYTES = 1024
@@ -22,4 +24,4 @@ def client_name(frame: bytearray, address: str) -> str:
         client_id = read_request_header(frame[:HEADER_BYTES]).client_id
     except PeerViolation:
         client_id = None
-    return f"client/{quote(client_id or address, safe=':')[:MAX_NAME_CHARACTERS]}"
+    return f"{OUTSIDE}{quote(client_id or address, safe=':')[:MAX_NAME_CHARACTERS]}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from cluster.live.client_tap import WireTap
 from cluster.live.frames import FrameReader, FrameTooLarge
 from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, KeptSlice
@@ -68,6 +69,8 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._unmute_when_sent = False
         self._parking = Parking()
         self._sock_open = True
+        self._tap: WireTap | None = None
+        """Reads along where the client is none of ours."""
 
     # ------------------------------------------------------------------------------------------ for the shell (Wire)
 
@@ -82,6 +85,7 @@ class TcpWire(Passage[Sequence[Segment]]):
                 if frame is not None:
                     self._mute = self.accepted
                     self._live_time.enter(self._heard.popleft() if self._heard else None)
+                    self._read_along(frame)
                     take(frame)
                     continue
                 reads = 0 if await self._fill() else reads + 1
@@ -149,6 +153,23 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._is_identified = True
         self.peer = self._fabric.outsider(client_name(frame, self.peer))
         self._link = self._network.link(self.host.name, self.peer)
+        if self._fabric.tap is not None:
+            self._tap = WireTap(self._fabric.tap, self.peer, self.host.name)
+            self._read_along(frame)
+
+    def _read_along(self, request: bytearray | None = None, answer: Sequence[Segment] | None = None) -> None:
+        """A bug in reading along is told, and ends the reading; the client notices nothing of it."""
+        tap, now_us = self._tap, self._live_time.now_us
+        if tap is None:
+            return
+        try:
+            if request is not None:
+                tap.request(request, now_us)
+            elif answer is not None:
+                tap.response(answer, now_us)
+        except Exception as failure:
+            self._tap = None
+            self._fabric.contains(self.host.name, self.peer, failure)
 
     def unmute(self) -> None:
         if self.withheld is not None:
@@ -200,6 +221,17 @@ class TcpWire(Passage[Sequence[Segment]]):
                 self._out.keep_files()
             else:
                 self._write()
+            if self._tap is not None and self._peer_is_there():
+                self._read_along(answer=message.frame)
+
+    def _peer_is_there(self) -> bool:
+        """False once the other side has closed: nobody reads what is sent to it."""
+        try:
+            return self._sock.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
     def _write(self) -> None:
         """raises: TornSend"""
@@ -300,6 +332,8 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._sock.close()
             self._out.clear()
             self._fabric.forget(self)
+            if self._tap is not None:
+                self._tap.ended(self.gone or "the broker has closed the connection")
 
     def drop(self) -> None:
         """The world ends, or a machine is back that knows of no connection: RST, and no word of it."""

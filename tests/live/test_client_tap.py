@@ -1,0 +1,83 @@
+"""What is told of clients that state nothing themselves."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from kafka import KafkaConsumer, KafkaProducer
+from serving import serving
+
+from cluster.live.record_names import RecordNames, is_believable, word_of
+from replica.ids import TopicPartition
+from replica.records import build_batch, read_header
+
+FAILOVER = """
+schema: 1
+id: live-failover
+title: A client from outside, and the leader dies
+seed: 1
+duration: 10s
+cluster:
+  controllers: [c1]
+  brokers: {b1: {}, b2: {}, b3: {}}
+  config: {broker.session.timeout.ms: 900, broker.heartbeat.interval.ms: 100}
+topics:
+  orders: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
+workloads: {}
+timeline:
+  - {at: 4s, hold: {from: "leader(orders-0)", to: "followers(orders-0)", api: Fetch, part: response}, as: freeze}
+  - {at: 6s, kill: "leader(orders-0)"}
+expect: {}
+"""
+
+
+def test_an_unmodified_client_loses_what_the_dead_leader_alone_had_acked(tmp_path: Path) -> None:
+    """Whatever the moment at which the leader dies: what the client was told is lost, is missing for a consumer."""
+    file = tmp_path / "failover.yaml"
+    file.write_text(FAILOVER)
+    with serving(tmp_path, "--scenario", str(file)) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks=1, enable_idempotence=False, retries=20)
+        acked = []
+        until = time.monotonic() + 9
+        while time.monotonic() < until:
+            name = f"order-{len(acked)}"
+            assert producer.send("orders", value=name.encode()).get(20)
+            acked.append(name)
+            time.sleep(0.05)
+        producer.close()
+        consumer = KafkaConsumer(
+            "orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=2000
+        )
+        read = {record.value.decode() for record in consumer}
+        consumer.close()
+        served.stop()
+    lost = served.summary["records"]["lost"]
+    assert lost and sorted(lost) == sorted(set(acked) - read)
+    assert "lost" in served.summary["verdict"] and not served.summary["our_bug"]
+
+
+def test_the_same_words_again_are_another_record_unless_the_first_has_no_answer() -> None:
+    names = RecordNames(lambda name: False)
+    partition = TopicPartition("t", 0)
+
+    def sent(*values: bytes, at_ms: int) -> tuple[str, ...]:
+        batch = memoryview(build_batch([(None, value) for value in values], timestamp_ms=at_ms))
+        named = names.of("client/p", partition, read_header(batch), batch)
+        sent.last = named  # type: ignore[attr-defined]
+        return named.names
+
+    assert sent(b"x", b"y", at_ms=1) == ("x", "y")
+    assert sent(b"x", b"y", at_ms=1) == ("x", "y")  # the same batch again
+    assert sent(b"y", b"z", at_ms=1) == ("y", "z")  # put together anew
+    names.answered(sent.last)  # type: ignore[attr-defined]
+    assert sent(b"y", at_ms=1) == ("y~2",)
+    assert sent(b"\xff\xfe", b"{json: 'far too long to be the name of a record'}", at_ms=2) == ("p-0", "p-1")
+
+
+def test_words_are_safe_to_print_and_batches_are_believed_only_as_far_as_they_reach() -> None:
+    assert word_of(b"a b/../<i>") == "a_b_____i_" and word_of(b"...") is None and word_of(b"x" * 25) is None
+    assert word_of("\u202eevil".encode()) is None
+    header = read_header(build_batch([(None, b"v")], timestamp_ms=0))
+    assert is_believable(header)
+    assert not is_believable(header._replace(record_count=1 << 30, last_offset_delta=(1 << 30) - 1))
