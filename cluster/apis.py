@@ -186,6 +186,7 @@ class Apis:
             replica_id=request.replica_id,
             replica_epoch=request.replica_epoch,
             peer=peer,
+            connection=connection,
             # The error of an old id is found by the read, which ends the wait; the other two are found before it.
             max_wait_us=0 if is_inconsistent else request.max_wait_ms * 1000,
             min_bytes=min(request.min_bytes, max_bytes),

@@ -96,6 +96,7 @@ class BrokerCore:
             outbox=self._outbox,
             recorder=recorder,
             handle=self._handle,
+            on_gone=self._connection_gone,
             requests=None if stopwatch is None else RequestLog(identity.name, recorder, stopwatch),
         )
         self._locks = PartitionLocks()
@@ -477,8 +478,12 @@ class BrokerCore:
         if channel is not None:
             channel.disconnected(reason, now_us)
         self._server.connections.gone(connection)
-        self._groups.gone(connection)
         return self._actions(now_us)
+
+    def _connection_gone(self, connection: ConnectionId) -> None:
+        """Whichever side has ended it."""
+        self._groups.gone(connection)
+        self.replicas.consumer_gone(connection)
 
     def _actions(self, now_us: int) -> list[Action]:
         if self._log_dir_failures.reported and self.is_open:

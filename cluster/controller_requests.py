@@ -26,7 +26,7 @@ from controller.events import (
     Reply,
 )
 from controller.image import MetadataImage
-from replica.errors import ErrorCode
+from replica.errors import ErrorCode, PeerViolation
 
 _SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, ALLOCATE_PRODUCER_IDS)
 
@@ -49,6 +49,8 @@ def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_
             offline_log_dirs=tuple(str(directory) for directory in request.offline_log_dirs),
         )
     if header.api_key == BROKER_REGISTRATION:
+        if not request.listeners:
+            raise PeerViolation("a broker that cannot be reached registers")
         listener = request.listeners[0]
         return RegisterBroker(
             now_us=now_us,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cluster.node import ConnectionId
 from cluster.timers import Timer
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
@@ -36,6 +37,7 @@ class FetchParams:
     replica_id: BrokerId
     replica_epoch: BrokerEpoch
     peer: str
+    connection: ConnectionId
     max_wait_us: int
     min_bytes: int
     max_bytes: int

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from cluster.wire.api_01_fetch import (
     FINAL_EPOCH,
+    FIRST_VERSION_WITH_TOPIC_IDS,
     NO_SESSION,
     FetchPartition,
     FetchPartitionResponse,
@@ -26,7 +27,6 @@ from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset
 INITIAL_EPOCH: Final = 0
 MIN_EVICTION_US: Final = 120_000_000
 """KafkaServer.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: how long a session is safe after its creation or last use."""
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 Key = tuple[Topic, int]
 """A partition as requests name it: by its topic's name, or from version 13 on by its id."""

@@ -14,6 +14,7 @@ from cluster.outbox import Outbox
 from cluster.quorum_description import QuorumDescription
 from cluster.timers import Timer
 from cluster.wire.api_01_fetch import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -52,6 +53,8 @@ class MetadataFetches:
 
     def fetch(self, connection: ConnectionId, header: RequestHeader, frame: bytearray, now_us: int) -> None:
         """raises: PeerViolation"""
+        if header.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            raise PeerViolation("the metadata log is fetched by its name")
         request = decode_fetch_request(header, frame)
         if [len(partitions) for _, partitions in request.topics] != [1]:
             raise PeerViolation("the controller has one partition, the metadata log")
@@ -100,8 +103,10 @@ class MetadataFetches:
         if not self._quorum.is_leader:
             return self._refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if fetch.wanted.fetch_offset < self._log.start_offset:
-            assert self._log.latest_snapshot is not None, "a log is cut behind a snapshot only"
-            return self._snapshot_instead(self._log.latest_snapshot)
+            snapshot = self._log.latest_snapshot
+            return (
+                self._refusal(ErrorCode.OFFSET_OUT_OF_RANGE) if snapshot is None else self._snapshot_instead(snapshot)
+            )
         end = self._quorum.high_watermark
         offset = fetch.wanted.fetch_offset
         return None if end <= offset <= self._log.end.offset else self._records(fetch, end)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from cluster.config import BrokerConfig
 from cluster.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
+from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.partition import Partition, ProducedBatch
 from cluster.replication_quotas import ReplicationQuotas
@@ -102,6 +103,8 @@ class ReplicaManager:
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
         self._fetches: Purgatory[DelayedFetch] = Purgatory()
+        self._fetch_of: dict[ConnectionId, DelayedFetch] = {}
+        """Consumers' fetches that wait: one per connection, for it has one request at a time."""
 
     def start(self, now_us: int) -> None:
         self._repeat(self._config.replica_lag_time_max_ms * 1000 // 2, self._check_lag, now_us)
@@ -321,6 +324,8 @@ class ReplicaManager:
             self._complete_fetch(delayed, now_us)
             return
         self._fetches.watch(delayed, [topic_partition for topic_partition, _ in wanted])
+        if not params.from_follower:
+            self._fetch_of[params.connection] = delayed
         delayed.timer = self._outbox.timers.at(
             now_us + params.max_wait_us, lambda now_us: self._complete_fetch(delayed, now_us)
         )
@@ -420,11 +425,22 @@ class ReplicaManager:
             available += ready
         return available >= delayed.params.min_bytes
 
-    def _complete_fetch(self, delayed: DelayedFetch, now_us: int) -> None:
+    def consumer_gone(self, connection: ConnectionId) -> None:
+        """Differs from Kafka: there its fetch goes on waiting, for nobody, as long as it had said it would; whoever
+        comes and goes could fill the memory with such fetches."""
+        delayed = self._fetch_of.get(connection)
+        if delayed is not None:
+            self._end_wait(delayed)
+
+    def _end_wait(self, delayed: DelayedFetch) -> None:
         delayed.done = True
         self._fetches.remove(delayed)
+        self._fetch_of.pop(delayed.params.connection, None)
         if delayed.timer is not None:
             delayed.timer.cancel()
+
+    def _complete_fetch(self, delayed: DelayedFetch, now_us: int) -> None:
+        self._end_wait(delayed)
         results = self._read(delayed.params, delayed.wanted, now_us, first_time=False)
         self._answer_fetch(delayed.params, results, delayed.respond, now_us)
 

@@ -26,6 +26,7 @@ from replica.trace import Recorder
 
 class SocketServer:
     """handle: does a request of `peer`, in a handler; raises PeerViolation, which ends the connection
+    on_gone: told of every connection that is over, whoever ended it
     requests: told of every request that is done; None: nobody wants to know
     """
 
@@ -38,6 +39,7 @@ class SocketServer:
         outbox: Outbox,
         recorder: Recorder,
         handle: Callable[[ConnectionId, str, bytearray, int], None],
+        on_gone: Callable[[ConnectionId], None] = lambda connection: None,
         requests: RequestLog | None,
     ) -> None:
         self.connections = AcceptedConnections(node, config, outbox, recorder, self._gone)
@@ -45,6 +47,7 @@ class SocketServer:
         self.handlers.on_room = self._unblock
         self.handler_time = HandlerTime(cpu, self.handlers, outbox)
         self._handle = handle
+        self._on_gone = on_gone
         self._requests = requests
         self._max_connections = config.max_connections
         self._acceptor = Acceptor(config.max_connection_creation_rate, outbox, self._assign, self._is_full)
@@ -95,6 +98,7 @@ class SocketServer:
             self._is_place_free = True
         if self._requests is not None:
             self._requests.gone(connection)
+        self._on_gone(connection)
 
     # ---------------------------------------------------------------------------------------------------- requests
 

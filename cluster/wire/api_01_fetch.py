@@ -79,6 +79,7 @@ FINAL_EPOCH = -1
 """session_epoch of a fetch outside any session (FetchMetadata.FINAL_EPOCH); 0 asks for a new one."""
 
 READ_UNCOMMITTED = 0
+FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 REPLICA_STATE_TAG = 1
 DIVERGING_EPOCH_TAG = 0

@@ -185,12 +185,12 @@ def _fixed_reader(struct: Struct, convert: Callable[[Any], Any] | None = None) -
     return read if convert is None else read_converted
 
 
-LONGEST_MS: Final = timedelta.max // ONE_MS
+SHORTEST_MS, LONGEST_MS = timedelta.min // ONE_MS, timedelta.max // ONE_MS
 
 
 def _milliseconds_to_timedelta(value: int) -> timedelta:
     # 64 bits of milliseconds are more than a timedelta holds; clients mean "for ever" by them.
-    return timedelta(milliseconds=max(-LONGEST_MS, min(value, LONGEST_MS)))
+    return timedelta(milliseconds=max(SHORTEST_MS, min(value, LONGEST_MS)))
 
 
 def _read_records(frame: Frame, position: int, flexible: bool) -> tuple[bytes, int]:

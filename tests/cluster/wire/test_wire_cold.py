@@ -31,6 +31,7 @@ from cluster.wire.versions import (
     ALTER_PARTITION,
     BROKER_HEARTBEAT,
     CREATE_TOPICS,
+    LIST_OFFSETS,
     METADATA,
     VERSIONS,
     api_name,
@@ -96,9 +97,9 @@ def test_entities_are_taken_as_they_are():
 
 
 def test_a_field_that_this_version_lacks_is_dropped():
-    old = request(ALTER_PARTITION, 2, topics=[{"partitions": [{"new_isr": [1], "new_isr_with_epochs": []}]}])
-    assert old.topics[0].partitions[0].new_isr == (1,)
-    assert not hasattr(old.topics[0].partitions[0], "new_isr_with_epochs")
+    old = request(LIST_OFFSETS, 3, topics=[{"partitions": [{"partition_index": 1, "current_leader_epoch": 7}]}])
+    assert old.topics[0].partitions[0].partition_index == 1
+    assert not hasattr(old.topics[0].partitions[0], "current_leader_epoch")
 
 
 @pytest.mark.parametrize("fields", [{"broker": 1}, {"throttle_time_ms": 1}])
