@@ -17,6 +17,7 @@ from cluster.cpu import CpuTimes
 from cluster.directory_assignments import DirectoryAssignments
 from cluster.envelopes import FORWARDED
 from cluster.fetch_sessions import FetchSessionCache, FetchSessions
+from cluster.fetcher_context import FetcherContext
 from cluster.forwarding import RETRY_US as FORWARDING_RETRY_US
 from cluster.forwarding import Forwarding
 from cluster.group_apis import GroupApis
@@ -32,7 +33,6 @@ from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
 from cluster.record_deletion import RecordDeletion
 from cluster.replica_changes import ReplicaChanges
-from cluster.replica_fetcher import FetcherContext
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ProposeIsrTo, ReplicaManager
 from cluster.replication_quotas import ReplicationQuotas

@@ -1,33 +1,25 @@
 """One fetcher of a broker: the partitions it follows from one source, over one connection, one request in flight.
 
-The follower states decide what to ask and what to do with the answer; here their actions are performed on the logs.
+The state of each partition decides what to ask of it and what to do with the answer (followed_partition.py).
 Simplified: no fetch session (KIP-227), every request names all its partitions; the leader reads and answers the same.
 source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from uuid import UUID
 
-from cluster.broker_lifecycle import BrokerIdentity
-from cluster.channel import Channel, Channels
-from cluster.config import BrokerConfig
+from cluster.channel import Channel
 from cluster.epoch_questions import (
     OFFSET_FOR_LEADER_EPOCH_VERSION,
     Asked,
     epoch_ends_answers,
     epoch_ends_request,
 )
-from cluster.metadata_follower import MetadataCache
-from cluster.outbox import Outbox
+from cluster.fetcher_context import FetcherContext
+from cluster.followed_partition import FollowedPartition
 from cluster.partition import Partition
-from cluster.partition_locks import PartitionLocks
-from cluster.replica_manager import ReplicaManager
-from cluster.replication_quotas import ReplicationQuota
 from cluster.timers import Timer
-from cluster.wall_clock import WallClock
 from cluster.wire import cold
 from cluster.wire.api_01_fetch import (
     FetchedPartition,
@@ -38,92 +30,13 @@ from cluster.wire.api_01_fetch import (
 )
 from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.image import BrokerRegistration, PartitionRegistration
-from replica.broker_logs import BrokerLogs
-from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.errors import ErrorCode, PeerViolation
 from replica.fetch_fencing import current_leader_epoch
-from replica.follower import FollowerState
-from replica.follower_events import (
-    AppendFailed,
-    AppendRecords,
-    AskLeaderOffsets,
-    Delay,
-    FetchAnswered,
-    FetchBroke,
-    FollowerAction,
-    FollowerAssigned,
-    Halt,
-    LeaderOffsetsKnown,
-    MarkFailed,
-    RecordsAppended,
-    SetHighWatermark,
-    SetLogStartOffset,
-    Truncated,
-    TruncateFullyAndStartAt,
-    TruncateTo,
-)
-from replica.ids import (
-    NO_BROKER_EPOCH,
-    UNKNOWN_OFFSET,
-    BrokerEpoch,
-    LeaderEpoch,
-    Names,
-    Offset,
-    TopicPartition,
-)
-from replica.rules import Rules
-from replica.trace import FetchRefused, FetchThrottled, Recorder
+from replica.follower_events import AskLeaderOffsets, LeaderOffsetsKnown
+from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 
 FETCH_VERSION = 16
 LIST_OFFSETS_VERSION = 7
-
-
-@dataclass(slots=True)
-class _Followed:
-    """One partition in a fetcher: its log, the state that decides about it, and the last error it was told of.
-
-    lag_records: behind the leader's high watermark after the last answer, None before the first
-    is_throttled: it was left out of the last request
-    """
-
-    partition: Partition
-    state: FollowerState
-    error: ErrorCode = ErrorCode.NONE
-    lag_records: int | None = None
-    is_throttled: bool = False
-
-    @property
-    def name(self) -> TopicPartition:
-        return self.partition.topic_partition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetcherContext:
-    """What all fetchers of a broker share."""
-
-    identity: BrokerIdentity
-    config: BrokerConfig
-    rules: Rules
-    names: Names
-    outbox: Outbox
-    channels: Channels
-    locks: PartitionLocks
-    cache: MetadataCache
-    replicas: ReplicaManager
-    logs: BrokerLogs
-    quota: Callable[[], ReplicationQuota]
-    recorder: Recorder
-    clock: WallClock
-    broker_epoch: Callable[[], BrokerEpoch]
-    halt: Callable[[str], None]
-
-    @property
-    def stated_broker_epoch(self) -> BrokerEpoch:
-        """The follower's part of `isr-eligibility`: fetches say in which life of their broker they were made (KIP-903).
-
-        Without it the leader knows no broker epochs, so none of its checks of them has anything to compare.
-        Simplified: the fetch has today's version and says -1; before 3.5 there was no such field.
-        """
-        return self.broker_epoch() if self.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
 
 
 class ReplicaFetcher:
@@ -131,14 +44,14 @@ class ReplicaFetcher:
     full response starves none."""
 
     def __init__(self, context: FetcherContext, source: BrokerRegistration) -> None:
-        self.partitions: dict[TopicPartition, _Followed] = {}
+        self.partitions: dict[TopicPartition, FollowedPartition] = {}
         self._all = context
         self._source = source.broker_id
         self._channel = Channel(context.outbox, context.channels, source.host, source.port)
         self._fetches = RepeatedFetches(FETCH_VERSION, context.identity.name)
         self._timer: Timer | None = None
         self._writing = False
-        self._questions: list[tuple[_Followed, AskLeaderOffsets]] = []
+        self._questions: list[tuple[FollowedPartition, AskLeaderOffsets]] = []
         self._high_watermarks_moved: dict[TopicPartition, Partition] = {}
 
     @property
@@ -146,38 +59,15 @@ class ReplicaFetcher:
         return not self.partitions
 
     def add(self, partition: Partition, registration: PartitionRegistration, now_us: int) -> None:
-        log = partition.log
-        config = self._all.config
-        state = FollowerState(
-            topic_partition=partition.topic_partition,
-            broker_id=self._all.identity.broker_id,
-            fetch_backoff_us=config.replica_fetch_backoff_ms * 1000,
-            names=self._all.names,
-            rules=self._all.rules,
-            end_offset_for=log.end_offset_for_epoch,
-            unclean_elections_allowed=lambda: log.config.unclean_leader_election_enable,
-        )
-        followed = self.partitions[partition.topic_partition] = _Followed(partition, state)
-        self._follow(followed, registration, now_us)
+        followed = FollowedPartition(partition, self._source, self._all, self)
+        self.partitions[followed.name] = followed
+        followed.follow(registration, now_us)
         self._go_on(now_us)
 
     def follow_on(self, name: TopicPartition, registration: PartitionRegistration, now_us: int) -> None:
         followed = self.partitions.get(name)
         if followed is not None:
-            self._follow(followed, registration, now_us)
-
-    def _follow(self, followed: _Followed, registration: PartitionRegistration, now_us: int) -> None:
-        partition, log = followed.partition, followed.partition.log
-        assigned = FollowerAssigned(
-            now_us=now_us,
-            leader_id=self._source,
-            leader_epoch=registration.leader_epoch,
-            log_end_offset=log.log_end_offset,
-            latest_epoch=log.latest_epoch,
-            high_watermark=partition.high_watermark,
-            log_start_offset=log.log_start_offset,
-        )
-        self._perform(followed, followed.state.step(assigned), None, now_us)
+            followed.follow(registration, now_us)
 
     def remove(self, name: TopicPartition) -> None:
         if self.partitions.pop(name, None) is not None:
@@ -205,37 +95,14 @@ class ReplicaFetcher:
             self._ask_epoch_ends(comparing, now_us)
             return
         may_fetch = [followed for followed in self.partitions.values() if followed.state.may_fetch(now_us)]
-        ready = self._not_throttled(may_fetch, now_us) if self._all.quota().throttled else may_fetch
+        quota, ready = self._all.quota(), may_fetch
+        if quota.throttled:
+            is_exceeded = quota.is_exceeded(now_us)
+            ready = [followed for followed in may_fetch if not followed.throttle(quota, is_exceeded, now_us)]
         if ready:
             self._fetch(ready, now_us)
         else:
             self._wait(now_us, is_throttled=bool(may_fetch))
-
-    def _not_throttled(self, may_fetch: list[_Followed], now_us: int) -> list[_Followed]:
-        """KIP-73: a throttled replica that is behind is not asked for while the quota is exceeded; one that has caught
-        up always is, so that a throttle does not make it fall out of the ISR. source: shouldFollowerThrottle"""
-        quota = self._all.quota()
-        is_exceeded = quota.is_exceeded(now_us)
-        for followed in may_fetch:
-            is_in_sync = followed.lag_records is not None and followed.lag_records <= 0
-            is_throttled = is_exceeded and not is_in_sync and quota.is_throttled(followed.name)
-            if is_throttled and not followed.is_throttled:
-                self._state_throttle(followed, quota, now_us)
-            followed.is_throttled = is_throttled
-        return [followed for followed in may_fetch if not followed.is_throttled]
-
-    def _state_throttle(self, followed: _Followed, quota: ReplicationQuota, now_us: int) -> None:
-        me, leader = self._all.identity.name, self._all.names(self._source)
-        self._all.recorder.emit(
-            FetchThrottled(
-                node=me,
-                peer=leader,
-                topic=followed.name.topic,
-                partition=followed.name.partition,
-                reason=f"{me} leaves {followed.name} out of its fetches from {leader}: it has fetched "
-                f"{quota.rate(now_us):,.0f} bytes a second, and follower.replication.throttled.rate is {quota.bound:,}",
-            )
-        )
 
     def _wait(self, now_us: int, *, is_throttled: bool) -> None:
         """Nothing may be fetched yet: until the first delay is over, or for a backoff when it is the throttle's."""
@@ -248,7 +115,7 @@ class ReplicaFetcher:
         if delays:
             self._timer = self._all.outbox.timers.at(min(delays), self._go_on)
 
-    def _fetch(self, ready: list[_Followed], now_us: int) -> None:
+    def _fetch(self, ready: list[FollowedPartition], now_us: int) -> None:
         config = self._all.config
         topics: dict[UUID, list[FetchPartition]] = {}
         asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
@@ -294,7 +161,7 @@ class ReplicaFetcher:
                 reason = str(violation)
         if response is None:  # Kafka then delays what it follows now, not only what it asked for.
             for followed in self.partitions.values():
-                self._step_broken(followed, reason, now_us)
+                followed.broke(reason, now_us)
             self._go_on(now_us)
             return
         entries = {
@@ -339,124 +206,27 @@ class ReplicaFetcher:
         for name, entry in entries.items():
             answered = self.partitions.get(name)
             if answered is not None and name in asked:
-                self._step_answer(answered, asked[name], entry, now_us)
+                answered.answered(asked[name], entry, now_us)
         moved, self._high_watermarks_moved = self._high_watermarks_moved, {}
         for partition in moved.values():
             self._all.replicas.high_watermark_moved(partition, now_us)
         self._go_on(now_us)
 
-    def _step_broken(self, followed: _Followed, reason: str, now_us: int) -> None:
-        self._perform(followed, followed.state.step(FetchBroke(now_us=now_us, reason=reason)), None, now_us)
+    # ------------------------------------------------------------------------------- what followed partitions tell of
 
-    def _step_answer(
-        self, followed: _Followed, asked: tuple[Offset, LeaderEpoch], entry: FetchedPartition, now_us: int
-    ) -> None:
-        followed.error = entry.error
-        answered = FetchAnswered(
-            now_us=now_us,
-            requested_offset=asked[0],
-            requested_leader_epoch=asked[1],
-            error=entry.error,
-            leader_high_watermark=entry.high_watermark,
-            leader_log_start_offset=entry.log_start_offset,
-            diverging=entry.diverging_epoch,
-            has_records=len(entry.records) > 0,
-        )
-        self._perform(followed, followed.state.step(answered), entry.records, now_us)
-        if entry.error is ErrorCode.NONE and (len(entry.records) > 0 or followed.lag_records is None):
-            followed.lag_records = max(0, entry.high_watermark - followed.partition.log.log_end_offset)
+    def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None:
+        self._questions.append((followed, question))
 
-    # ---------------------------------------------------------------------------------------------------- performing
+    def appended(self, followed: FollowedPartition) -> None:
+        self.partitions[followed.name] = self.partitions.pop(followed.name)
 
-    def _perform(
-        self, followed: _Followed, actions: list[FollowerAction], records: memoryview | None, now_us: int
-    ) -> None:
-        for action in actions:
-            match action:
-                case AppendRecords():
-                    self._append(followed, action, records, now_us)
-                case SetHighWatermark():
-                    self._set_high_watermark(followed, action)
-                    self._high_watermarks_moved[followed.name] = followed.partition
-                case TruncateTo() | TruncateFullyAndStartAt():
-                    self._truncate(followed, action, now_us)
-                case SetLogStartOffset():
-                    followed.partition.start_log_at(action.offset, "follower", action.reason)
-                case AskLeaderOffsets():
-                    self._questions.append((followed, action))
-                case MarkFailed():
-                    self._state_failure(followed, action)
-                case Halt():
-                    self._all.halt(action.reason)
-                case Delay():
-                    pass  # `_wait` looks at the states
-
-    def _append(self, followed: _Followed, action: AppendRecords, records: memoryview | None, now_us: int) -> None:
-        assert records is not None, "an append is decided on an answer"
-        partition, log = followed.partition, followed.partition.log
-        try:
-            info = log.append_as_follower(records, self._all.clock.at(now_us), action.max_leader_epoch)
-        except KafkaError as error:
-            followed.error = error.code
-            failed = AppendFailed(now_us=now_us, error=error.code, reason=error.message or error.code.name)
-            self._perform(followed, followed.state.step(failed), None, now_us)
-            return
-        if info is not None:
-            quota = self._all.quota()
-            if quota.is_throttled(followed.name):
-                quota.record(len(records), now_us)
-            partition.facts.appended(info, "follower")
-            self.partitions[followed.name] = self.partitions.pop(followed.name)
-        appended = RecordsAppended(now_us=now_us, log_end_offset=log.log_end_offset, latest_epoch=log.latest_epoch)
-        self._perform(followed, followed.state.step(appended), None, now_us)
-
-    def _set_high_watermark(self, followed: _Followed, action: SetHighWatermark) -> None:
-        partition = followed.partition
-        partition.learn_high_watermark(action.high_watermark)
-        partition.facts.high_watermark_learned(action, followed.state.leader_epoch, partition.log.log_end_offset)
-
-    def _truncate(self, followed: _Followed, action: TruncateTo | TruncateFullyAndStartAt, now_us: int) -> None:
-        """The high watermark falls with the log's end, and nobody is woken for that."""
-        partition, log = followed.partition, followed.partition.log
-        previous_end, previous_high_watermark = log.log_end_offset, partition.high_watermark
-        try:
-            if isinstance(action, TruncateTo):
-                self._all.logs.truncate_to(followed.name, action.offset)
-            else:
-                self._all.logs.truncate_fully_and_start_at(followed.name, action.offset)
-        except KafkaError:
-            return  # The disk has failed, and takes the partition out of this fetcher next.
-        end = log.log_end_offset
-        if end != previous_end:
-            partition.facts.truncated(
-                followed.state.leader_epoch,
-                log_end_offset=end,
-                previous_log_end_offset=previous_end,
-                previous_high_watermark=previous_high_watermark,
-                reason=action.reason,
-            )
-        truncated = Truncated(now_us=now_us, log_end_offset=end, latest_epoch=log.latest_epoch)
-        for consequence in followed.state.step(truncated):
-            assert isinstance(consequence, SetHighWatermark), "a cut moves nothing but the high watermark"
-            self._set_high_watermark(followed, consequence)
-
-    def _state_failure(self, followed: _Followed, action: MarkFailed) -> None:
-        self._all.recorder.emit(
-            FetchRefused(
-                node=self._all.names(self._source),
-                peer=self._all.identity.name,
-                topic=followed.name.topic,
-                partition=followed.name.partition,
-                error=followed.error.name,
-                offset=followed.state.fetch_offset,
-                leader_epoch=followed.state.leader_epoch,
-                reason=action.reason,
-            )
-        )
+    def high_watermark_moved(self, followed: FollowedPartition) -> None:
+        """Whoever waits for it is woken once the whole answer has been taken."""
+        self._high_watermarks_moved[followed.name] = followed.partition
 
     # ------------------------------------------------------------------------ where do the epochs of our records end
 
-    def _ask_epoch_ends(self, comparing: list[_Followed], now_us: int) -> None:
+    def _ask_epoch_ends(self, comparing: list[FollowedPartition], now_us: int) -> None:
         identity = self._all.identity
         states = [followed.state for followed in comparing]
         entity, asked = epoch_ends_request(self._all.rules, identity.broker_id, states)
@@ -474,18 +244,18 @@ class ReplicaFetcher:
         if frame is None:
             for name in asked:
                 if name in self.partitions:
-                    self._step_broken(self.partitions[name], reason, now_us)
+                    self.partitions[name].broke(reason, now_us)
         else:
             for name, told in epoch_ends_answers(asked, frame, now_us):
                 followed = self.partitions.get(name)
                 if followed is not None:
                     followed.error = told.error
-                    self._perform(followed, followed.state.step(told), None, now_us)
+                    followed.step(told, now_us)
         self._go_on(now_us)
 
     # --------------------------------------------------------------------------------- where does your log begin, end
 
-    def _ask(self, followed: _Followed, question: AskLeaderOffsets, now_us: int) -> None:
+    def _ask(self, followed: FollowedPartition, question: AskLeaderOffsets, now_us: int) -> None:
         entity = cold.request(
             LIST_OFFSETS,
             LIST_OFFSETS_VERSION,
@@ -516,12 +286,12 @@ class ReplicaFetcher:
         )
 
     def _told(
-        self, followed: _Followed, question: AskLeaderOffsets, frame: bytearray | None, reason: str, now_us: int
+        self, followed: FollowedPartition, question: AskLeaderOffsets, frame: bytearray | None, reason: str, now_us: int
     ) -> None:
         if self.partitions.get(followed.name) is not followed:
             pass  # Removed meanwhile, and perhaps back with a new leader epoch.
         elif frame is None:
-            self._step_broken(followed, reason, now_us)
+            followed.broke(reason, now_us)
         else:
             answer = cold.decode_response(LIST_OFFSETS, LIST_OFFSETS_VERSION, frame)
             entry = answer.topics[0].partitions[0]
@@ -533,5 +303,5 @@ class ReplicaFetcher:
                 error=error,
                 offset=int(entry.offset) if error is ErrorCode.NONE else UNKNOWN_OFFSET,
             )
-            self._perform(followed, followed.state.step(known), None, now_us)
+            followed.step(known, now_us)
         self._go_on(now_us)

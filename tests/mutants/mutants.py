@@ -379,9 +379,9 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "throttle-hits-the-isr",
         "A throttle leaves replicas alone that are in sync (KIP-73)",
-        "cluster.replica_fetcher",
-        "            is_in_sync = followed.lag_records is not None and followed.lag_records <= 0",
-        "            is_in_sync = False",
+        "cluster.followed_partition",
+        "        is_in_sync = self.lag_records is not None and self.lag_records <= 0",
+        "        is_in_sync = False",
         "throttle-below-ingest",
     ),
     # ------------------------------------------------------------------------------------------------------- producing

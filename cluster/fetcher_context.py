@@ -1,0 +1,50 @@
+"""What the fetchers of a broker share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.channel import Channels
+from cluster.config import BrokerConfig
+from cluster.metadata_follower import MetadataCache
+from cluster.outbox import Outbox
+from cluster.partition_locks import PartitionLocks
+from cluster.replica_manager import ReplicaManager
+from cluster.replication_quotas import ReplicationQuota
+from cluster.wall_clock import WallClock
+from replica.broker_logs import BrokerLogs
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
+from replica.rules import Rules
+from replica.trace import Recorder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherContext:
+    """Handed to each of them."""
+
+    identity: BrokerIdentity
+    config: BrokerConfig
+    rules: Rules
+    names: Names
+    outbox: Outbox
+    channels: Channels
+    locks: PartitionLocks
+    cache: MetadataCache
+    replicas: ReplicaManager
+    logs: BrokerLogs
+    quota: Callable[[], ReplicationQuota]
+    recorder: Recorder
+    clock: WallClock
+    broker_epoch: Callable[[], BrokerEpoch]
+    halt: Callable[[str], None]
+
+    @property
+    def stated_broker_epoch(self) -> BrokerEpoch:
+        """The follower's part of `isr-eligibility`: fetches say in which life of their broker they were made (KIP-903).
+
+        Without it the leader knows no broker epochs, so none of its checks of them has anything to compare.
+        Simplified: the fetch has today's version and says -1; before 3.5 there was no such field.
+        """
+        return self.broker_epoch() if self.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
