@@ -69,6 +69,10 @@ class AcceptedConnections:
         """Who is at the other end; None when the connection is gone."""
         return self._peers.get(connection)
 
+    def address(self, connection: ConnectionId) -> str:
+        """Where it comes from, without the port; between our own nodes their name. raises: KeyError when it is gone"""
+        return self._addresses[connection]
+
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> bool:
         """False if it is closed at once: there are max.connections.per.ip from this address already.
 

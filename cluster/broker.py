@@ -224,9 +224,6 @@ class BrokerCore:
             broker_epoch=lambda: self.lifecycle.broker_epoch,
         )
         blocking_logs = BlockingLogs(self.replicas, self._server.handlers, self._locks, outbox)
-        offset_apis = GroupOffsetApis(
-            service=self._groups, cache=self.cache, clock=self._clock, responder=self._responder
-        )
         self._apis = Apis(
             identity=identity,
             config=config,
@@ -240,12 +237,15 @@ class BrokerCore:
             recorder=self._recorder,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             responder=self._responder,
-            others={
-                **GroupApis(service=self._groups, topic=topic, responder=self._responder).handlers,
-                **offset_apis.handlers,
-                **self._admin_apis(),
-            },
+            others={**self._group_apis(topic), **self._admin_apis()},
         )
+
+    def _group_apis(self, topic: OffsetsTopic) -> Mapping[int, Handler]:
+        membership = GroupApis(
+            service=self._groups, topic=topic, connections=self._server.connections, responder=self._responder
+        )
+        offsets = GroupOffsetApis(service=self._groups, cache=self.cache, clock=self._clock, responder=self._responder)
+        return {**membership.handlers, **offsets.handlers}
 
     def _admin_apis(self) -> dict[int, Handler]:
         """What admin clients ask, and what everybody asks of the metadata; some of it depends on the control plane."""

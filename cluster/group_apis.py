@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from cluster.accepted_connections import AcceptedConnections
 from cluster.group_service import GroupService
 from cluster.groups.events import (
     DeleteGroups,
@@ -54,8 +55,11 @@ GROUP_KEY_TYPE = 0
 class GroupApis:
     """`handlers` of membership: who is in a group, and who coordinates it."""
 
-    def __init__(self, *, service: GroupService, topic: OffsetsTopic, responder: Responder) -> None:
+    def __init__(
+        self, *, service: GroupService, topic: OffsetsTopic, connections: AcceptedConnections, responder: Responder
+    ) -> None:
         self._service = service
+        self._connections = connections
         self._topic = topic
         self._answer = responder.answer
         self.handlers: Mapping[int, Handler] = {
@@ -106,7 +110,7 @@ class GroupApis:
                 member_id=str(request.member_id),
                 instance_id=instance_id,
                 client_id=header.client_id or "",
-                client_host=f"/{peer}",
+                client_host=f"/{self._connections.address(connection)}",
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=cold.milliseconds(request.rebalance_timeout)
                 if version >= FIRST_JOIN_WITH_REBALANCE_TIMEOUT

@@ -29,6 +29,8 @@ FIRST_FETCH_WITH_ERROR = 2
 FIRST_FETCH_OF_MANY = 8
 FIRST_DESCRIBE_THAT_MISSES = 6
 """KIP-1043: a group that is not there is an error; before, it was one in the state Dead."""
+ALL_OF_GROUP = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""AclOperation: read, delete, describe, describe configs, alter configs."""
 CLASSIC = "classic"
 DEFAULT_RETENTION = -1
 
@@ -161,7 +163,12 @@ class GroupOffsetApis:
     ) -> None:
         request = cold.decode_request(header, frame)
         describe = partial(self._description, misses=header.api_version >= FIRST_DESCRIBE_THAT_MISSES)
-        self._answer(connection, header, groups=[describe(str(group_id)) for group_id in request.groups])
+        groups = [describe(str(group_id)) for group_id in request.groups]
+        if getattr(request, "include_authorized_operations", False):
+            for group in groups:
+                if group["error_code"] is ErrorCode.NONE:
+                    group["authorized_operations"] = ALL_OF_GROUP
+        self._answer(connection, header, groups=groups)
 
     def _description(self, group_id: str, *, misses: bool) -> dict[str, object]:
         error = self._groups.status(group_id, unnamed=True)
@@ -169,10 +176,10 @@ class GroupOffsetApis:
             return {"error_code": error, "group_id": group_id}
         group = self._groups.groups.get(group_id)
         if group is None:
-            missing: dict[str, object] = {"group_id": group_id, "group_state": State.DEAD.value}
-            if misses:
-                missing |= {"error_code": ErrorCode.GROUP_ID_NOT_FOUND, "error_message": f"Group {group_id} not found."}
-            return missing
+            error = ErrorCode.GROUP_ID_NOT_FOUND if misses else ErrorCode.NONE
+            message = f"Group {group_id} not found." if misses else None
+            state = State.DEAD.value
+            return {"error_code": error, "error_message": message, "group_id": group_id, "group_state": state}
         protocol = group.protocol if group.state is State.STABLE else None
         return {
             "error_code": ErrorCode.NONE,

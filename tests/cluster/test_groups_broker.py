@@ -1,13 +1,24 @@
 """Consumer groups on a real broker: what clients are told, what is in the offsets topic, and who coordinates."""
 
 import pytest
-from broker_world import B1, B2, BrokerWorld
-from group_world import Consumer
+from broker_world import B1, B2, BrokerWorld, batch
+from group_world import SUBSCRIPTION, Consumer
 
-from controller.events import ElectLeader
+from cluster.offsets_topic import java_hash, partition_of
+from cluster.wire.versions import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+)
+from controller.events import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.trace import GroupMemberLeft, GroupsLoaded, GroupsUnloaded, OffsetCommitted
+from replica.trace import CommittedOffsetRemoved, GroupMemberLeft, GroupsLoaded, GroupsUnloaded, OffsetCommitted
 
 LOG = TopicPartition(OFFSETS_TOPIC, 0)
 
@@ -132,3 +143,193 @@ def test_who_leads_the_partition_no_more_coordinates_no_more(tmp_path):
     assert member.heartbeat() in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
     world.run(10)
     assert member.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# ----------------------------------------------------------------------------------------------------- finding, looking
+
+
+def find(member, version, *keys, key_type=0):
+    if version < 4:
+        return member.ask(FIND_COORDINATOR, version, key=keys[0], key_type=key_type)
+    return member.ask(FIND_COORDINATOR, version, key_type=key_type, coordinator_keys=keys).coordinators
+
+
+def test_the_first_who_looks_for_a_coordinator_has_the_topic_created(tmp_path):
+    world = BrokerWorld(tmp_path, offsets_topic_num_partitions="3", offsets_topic_replication_factor="1").start()
+    world.run(100)
+    seeker = Consumer(world, "c1")
+    assert int(find(seeker, 0, "g").error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.run(100)
+    topic = world.controller.state.image.topics[OFFSETS_TOPIC]
+    assert len(topic.partitions) == 3 and topic.config["cleanup.policy"] == "compact"
+    for version in range(4):
+        found = find(seeker, version, "g")
+        assert (int(found.error_code), int(found.node_id), found.host, int(found.port)) == (0, B1, "b1", 9092)
+    for version in range(4, 7):
+        found = find(seeker, version, "g", "h")
+        assert [(one.key, int(one.node_id)) for one in found] == [("g", B1), ("h", B1)]
+    assert int(find(seeker, 1, "tx", key_type=1).error_code) == ErrorCode.INVALID_REQUEST
+    (internal,) = seeker.ask(METADATA, 12, topics=[{"name": OFFSETS_TOPIC}], allow_auto_topic_creation=False).topics
+    assert internal.is_internal
+
+
+def test_too_few_brokers_for_the_replicas_of_the_topic(tmp_path):
+    world = BrokerWorld(tmp_path).start()
+    world.run(100)
+    seeker = Consumer(world, "c1")
+    for _ in range(2):
+        assert int(find(seeker, 3, "g").error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        world.run(100)
+    assert OFFSETS_TOPIC not in world.controller.state.image.topics
+
+
+def test_clients_cannot_write_where_groups_are_kept(world):
+    client = world.call("p1")
+    client.produce(batch("r0"), topic=OFFSETS_TOPIC)
+    assert client.produced().error is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert world.broker.replicas.partitions[LOG].log.log_end_offset == 0
+
+
+def test_groups_are_described_listed_and_deleted(world):
+    member = stable_member(world)
+    member.commit(3)
+    for version in range(7):
+        (group,) = member.ask(DESCRIBE_GROUPS, version, groups=["g"], include_authorized_operations=True).groups
+        (only,) = group.members
+        assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
+        assert (only.member_id, only.client_id, only.client_host) == (member.member_id, "c1", "/c1")
+        assert only.member_assignment == b"all"
+    (dead,) = member.ask(DESCRIBE_GROUPS, 5, groups=["nobody"]).groups
+    assert (int(dead.error_code), dead.group_state) == (0, "Dead")
+    (missing,) = member.ask(DESCRIBE_GROUPS, 6, groups=["nobody"]).groups
+    assert int(missing.error_code) == ErrorCode.GROUP_ID_NOT_FOUND
+
+    def listed(version=5, **filters):
+        return [group.group_id for group in member.ask(LIST_GROUPS, version, **filters).groups]
+
+    assert [listed(version) for version in range(6)] == [["g"]] * 6
+    assert listed(states_filter=["stable"], types_filter=["Classic"]) == ["g"]
+    assert listed(states_filter=["Empty"]) == listed(types_filter=["consumer"]) == []
+
+    def deleted(version):
+        results = member.ask(DELETE_GROUPS, version, groups_names=["g", "g"]).results
+        return [(one.group_id, int(one.error_code)) for one in results]
+
+    assert deleted(0) == [("g", ErrorCode.NON_EMPTY_GROUP)]
+    member.leave()
+    assert deleted(2) == [("g", ErrorCode.NONE)]
+    assert deleted(1) == [("g", ErrorCode.GROUP_ID_NOT_FOUND)]
+    assert listed() == [] and member.committed() == (-1, 0)
+    world.kill()
+    world.start()
+    world.run(20_000)
+    assert Consumer(world, "c2").committed() == (-1, 0)
+
+
+def test_offsets_are_deleted_unless_they_are_in_use(world):
+    member = stable_member(world)
+    member.commit(3)
+
+    def delete(*numbers):
+        partitions = [{"partition_index": number} for number in numbers]
+        answer = member.ask(OFFSET_DELETE, 0, group_id="g", topics=[{"name": "t", "partitions": partitions}])
+        return int(answer.error_code), [int(one.error_code) for topic in answer.topics for one in topic.partitions]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert delete(0, 9) == (0, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, unknown])
+    member.leave()
+    assert delete(0) == (0, [ErrorCode.NONE])
+    assert member.committed() == (-1, 0)
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten(world):
+    stable_member(world).commit(3)
+    world.decide(DeleteTopic(now_us=world.now_us, name="t"))
+    (removed,) = world.facts(CommittedOffsetRemoved)
+    assert (removed.topic, removed.reason.endswith("the topic is deleted")) == ("t", True)
+
+
+def test_all_offsets_and_many_groups_at_once(world):
+    member = stable_member(world)
+    member.commit(3)
+    Consumer(world, "tool", group="h").commit(4)
+    for version in range(2, 8):
+        answer = member.ask(OFFSET_FETCH, version, group_id="g", topics=None)
+        assert [(topic.name, [int(one.committed_offset) for one in topic.partitions]) for topic in answer.topics] == [
+            ("t", [3])
+        ]
+    groups = member.ask(OFFSET_FETCH, 8, groups=[{"group_id": name, "topics": None} for name in ("g", "h", "i")]).groups
+    found = [[int(one.committed_offset) for topic in group.topics for one in topic.partitions] for group in groups]
+    assert found == [[3], [4], []]
+
+
+# ------------------------------------------------------------------------------------------------------------- hostile
+
+
+def test_what_no_group_can_be_asked(world):
+    member = stable_member(world)
+    assert Consumer(world, "c2", group="").heartbeat() == ErrorCode.INVALID_GROUP_ID
+    assert member.commit(1, metadata="m" * 4097) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert member.commit(1, partition=77) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert member.committed() == (-1, 0)
+    assert int(member.sync(version=5).error_code) == 0
+    nameless = member.ask(SYNC_GROUP, 5, group_id="g", generation_id=1, member_id=member.member_id, assignments=[])
+    assert int(nameless.error_code) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    huge = Consumer(world, "c3", group="huge")
+    assert huge.join(protocols=(("range", bytes(2 << 20)),)) is None
+    world.run(200)
+    huge.joined()
+    assert int(huge.sync(**{huge.member_id: b""}).error_code) == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_names_that_clients_choose_are_told_cut_and_printable(world):
+    wild = "\x1b[31m<script>" + "x" * 5000
+    simple = Consumer(world, "tool", group=wild)
+    assert simple.commit(1) == ErrorCode.NONE and simple.committed() == (1, 0)
+    (told,) = world.facts(OffsetCommitted)
+    assert len(told.group) < 110 and told.group.isprintable() and told.reason.isprintable()
+
+
+def test_a_group_is_no_larger_than_it_may_be_ids_given_out_included(tmp_path):
+    world = BrokerWorld(tmp_path, group_initial_rebalance_delay_ms="100", group_max_size="2").start()
+    world.run(100)
+    world.create(B1)
+    world.create(B1, topic=OFFSETS_TOPIC)
+    world.run(10)
+    answers = [Consumer(world, f"c{number}")._join_once(9, (("range", SUBSCRIPTION),)) for number in range(3)]
+    errors = [int(answer.error_code) for answer in answers]
+    assert errors == [ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED]
+
+
+def test_a_client_that_hangs_up_while_it_waits_leaves_nothing_behind(world):
+    member = Consumer(world, "c1")
+    assert member.join() is None
+    member._caller.hang_up()
+    assert not world.broker._groups._waiting and not world.broker._groups._in_progress
+    world.run(400_000)
+    assert world.broker._groups.coordinator.groups["g"].members == {}
+
+
+# ---------------------------------------------------------------------------------------------------------- the records
+
+
+def test_the_log_has_kafkas_own_formats(world):
+    """OffsetCommitKey 1, OffsetCommitValue 3, GroupMetadataKey 2, GroupMetadataValue 3."""
+    member = stable_member(world)
+    member.commit(7, metadata="m")
+    (_, group), (_, offset) = world.broker.replicas.partitions[LOG].log.records()
+    assert group.key == b"\0\2\0\1g"
+    assert group.value.startswith(b"\0\3\0\x08consumer\0\0\0\1\0\5range\0\x27" + member.member_id.encode())
+    me = b"\0\x27" + member.member_id.encode() + b"\xff\xff\0\2c1\0\3/c1\0\0\xea\x60\0\0\x27\x10"
+    subscription = len(SUBSCRIPTION).to_bytes(4, "big") + SUBSCRIPTION
+    assert group.value.endswith(b"\0\0\0\1" + me + subscription + b"\0\0\0\3all")
+    assert offset.key == b"\0\1\0\1g\0\1t\0\0\0\0"
+    time = offset.timestamp_ms.to_bytes(8, "big")
+    assert offset.value == b"\0\3" + (7).to_bytes(8, "big") + b"\xff\xff\xff\xff\0\1m" + time
+
+
+def test_a_group_lies_where_java_puts_it():
+    """String.hashCode, and Utils.abs, for which the smallest integer is 0."""
+    assert [java_hash(text) for text in ("", "Aa", "BB", "hello")] == [0, 2112, 2112, 99162322]
+    assert java_hash("polygenelubricants") == -(2**31) and partition_of("polygenelubricants", 50) == 0
+    assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00, "UTF-16 units, not characters"
