@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import sys
@@ -12,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from scenarios.collector import collect_rarely
 from scenarios.exit_codes import ExitCode
 
 COMMANDS = {
@@ -82,8 +82,7 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
-    # A run makes many small objects and few cycles: looking for cycles less often is worth a tenth of its time.
-    gc.set_threshold(100_000, 20, 20)
+    collect_rarely()
     try:
         result = cli.main(standalone_mode=False)
         sys.exit(result if isinstance(result, int) else ExitCode.HELD)

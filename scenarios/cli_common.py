@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from scenarios.progress import ProgressLine
 from scenarios.style import Style
 
 if TYPE_CHECKING:
+    from scenarios.diagnostics import ScenarioInvalid
     from scenarios.runner import RunResult
     from scenarios.spec import Scenario, ScenarioFile
 
@@ -24,6 +26,25 @@ format_option = click.option(
     "--format", "format_", type=FORMATS, default="text", help="One JSON document instead of text."
 )
 plain_option = click.option("--plain", is_flag=True, help="ASCII only, full words instead of signs.")
+
+
+SEEDS_MAX = 1_000_000
+
+
+class SeedRange(click.ParamType):  # type: ignore[type-arg]
+    """`7` or `1..500`."""
+
+    name = "A..B"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        found = re.fullmatch(r"(\d{1,12})(?:\.\.(\d{1,12}))?", str(value), re.ASCII)
+        if found is None:
+            self.fail(f"`{value}` is neither a seed nor a range such as 1..500", param, ctx)
+        first = int(found[1])
+        last = int(found[2] or first)
+        if not 0 <= last - first < SEEDS_MAX:
+            self.fail(f"`{value}`: from the smaller to the larger, at most {SEEDS_MAX:,} seeds", param, ctx)
+        return range(first, last + 1)
 
 
 def style_for_stdout(plain: bool) -> Style:
@@ -42,19 +63,29 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2))
 
 
-def load_scenario(name: str, overrides: Sequence[str] = ()) -> ScenarioFile:
-    """A bundled scenario by id or a file by path; every error is printed, and ends the command with exit code 3."""
+def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
+    """A bundled scenario by id or a file by path; every error is printed, and ends the command with exit code 3.
+
+    only: `base` or a variant's id, if the overrides are for this one alone
+    """
     from scenarios.catalogue import UnknownScenario, find_scenario
-    from scenarios.diagnostics import ScenarioInvalid, format_text
+    from scenarios.diagnostics import ScenarioInvalid
     from scenarios.loading import load_file
 
     try:
-        return load_file(find_scenario(name), overrides)
+        return load_file(find_scenario(name), overrides, only)
     except UnknownScenario as unknown:
         fail(str(unknown), ExitCode.INVALID_SCENARIO)
     except ScenarioInvalid as invalid:
-        click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
-        raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO)) from None
+        fail_invalid(invalid)
+
+
+def fail_invalid(invalid: ScenarioInvalid) -> NoReturn:
+    """Every error on stderr, with its place and fix."""
+    from scenarios.diagnostics import format_text
+
+    click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
+    raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO))
 
 
 def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> Scenario:

@@ -53,7 +53,7 @@ def run(
     plain: bool,
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time (or live) and say what became of every record."""
-    chosen = pick_variant(load_scenario(scenario, overrides), variant, seed)
+    chosen = pick_variant(load_scenario(scenario, overrides, variant or "base"), variant, seed)
     result = execute(chosen, out, keep_logs=not no_logs, is_live=is_live)
     if format_ == "json":
         print_json(result.summary)

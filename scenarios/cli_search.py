@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -12,30 +11,13 @@ from pathlib import Path
 import click
 
 from replica.rules import PROFILES
-from scenarios.cli_common import fail, format_option, print_json
+from scenarios.cli_common import SeedRange, fail, format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 from scenarios.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink
 from scenarios.spec import PROFILE
 
-SEEDS_MAX = 1_000_000
 WIDTH = 100
-
-
-class SeedRange(click.ParamType):  # type: ignore[type-arg]
-    """`7` or `1..500`."""
-
-    name = "A..B"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
-        found = re.fullmatch(r"(\d{1,12})(?:\.\.(\d{1,12}))?", str(value), re.ASCII)
-        if found is None:
-            self.fail(f"`{value}` is neither a seed nor a range such as 1..500", param, ctx)
-        first = int(found[1])
-        last = int(found[2] or first)
-        if not 0 <= last - first < SEEDS_MAX:
-            self.fail(f"`{value}`: from the smaller to the larger, at most {SEEDS_MAX:,} seeds", param, ctx)
-        return range(first, last + 1)
 
 
 @click.command()

@@ -45,21 +45,25 @@ FIELDS = (
 VARIANT_FIELDS = ("id", "title", "patch", "add_timeline", "expect")
 
 
-def load_file(path: str | Path, overrides: Sequence[str] = ()) -> ScenarioFile:
-    """The scenario and its variants, with every `path=value` of `overrides` applied to each. raises: ScenarioInvalid"""
+def load_file(path: str | Path, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
+    """The scenario and its variants, with every `path=value` of `overrides` applied to each.
+
+    only: `base` or a variant's id: the overrides are for this one, and the others stay as written
+    raises: ScenarioInvalid
+    """
     problems = Problems()
     text = read_text(Path(path), str(path), problems)
     if text is None:
         raise ScenarioInvalid(str(path), problems.sorted())
-    return load_text(text, str(path), overrides)
+    return load_text(text, str(path), overrides, only)
 
 
-def load_text(text: str, name: str, overrides: Sequence[str] = ()) -> ScenarioFile:
+def load_text(text: str, name: str, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
     """As `load_file`, with the text at hand; `name` is what diagnostics call it. raises: ScenarioInvalid"""
     problems = Problems()
     loaded = None
     with suppress(TooManyProblems):
-        loaded = _load(text, name, overrides, problems)
+        loaded = _load(text, name, overrides, only, problems)
     if loaded is None or problems.any_error:
         raise ScenarioInvalid(name, problems.sorted())
     return ScenarioFile(path=name, text=text, scenario=loaded[0], variants=loaded[1], warnings=problems.sorted())
@@ -74,7 +78,7 @@ def check_file(path: str | Path) -> tuple[Diagnostic, ...]:
 
 
 def _load(
-    text: str, name: str, settings: Sequence[str], problems: Problems
+    text: str, name: str, settings: Sequence[str], only: str | None, problems: Problems
 ) -> tuple[Scenario, dict[str, Scenario]] | None:
     source = SourceText.of(name, text)
     root = parse(text, source, problems)
@@ -87,10 +91,10 @@ def _load(
         return None
     base = Mapping(root.place, {key: entry for key, entry in root.entries.items() if key != "variants"})
     overrides = [Override(text, problems) for text in settings]
-    scenario = _read(_overridden(base, overrides), None, problems)
+    scenario = _read(_overridden(base, overrides if only in (None, "base") else ()), None, problems)
     variants: dict[str, Scenario] = {}
     for variant, tree in _variants(root, problems):
-        resolved = _read(_overridden(tree, overrides), variant, problems)
+        resolved = _read(_overridden(tree, overrides if only in (None, variant) else ()), variant, problems)
         if resolved is not None:
             variants[variant] = resolved
     return None if scenario is None else (scenario, variants)

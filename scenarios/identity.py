@@ -1,0 +1,41 @@
+"""What a run's bytes depend on besides scenario and seed: our code and the libraries that write or decide.
+
+Two processes with the same identity give the same trace for the same scenario and seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+PACKAGES = ("replica", "controller", "cluster", "scenarios")
+LIBRARIES = ("trio", "kio", "crc32c", "networkx", "pyyaml", "pyarrow")
+
+
+@lru_cache(maxsize=1)
+def identity() -> dict[str, str]:
+    """Name -> version, or digest, of everything that decides about a run; the same text wherever it is installed.
+
+    raises: ModuleNotFoundError when a library is missing
+    """
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for name, source in _sources(files(package), package):
+            digest.update(name.encode() + b"\0" + source + b"\0")
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return {"code": digest.hexdigest()[:16], "python": python, **{name: version(name) for name in LIBRARIES}}
+
+
+def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    """Python files below `folder`, which may lie in a zip, in order of their names."""
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        below = f"{name}/{entry.name}"
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _sources(entry, below)
+        elif entry.name.endswith(".py"):
+            yield below, entry.read_bytes()
