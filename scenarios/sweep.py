@@ -1,7 +1,7 @@
 """What a sweep plays: the grid of settings that `--vary` spans, and a run as a function of (scenario, settings, seed).
 
 A setting is a `path=value` as in `highwater run --set`. Nothing here knows Spark: its job is handed
-`SweepScenario.play`.
+`SweepScenario.play`. The runner is imported with this module, so that a worker has it before it forks.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from scenarios.collector import collect_rarely
 from scenarios.diagnostics import ScenarioInvalid
 from scenarios.ledger import RecordLedger
 from scenarios.loading import load_text
+from scenarios.runner import run_scenario
+from scenarios.simulation import SimulationError
 from scenarios.spec import Scenario
 
 Settings = tuple[str, ...]
@@ -42,7 +44,7 @@ class Axis:
 
     @classmethod
     def parse(cls, text: str) -> Axis:
-        """`path=value,value,...`; a value with commas in it is quoted or bracketed as in YAML. raises: VaryUnreadable"""
+        """`path=value,value,...`; a value with commas stands in quotes or brackets. raises: VaryUnreadable"""
         path, equals, rest = text.partition("=")
         path = path.strip()
         if not equals or not path or not rest.strip():
@@ -104,9 +106,6 @@ class SweepScenario:
 
         Whatever is wrong with the settings is in the row. raises: only what is our bug
         """
-        from scenarios.runner import run_scenario
-        from scenarios.simulation import SimulationError
-
         collect_rarely()
         try:
             scenario = replace(_resolved(self, settings), seed=seed)
@@ -192,8 +191,8 @@ _FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated
 
 
 def ack_latencies(ledger: RecordLedger) -> Counter[int]:
-    """Acks by the microseconds from send to ack, rounded to LATENCY_DIGITS significant digits."""
-    return Counter(_rounded(entry.latency_us) for entry in ledger if entry.latency_us is not None)
+    """Acks by the microseconds from send to ack, rounded to LATENCY_DIGITS significant digits; acks=0 has none."""
+    return Counter(_rounded(entry.acked_us - entry.sent_us) for entry in ledger if entry.acked_us is not None)
 
 
 def _rounded(latency_us: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -12,7 +14,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from replica.trace import columns_of_table
+from replica.trace import Column, columns_of_table
 
 RUN = "run"
 """Name of the run folder; added by the reader, so that one job can read many runs."""
@@ -31,9 +33,14 @@ _SPARK_TYPES: dict[str, DataType] = {
 
 def trace_schema(table: str) -> StructType:
     """Schema of one trace table as it lies on disk, with each column's documentation as its comment."""
+    return spark_schema(columns_of_table(table))
+
+
+def spark_schema(columns: Sequence[Column]) -> StructType:
+    """The same for any declared columns."""
     return StructType(
         [
             StructField(column.name, _SPARK_TYPES[column.type], column.nullable, {"comment": column.doc})
-            for column in columns_of_table(table)
+            for column in columns
         ]
     )

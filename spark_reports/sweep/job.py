@@ -1,0 +1,191 @@
+"""A sweep as Spark jobs: runs travel to the workers in portions, rows come back as each portion ends.
+
+A portion is one Spark job with one task (`mapInArrow`), and a few more are under way than there are slots: so rows
+arrive while the sweep goes on, stopping loses little, and workers need no file system in common with the driver.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_reports.sweep.isolated import Broken, play_isolated
+from spark_reports.sweep.rows import CRASHED, Run, arrow_rows_schema, row_of, rows_schema
+
+Play = Callable[[tuple[str, ...], int], Mapping[str, Any]]
+"""(settings, seed) -> figures of the row; the same wherever it is called"""
+
+PORTION_S = 3.0
+"""How long a portion should take: long beside the 50 ms of a Spark job, short beside a user's patience."""
+FIRST_PORTION_RUNS = 4
+PORTION_RUNS_MAX = 256
+QUEUED = 1
+"""Portions that wait at Spark beside those that are being played, so that no slot is ever idle."""
+TICK_S = 0.2
+THREADS_MAX = 512
+HOPELESS_AFTER = 4
+"""Portions that failed before the first one came back."""
+_UNFIT = "highwater-unfit:"
+
+
+class WorkersUnfit(Exception):
+    """The workers cannot play what this machine would play; the text says what differs or is missing."""
+
+
+class Task(NamedTuple):
+    """What every portion of a sweep has in common; travels to the workers.
+
+    identify: what a run's bytes depend on, asked of each worker and compared with `identity`, this machine's answer
+    limit_s: wall time for each run
+    """
+
+    play: Play
+    identify: Callable[[], Mapping[str, str]]
+    identity: Mapping[str, str]
+    limit_s: float
+
+
+def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Run]) -> Iterator[pa.Table | None]:
+    """Rows as they come, in no order, one for each run; None at every tick in which nothing came.
+
+    Stopping the iteration cancels what is under way.  raises: WorkersUnfit
+    """
+    waiting = _Portions(runs)
+    under_way: dict[Future[_Played], list[Run]] = {}
+    failures = 0
+    came = False
+    pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="sweep")
+    try:
+        while waiting or under_way:
+            slots = min(spark.sparkContext.defaultParallelism, THREADS_MAX - QUEUED)
+            while waiting and len(under_way) < slots + QUEUED:
+                portion = waiting.take(slots)
+                under_way[pool.submit(_play_portion, spark, task, portion)] = portion
+            done, _ = wait(under_way, timeout=TICK_S, return_when=FIRST_COMPLETED)
+            if not done:
+                yield None
+            for future in done:
+                portion = under_way.pop(future)
+                error = future.exception()
+                if error is None:
+                    played, came = future.result(), True
+                    waiting.took(played.seconds, len(portion))
+                    yield played.rows
+                    continue
+                failures += 1
+                _raise_if_unfit(error, hopeless=failures >= HOPELESS_AFTER and not came)
+                yield _crashed(portion[0], error) if waiting.alone(portion) else None
+    finally:
+        if under_way:
+            spark.sparkContext.cancelAllJobs()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Portions:
+    """The runs still to be handed out, in portions that grow until they take PORTION_S."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = deque(runs)
+        self._alone: deque[Run] = deque()
+        self._tried_alone: set[Run] = set()
+        self._size = FIRST_PORTION_RUNS
+
+    def __bool__(self) -> bool:
+        return bool(self._runs or self._alone)
+
+    def take(self, slots: int) -> list[Run]:
+        if self._alone:
+            return [self._alone.popleft()]
+        # Smaller ones towards the end: no slot should play on alone.
+        fair = -(-len(self._runs) // (2 * slots))
+        return [self._runs.popleft() for _ in range(min(len(self._runs), fair, self._size))]
+
+    def took(self, seconds: float, runs: int) -> None:
+        if seconds < PORTION_S and runs >= self._size:
+            self._size = min(2 * self._size, PORTION_RUNS_MAX)
+        elif seconds > 3 * PORTION_S:
+            self._size = max(1, self._size // 2)
+
+    def alone(self, portion: Sequence[Run]) -> bool:
+        """The worker of `portion` died: each of its runs is played again in a portion of its own.
+
+        True for a run that has been alone already: then it was not the company.
+        """
+        if portion[0] in self._tried_alone:
+            return True
+        self._alone.extend(portion)
+        self._tried_alone.update(portion)
+        return False
+
+
+class _Played(NamedTuple):
+    rows: pa.Table
+    seconds: float
+
+
+def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Run]) -> _Played:
+    """In the driver: one Spark job. Its single input row only says that it is the portion's turn."""
+
+    def on_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        yield play_here(task, portion)
+
+    began = time.perf_counter()
+    rows = spark.range(0, 1, 1, 1).mapInArrow(on_worker, rows_schema()).toArrow()
+    return _Played(rows, time.perf_counter() - began)
+
+
+def play_here(task: Task, portion: Sequence[Run]) -> pa.RecordBatch:
+    """In the worker: the rows of a portion. raises: RuntimeError when this worker would play something else"""
+    differing = _differences(task.identity, task.identify())
+    if differing:
+        raise RuntimeError(f"{_UNFIT} {'; '.join(differing)}")
+    outcomes = play_isolated(lambda run: task.play(run.settings, run.seed), portion, task.limit_s)
+    rows = []
+    for run, outcome in zip(portion, outcomes, strict=True):
+        broken = isinstance(outcome, Broken)
+        rows.append(row_of(run, {"status": outcome.how, "error": outcome.why} if broken else outcome))
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_rows_schema())
+
+
+def _differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    return [
+        f"{name} is {found.get(name, 'missing')} on a worker, {value} here"
+        for name, value in wanted.items()
+        if found.get(name) != value
+    ]
+
+
+def _crashed(run: Run, error: BaseException) -> pa.Table:
+    row = row_of(run, {"status": CRASHED, "error": f"its worker died: {_first_line(error)}"[:500]})
+    return pa.Table.from_pylist([row], schema=arrow_rows_schema())
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _raise_if_unfit(error: BaseException, *, hopeless: bool) -> None:
+    text = str(error)
+    if found := re.search(rf"{_UNFIT} (.*)", text):
+        raise WorkersUnfit(found.group(1).strip())
+    if found := re.search(r"ModuleNotFoundError: No module named '([^']+)'", text):
+        raise WorkersUnfit(f"a worker has no Python module `{found.group(1)}`")
+    if found := re.search(r"PackageNotFoundError: .*?([\w.-]+)\s*$", text, re.MULTILINE):
+        raise WorkersUnfit(f"a worker has no Python package `{found.group(1)}`")
+    if found := re.search(r"\[PYTHON_VERSION_MISMATCH\] ([^\n]*)", text):
+        raise WorkersUnfit(found.group(1))
+    if found := re.search(r'Cannot run program "([^"]+)"', text):
+        raise WorkersUnfit(f"a worker has no program `{found.group(1)}`: PYSPARK_PYTHON names its Python")
+    if "SparkContext was shut down" in text or "All masters are unresponsive" in text:
+        raise WorkersUnfit("the cluster gave up on this job: is the master there?")
+    if hopeless:
+        raise WorkersUnfit(_first_line(error)) from error

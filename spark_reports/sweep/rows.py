@@ -1,0 +1,80 @@
+"""One row per run of a sweep: its columns, declared once for workers, Parquet files, Spark and the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from replica.trace import Column
+from spark_reports.schema import spark_schema
+
+FINISHED = "finished"
+CRASHED = "crashed"
+TIMEOUT = "timeout"
+RAISED = "raised"
+STATUSES: dict[str, str] = {
+    FINISHED: "played to the end; the only rows that count for probabilities",
+    "invalid": "the settings make no valid scenario",
+    "stopped": "a step of the timeline could not be done",
+    TIMEOUT: "took longer than the time limit of the sweep",
+    CRASHED: "the process that played it died",
+    RAISED: "an error of the simulator itself, which is a bug",
+}
+PASSING = (TIMEOUT, CRASHED)
+"""Endings that depend on the machine, not on the run alone: they are played again when a sweep is resumed."""
+
+COLUMNS: tuple[Column, ...] = (
+    Column("settings", "list<string>", False, "the varied settings of the run, each as path=value"),
+    Column("seed", "int64", False, "seed of the run"),
+    Column("status", "string", False, "; ".join(f"{name}: {doc}" for name, doc in STATUSES.items())),
+    Column("error", "string", True, "what went wrong, in one sentence"),
+    Column("our_bug", "bool", True, "an invariant broke that the rules of the run promise"),
+    Column("held", "bool", True, "the scenario's own expectations held"),
+    Column("verdict", "list<string>", True, "names of the anomalies, empty when ok"),
+    Column("sent", "int64", True, "records sent"),
+    Column("acked", "int64", True, "records whose producer was told that they are written"),
+    Column("failed", "int64", True, "records whose producer was told that they are not, and they are not"),
+    Column("unknown", "int64", True, "records whose producer was told neither for certain (all records with acks=0)"),
+    Column("lost", "int64", True, "acked records that are not in the log that counts"),
+    Column("unseen", "int64", True, "acked records that are there, but nobody can read them"),
+    Column("missing", "int64", True, "unknown records that never arrived; no promise was broken"),
+    Column("duplicated", "int64", True, "records that are in the log more than once"),
+    Column("reordered", "int64", True, "records that are in the log before one sent earlier"),
+    Column("dirty", "int64", True, "records that a consumer read and the log no longer has"),
+    Column(
+        "unavailable_us", "int64", True, "stretches of 1 s or more in which records waited in vain for an ack, added up"
+    ),
+    Column("longest_unavailable_us", "int64", True, "the longest of these stretches, virtual microseconds"),
+    Column("ack_latency_us", "list<int64>", True, "times from send to ack that occurred, to three significant digits"),
+    Column("ack_latency_acks", "list<int64>", True, "how many acks took each of these times"),
+    Column("retries", "int64", True, "batches sent again"),
+    Column("events", "int64", True, "facts in the trace"),
+    Column("trace_sha256", "string", True, "digest of the trace, the same as `highwater run` prints for this run"),
+)
+NAMES = tuple(column.name for column in COLUMNS)
+
+
+class Run(NamedTuple):
+    """One run of a sweep. settings: the varied ones, each as path=value"""
+
+    settings: tuple[str, ...]
+    seed: int
+
+
+def rows_schema() -> StructType:
+    return spark_schema(COLUMNS)
+
+
+def arrow_rows_schema() -> Any:
+    """The same as a pyarrow schema, for the files."""
+    return to_arrow_schema(rows_schema())
+
+
+def row_of(run: Run, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole row: columns that `figures` does not have are null."""
+    unknown = [name for name in figures if name not in NAMES]
+    assert not unknown, f"columns nobody declared: {unknown}"
+    return {**dict.fromkeys(NAMES), **figures, "settings": list(run.settings), "seed": run.seed}

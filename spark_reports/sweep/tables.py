@@ -1,0 +1,124 @@
+"""What the rows of a sweep say about each setting: probabilities with their intervals, times, the seeds to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+from spark_reports.sweep.rows import FINISHED, rows_schema
+
+Z_95 = 1.959963984540054
+"""Two-sided 95 % of the normal distribution."""
+
+SHARES: dict[str, str] = {
+    "loss": "lost",
+    "missing": "missing",
+    "duplicates": "duplicated",
+    "unavailability": "unavailable_us",
+}
+"""Share of the finished runs in which a column of the row is above zero."""
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+
+DOCS: dict[str, str] = {
+    "setting": "number of the setting, from 0, in the order of the command line",
+    "settings": "the varied settings, each as path=value",
+    "runs": "runs with a row",
+    "finished": "runs that were played to the end; all shares and times are of these",
+    "our_bugs": "runs in which an invariant broke that the rules promise",
+    "held": "runs in which the scenario's own expectations held",
+    **{
+        f"{name}_{part}": text.format(column=column)
+        for name, column in SHARES.items()
+        for part, text in (
+            ("runs", "finished runs with `{column}` above zero"),
+            ("probability", "their share of the finished runs"),
+            ("low", "lower end of the 95 % Wilson interval of that share"),
+            ("high", "upper end of the 95 % Wilson interval of that share"),
+        )
+    },
+    "lost_records": "acked records lost, all runs together",
+    "missing_records": "records that never arrived and were not promised, all runs together",
+    "duplicated_records": "records in the log more than once, all runs together",
+    "unavailable_mean_us": "mean time per run in which records waited 1 s or more in vain for an ack",
+    "unavailable_max_us": "the same in the worst run",
+    "smallest_losing_seed": "the smallest seed that loses an acked record",
+    "smallest_unfinished_seed": "the smallest seed whose run did not finish, or broke an invariant that is promised",
+    "unfinished_why": "what happened in that run",
+    **{f"ack_{name}_us": f"{name} of the time from send to ack, over the acks of all runs" for name in PERCENTILES},
+}
+
+
+def read_rows(spark: SparkSession, rows_dir: Path) -> DataFrame:
+    return spark.read.schema(rows_schema()).option("pathGlobFilter", "part-*.parquet").parquet(str(rows_dir))
+
+
+def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: range) -> DataFrame:
+    """One row for each of `settings`, in no order, also for those without a run; columns as in DOCS.
+
+    rows: rows_schema(); those of other settings or seeds are left out
+    """
+    seed = F.col("seed")
+    asked = rows.filter(seed.between(seeds.start, seeds.stop - 1)).select("*", F.lit(True).alias("played"))
+    joined = _grid(rows.sparkSession, settings).join(asked, "settings", "left")
+    finished = F.col("status") == FINISHED
+    wrong = F.col("played") & (~finished | F.col("our_bug"))
+    counts = joined.groupBy("setting", "settings").agg(
+        F.count("played").alias("runs"),
+        F.count_if(finished).alias("finished"),
+        F.count_if(F.col("our_bug")).alias("our_bugs"),
+        F.count_if(F.col("held")).alias("held"),
+        *(F.count_if(F.col(column) > 0).alias(f"{name}_runs") for name, column in SHARES.items()),
+        *(_sum(column).alias(f"{column}_records") for column in ("lost", "missing", "duplicated")),
+        F.avg("unavailable_us").cast("long").alias("unavailable_mean_us"),
+        F.max("unavailable_us").alias("unavailable_max_us"),
+        F.min(F.when(F.col("lost") > 0, seed)).alias("smallest_losing_seed"),
+        F.min(F.when(wrong, seed)).alias("smallest_unfinished_seed"),
+        F.min_by(F.when(wrong, F.concat_ws(": ", "status", "error")), F.when(wrong, seed)).alias("unfinished_why"),
+    )
+    for name in SHARES:
+        low, high = wilson(F.col(f"{name}_runs"), F.col("finished"))
+        share = F.when(F.col("finished") > 0, F.col(f"{name}_runs") / F.col("finished"))
+        found = {f"{name}_probability": share, f"{name}_low": low, f"{name}_high": high}
+        counts = counts.withColumns(found)
+    return counts.join(_latencies(joined.filter(finished)), "setting", "left").select(*DOCS)
+
+
+def wilson(successes: Column, trials: Column) -> tuple[Column, Column]:
+    """Ends of the 95 % interval of a share, null without trials.
+
+    source: E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927), 22 (158)
+    """
+    share, square = successes / F.when(trials > 0, trials), Z_95**2 / F.when(trials > 0, trials)
+    centre = (share + square / 2) / (1 + square)
+    half = F.sqrt(share * (1 - share) * square + square * square / 4) / (1 + square)
+    # Rounding must not put an end beyond what it bounds.
+    low = F.when(successes == 0, F.lit(0.0)).otherwise(F.greatest(F.lit(0.0), centre - half))
+    high = F.when(successes == trials, F.lit(1.0)).otherwise(F.least(F.lit(1.0), centre + half))
+    return F.when(trials > 0, low), F.when(trials > 0, high)
+
+
+def _sum(column: str) -> Column:
+    return F.coalesce(F.sum(column), F.lit(0))
+
+
+def _latencies(finished: DataFrame) -> DataFrame:
+    """setting, ack_p50_us, ...: percentiles over the acks of all its runs, each counted as often as it occurred."""
+    zipped = F.explode(F.arrays_zip(F.col("ack_latency_us").alias("us"), F.col("ack_latency_acks").alias("acks")))
+    acks = finished.select("setting", zipped.alias("ack")).select("setting", "ack.*")
+    found = F.percentile("us", list(PERCENTILES.values()), F.col("acks"))
+    columns = [found[place].cast("long").alias(f"ack_{name}_us") for place, name in enumerate(PERCENTILES)]
+    return acks.groupBy("setting").agg(*columns)
+
+
+def _grid(spark: SparkSession, settings: Sequence[tuple[str, ...]]) -> DataFrame:
+    schema = StructType(
+        [
+            StructField("setting", LongType(), False),
+            StructField("settings", ArrayType(StringType(), False), False),
+        ]
+    )
+    return spark.createDataFrame([(place, list(one)) for place, one in enumerate(settings)], schema)
