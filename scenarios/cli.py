@@ -23,6 +23,7 @@ COMMANDS = {
     "show": ("scenarios.cli_catalogue", "show", "A scenario's story, timeline and expected results."),
     "check": ("scenarios.cli_catalogue", "check", "Find the errors in scenario files; runs nothing."),
     "search": ("scenarios.cli_search", "search", "Random fault schedules in an era, until something breaks."),
+    "sweep": ("scenarios.cli_sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli_rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli_explain", "explain", "The causal story of one record."),
     "report": ("scenarios.cli_report", "report", "A Spark report on a run: HW, LEO and ISR over time."),

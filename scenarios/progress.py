@@ -32,6 +32,12 @@ class ProgressLine:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
+    def note(self, text: str) -> None:
+        """A line of its own that stays, above the one that is redrawn."""
+        clear = "\r\x1b[K" if self._shown and self._terminal else ""
+        sys.stderr.write(f"{clear}{text}\n")
+        sys.stderr.flush()
+
     def show(self, fraction: float, detail: str = "") -> None:
         """fraction: done so far, 0 to 1"""
         now_s = time.monotonic()

@@ -72,6 +72,12 @@ def _flow_items(rest: str, text: str) -> tuple[str, ...]:
     return items
 
 
+def labels(axes: Sequence[Axis]) -> list[str]:
+    """What each axis is called where room is short: Kafka's key, or the whole path where two would read alike."""
+    short = [axis.path.rpartition("config.")[2] if "config." in axis.path else axis.path for axis in axes]
+    return [axis.path if short.count(label) > 1 else label for axis, label in zip(axes, short, strict=True)]
+
+
 def grid(axes: Sequence[Axis]) -> list[Settings]:
     """Every combination, the last axis fastest; one empty setting without axes. raises: VaryUnreadable"""
     paths = [axis.path for axis in axes]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -38,8 +39,6 @@ logger.gateway.level = error
 _SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -47,6 +46,9 @@ _SETTINGS: dict[str, str] = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
 }
 
+# Without these Spark asks the network for this machine's name and address, and listens there.
+_LOOPBACK: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOOPBACK_ENVIRONMENT: dict[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 
 SMALL_TRACE_SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
@@ -65,6 +67,7 @@ class SparkFailed(Exception):
 def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session for the length of the block; its scratch folder goes with it.
 
+    master:   local[2], local[*], spark://host:port; unless that is another machine, nothing listens on the network
     settings: further Spark settings, which win over ours.
     raises:   JavaMissing, SparkFailed
     """
@@ -88,16 +91,16 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
     environment = {
         "JAVA_HOME": str(java_home),
         "SPARK_CONF_DIR": str(scratch / "conf"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_HOSTNAME": "localhost",
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": _worker_python(master),
+        **(_LOOPBACK_ENVIRONMENT if on_this_machine(master) else {}),
     }
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("highwater")
     ours = {
         **_SETTINGS,
+        **(_LOOPBACK if on_this_machine(master) else {}),
         "spark.driver.memory": f"{_driver_memory_mb()}m",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
@@ -110,6 +113,22 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
             raise SparkFailed(f"Spark did not start: {error}\n{_tail(jvm_log)}") from error
     _silence_query_errors()
     return session
+
+
+def is_local(master: str) -> bool:
+    """Whether the tasks run in the driver's own JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+def on_this_machine(master: str) -> bool:
+    return master.startswith("local") or re.match(r"spark://(127\.|localhost[:,]|\[::1\])", master) is not None
+
+
+def _worker_python(master: str) -> str:
+    """Elsewhere our own path means nothing: there it is what the user names, or Spark's `python3`."""
+    if is_local(master):
+        return sys.executable
+    return os.environ.get("PYSPARK_PYTHON") or (sys.executable if on_this_machine(master) else "python3")
 
 
 def _silence_query_errors() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any, NamedTuple
-
-import jinja2
 
 from spark_reports.report import words
 from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
+from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
 from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 
 Row = Mapping[str, Any]
@@ -52,12 +49,12 @@ def render(tables: Tables, versions: str) -> str:
     runs = sorted(tables["runs"], key=lambda row: row["run"])
     sections = [_run(row, _of_run(row["run"], tables)) for row in runs]
     _keep_small(sections)
-    template = _environment().get_template("template.html.j2")
+    template = environment().get_template("template.html.j2")
     return template.render(
         runs=sections,
-        style=_resource("style.css"),
-        script=_resource("page.js"),
-        vega=_vega_script(),
+        style=resource("style.css"),
+        script=resource("page.js"),
+        vega=vega_script(),
         versions=versions,
         colours=_legend(),
     )
@@ -80,42 +77,6 @@ def _keep_small(sections: Sequence[dict[str, Any]]) -> None:
     for section, kept in zip(sections, drawn, strict=True):
         section["partitions_left_out"] += len(section["partitions"]) - len(kept)
         section["partitions"] = kept
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_resource), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters.update(
-        seconds=words.seconds, clock=words.clock, acks=words.acks_name, joined=words.joined, ranges=words.name_ranges
-    )
-    return environment
-
-
-def _resource(name: str) -> str:
-    return files("spark_reports.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _vega_script() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script without a module system; about 0.9 MB."""
-    import vl_convert
-
-    return _inside_script(str(vl_convert.javascript_bundle(_GLOBALS)))
-
-
-_GLOBALS = "window.vegaEmbed = vegaEmbed;"
-"""What the page's own script finds of the bundle."""
-
-
-def _inside_script(text: str) -> str:
-    # The HTML parser ends a script at this sequence, wherever it stands.
-    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _json(value: Any) -> str:
-    written = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return written.replace("<", "\\u003c")
 
 
 # ---------------------------------------------------------------------------------------------------------- one run
@@ -217,7 +178,7 @@ def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
     name = f"{row['topic']}-{row['partition']}"
     chart = partition_chart(own, replicas, end_us)
     chart["description"] = f"Timelines of partition {name}; the tables on this page hold the same facts."
-    return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", _json(chart))
+    return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", json_in_html(chart))
 
 
 def _about(partition: Row, rows: Sequence[Row]) -> list[Row]:

@@ -94,11 +94,13 @@ class SweepFolder:
 
     def missing(self, runs: Sequence[Run]) -> list[Run]:
         """Those of `runs` that have no row yet, in their order."""
-        known = set()
-        for part in self._parts():
-            for row in _read(part, ["settings", "seed"]).to_pylist():
-                known.add(Run(tuple(row["settings"]), row["seed"]))
+        keys = (_read(part, ["settings", "seed"]) for part in self._parts())
+        known = {Run(tuple(row["settings"]), row["seed"]) for rows in keys for row in rows.to_pylist()}
         return [run for run in runs if run not in known]
+
+    def rows(self) -> pa.Table:
+        """All rows, of whatever settings and seeds."""
+        return pa.concat_tables([arrow_rows_schema().empty_table(), *map(_read, self._parts())])
 
     def add(self, rows: pa.Table) -> None:
         """raises: OSError"""

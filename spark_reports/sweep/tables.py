@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from spark_reports.sweep.rows import FINISHED, rows_schema
+from spark_reports.sweep.rows import CRASHED, FINISHED, RAISED, TIMEOUT, rows_schema
 
 Z_95 = 1.959963984540054
 """Two-sided 95 % of the normal distribution."""
@@ -29,6 +29,9 @@ DOCS: dict[str, str] = {
     "runs": "runs with a row",
     "finished": "runs that were played to the end; all shares and times are of these",
     "our_bugs": "runs in which an invariant broke that the rules promise",
+    "crashed": "runs that ended with an error of the simulator, or whose process died",
+    "timeouts": "runs that took too long",
+    "verdicts": "names of the anomalies that some run showed",
     "held": "runs in which the scenario's own expectations held",
     **{
         f"{name}_{part}": text.format(column=column)
@@ -53,7 +56,7 @@ DOCS: dict[str, str] = {
 
 
 def read_rows(spark: SparkSession, rows_dir: Path) -> DataFrame:
-    return spark.read.schema(rows_schema()).option("pathGlobFilter", "part-*.parquet").parquet(str(rows_dir))
+    return spark.read.schema(rows_schema()).option("pathGlobFilter", "part-*.parquet").parquet(str(rows_dir.resolve()))
 
 
 def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: range) -> DataFrame:
@@ -70,7 +73,10 @@ def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: rang
         F.count("played").alias("runs"),
         F.count_if(finished).alias("finished"),
         F.count_if(F.col("our_bug")).alias("our_bugs"),
+        F.count_if(F.col("status").isin(CRASHED, RAISED)).alias("crashed"),
+        F.count_if(F.col("status") == TIMEOUT).alias("timeouts"),
         F.count_if(F.col("held")).alias("held"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_set("verdict")))).alias("verdicts"),
         *(F.count_if(F.col(column) > 0).alias(f"{name}_runs") for name, column in SHARES.items()),
         *(_sum(column).alias(f"{column}_records") for column in ("lost", "missing", "duplicated")),
         F.avg("unavailable_us").cast("long").alias("unavailable_mean_us"),

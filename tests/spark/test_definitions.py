@@ -14,7 +14,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from replica import trace as t
 from spark_reports.io import read_trace
-from spark_reports.report.page import _resource
+from spark_reports.report.embedding import resource
 from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, result_tables
 from spark_reports.transforms import thin
 from spark_reports.transforms.availability import write_stalls
@@ -137,7 +137,7 @@ def test_key_moments_leave_out_the_building_of_the_cluster(ask: Ask) -> None:
         "log_truncated", "isr_committed", "fault_ended",
     ]  # fmt: skip
     # Each has its sign on the page.
-    template = _resource("template.html.j2")
+    template = resource("template.html.j2")
     assert [event for event in _KEY_MOMENTS if json.dumps(event) not in template] == []
 
 

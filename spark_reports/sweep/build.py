@@ -1,0 +1,130 @@
+"""A sweep from its runs to its page: plays what is missing, then asks Spark what the rows say."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_reports.session import SMALL_TRACE_SETTINGS, is_local, on_this_machine, spark_session
+from spark_reports.sweep.job import Task, play_on_spark
+from spark_reports.sweep.rows import COLUMNS, FINISHED, Run
+from spark_reports.sweep.shipping import write_code_zip
+from spark_reports.sweep.store import SweepFolder
+from spark_reports.sweep.tables import DOCS, by_setting, read_rows
+
+
+class Pace(NamedTuple):
+    """How far a sweep is. played, losing, unfinished: runs since it began or was resumed     first_losing: the run"""
+
+    played: int
+    of: int
+    losing: int
+    unfinished: int
+    seconds: float
+    first_losing: Run | None
+
+    @classmethod
+    def begin(cls, runs: Sequence[Run]) -> Pace:
+        return cls(0, len(runs), 0, 0, 0.0, None)
+
+    @property
+    def runs_per_s(self) -> float:
+        return self.played / self.seconds if self.seconds else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        return (self.of - self.played) / self.runs_per_s if self.played else None
+
+
+class Swept(NamedTuple):
+    """pace: at the end; rows: of `by_setting`, in order of `setting`; versions: what computed them"""
+
+    pace: Pace
+    rows: list[dict[str, Any]]
+    versions: str
+
+
+def run_sweep(
+    folder: SweepFolder,
+    task: Task,
+    settings: Sequence[tuple[str, ...]],
+    seeds: range,
+    master: str,
+    conf: Mapping[str, str],
+    progress: Callable[[Pace], None],
+) -> Swept:
+    """Play whatever of `settings` x `seeds` has no row in `folder`, seed by seed, and say what all rows say.
+
+    What is done when this is interrupted is kept.
+    conf:     settings for Spark, which win over ours
+    progress: called a few times a second from this thread
+    raises:   WorkersUnfit, JavaMissing, SparkFailed, OSError
+    """
+    missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
+    progress(Pace.begin(missing))  # before Spark starts, so that the line is there meanwhile
+    with spark_session(master, {**_SETTINGS, **conf}) as spark:
+        if not is_local(master):
+            _ship_code(spark)
+        pace = _play(spark, folder, task, missing, progress)
+        # Workers elsewhere have no files of ours.
+        rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
+        return Swept(pace, _settings_table(by_setting(rows, settings, seeds), folder.path), f"PySpark {spark.version}")
+
+
+_SETTINGS = {**SMALL_TRACE_SETTINGS, "spark.driver.memory": "1g"}
+
+
+def _play(
+    spark: SparkSession, folder: SweepFolder, task: Task, runs: Sequence[Run], progress: Callable[[Pace], None]
+) -> Pace:
+    began = time.perf_counter()
+    pace = Pace.begin(runs)
+    try:
+        for rows in play_on_spark(spark, task, runs) if runs else ():
+            pace = pace._replace(seconds=time.perf_counter() - began)
+            if rows is not None:
+                folder.add(rows)
+                losing = rows.filter(pc.greater(rows["lost"], 0))
+                first = pace.first_losing
+                if first is None and losing.num_rows:
+                    first = Run(tuple(losing["settings"][0].as_py()), losing["seed"][0].as_py())
+                pace = pace._replace(
+                    played=pace.played + rows.num_rows,
+                    losing=pace.losing + losing.num_rows,
+                    unfinished=pace.unfinished + rows.filter(pc.not_equal(rows["status"], FINISHED)).num_rows,
+                    first_losing=first,
+                )
+            progress(pace)
+    finally:
+        folder.flush()
+    return pace
+
+
+def _ship_code(spark: SparkSession) -> None:
+    """Our code to the workers of a cluster; the local ones have what this process has."""
+    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
+        archive = Path(scratch) / "highwater-code.zip"
+        write_code_zip(archive)
+        spark.sparkContext.addPyFile(str(archive))
+
+
+def _settings_table(table: DataFrame, folder: Path) -> list[dict[str, Any]]:
+    """Rows of `by_setting`, in order; also written to `settings.parquet`, with README.md on all columns."""
+    found = table.orderBy("setting").toArrow()
+    pq.write_table(found, folder / "settings.parquet", compression="zstd")
+    head = ["| column | type | meaning |", "|---|---|---|"]
+    lines = ["# Tables of the sweep", "", "Parquet (zstd). Times are virtual microseconds.", ""]
+    lines += ["## rows", "", "One row per run.", "", *head]
+    lines += [f"| {column.name} | {column.type} | {column.doc} |" for column in COLUMNS]
+    lines += ["", "## settings.parquet", "", "One row per setting.", "", *head]
+    lines += [f"| {field.name} | {field.dataType.simpleString()} | {DOCS[field.name]} |" for field in table.schema]
+    (folder / "README.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows

@@ -1,0 +1,183 @@
+"""A sweep in one picture per figure: a heat map over two varied settings, points with intervals over one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import altair as alt
+
+from spark_reports.report.words import seconds
+
+Row = Mapping[str, Any]
+Spec = dict[str, Any]
+
+FACETS_MAX = 12
+"""Heat maps of one figure, one for each combination of the settings beyond the second; the rest is in the table."""
+WIDTH_PX = 900
+"""Nominal; the page sets the real width before it draws."""
+_ROW_PX = 64
+_DARK_INK, _LIGHT_INK = "#14181f", "#ffffff"
+# White at zero; one hue, from light to dark, so that the order survives any kind of colour blindness and a printer.
+_SHADES = ["#ffffff", "#fde0c5", "#f8a978", "#d95f2b", "#8c2d04"]
+
+
+class Figure(NamedTuple):
+    """What is drawn of a row. value: for the colour, None if the row has none     label, more: in the cell"""
+
+    name: str
+    title: str
+    value: Callable[[Row], float | None]
+    label: Callable[[Row], str]
+    more: Callable[[Row], str]
+
+
+def percent(share: float | None) -> str:
+    """0.0312 -> `3.1 %`; a dash for None."""
+    if share is None:
+        return "–"
+    return f"{100 * share:.1f} %" if 0 < share < 1 else f"{100 * share:.0f} %"
+
+
+def interval(row: Row, name: str) -> str:
+    """The 95 % interval of a share: `2.1 to 4.6 %`."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return "" if low is None else f"{100 * low:.1f} to {100 * high:.1f} %"
+
+
+def _share(name: str, title: str) -> Figure:
+    return Figure(
+        name,
+        title,
+        lambda row: row[f"{name}_probability"],
+        lambda row: percent(row[f"{name}_probability"]),
+        lambda row: interval(row, name),
+    )
+
+
+def _time(name: str, title: str, column: str, more: Callable[[Row], str]) -> Figure:
+    return Figure(name, title, lambda row: row[column], lambda row: short_time(row[column]), more)
+
+
+def short_time(us: int | None) -> str:
+    """To three digits, which are enough for a cell."""
+    return seconds(None if us is None else round(us, min(0, 3 - len(str(us)))))
+
+
+FIGURES = (
+    _share("loss", "Runs that lost an acknowledged record · with the 95 % interval"),
+    _share("missing", "Runs in which a record vanished that nobody had acknowledged"),
+    _share("duplicates", "Runs with a duplicated record"),
+    _time(
+        "unavailable", "Time per run without a successful write · mean, and the worst run", "unavailable_mean_us",
+        lambda row: f"worst {short_time(row['unavailable_max_us'])}",
+    ),
+    _time(
+        "latency", "Time to the ack · 99th percentile, and the median", "ack_p99_us",
+        lambda row: f"median {short_time(row['ack_p50_us'])}",
+    ),
+)  # fmt: skip
+
+
+def charts(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[Figure, str, Spec]]:
+    """(figure, caption, Vega-Lite specification with its data inside) for whatever is not zero everywhere.
+
+    rows: of `by_setting`, in order of `setting`     axes: label and values of each varied setting
+    """
+    if not axes:
+        return []
+    drawn = []
+    for figure in FIGURES:
+        if figure.name == "loss" or any(figure.value(row) for row in rows):
+            for caption, own in _facets(rows, axes):
+                spec = _heat_map(figure, own, axes) if len(axes) > 1 else _points(figure, own, axes[0])
+                drawn.append((figure, caption, spec))
+    return drawn
+
+
+def _facets(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[Row]]]:
+    """One for each combination of the axes beyond the second; its caption names it."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        beyond = [f"{label}={value}" for (label, _), value in zip(axes, values_of(row), strict=True)][2:]
+        found.setdefault(", ".join(beyond), []).append(row)
+    return list(found.items())[:FACETS_MAX]
+
+
+def values_of(row: Row) -> list[str]:
+    """The varied values of a row of `by_setting`, in the order of the axes."""
+    return [setting.partition("=")[2] for setting in row["settings"]]
+
+
+def _heat_map(figure: Figure, rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> Spec:
+    (across, columns), (down, lines) = axes[:2]
+    largest = max((figure.value(row) or 0 for row in rows), default=0) or 1
+    cells = [_cell(figure, row, values_of(row)[0], values_of(row)[1], largest) for row in rows]
+    x = alt.X("x:N", sort=list(columns), title=across, axis=alt.Axis(labelAngle=0, orient="top", **_AXIS))
+    y = alt.Y("y:N", sort=list(lines), title=down, axis=alt.Axis(**_AXIS))
+    scale = alt.Scale(domain=[0, largest], range=_SHADES, interpolate="rgb")
+    told = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
+    base = alt.Chart({"values": cells}).encode(x=x, y=y, tooltip=told)
+    ink = alt.condition("datum.dark", alt.value(_LIGHT_INK), alt.value(_DARK_INK))
+    layers = (
+        base.mark_rect(stroke="#8a8f98", strokeWidth=1).encode(color=alt.Color("value:Q", scale=scale, legend=None)),
+        base.mark_text(fontSize=20, fontWeight=700, dy=-9).encode(text="label:N", color=ink),
+        base.mark_text(fontSize=13, dy=14).encode(text="more:N", color=ink),
+    )
+    return _spec(alt.layer(*layers), height=_ROW_PX * len(lines))
+
+
+_AXIS: dict[str, Any] = {"labelFontSize": 15, "titleFontSize": 14, "ticks": False, "domain": False, "grid": False}
+_TOLD = (
+    ("setting", "setting"),
+    ("label", "here"),
+    ("more", " "),
+    ("runs", "runs played"),
+    ("seed", "smallest losing seed"),
+)
+
+
+def _cell(figure: Figure, row: Row, x: str, y: str, largest: float) -> dict[str, Any]:
+    value = figure.value(row)
+    return {
+        "x": x,
+        "y": y,
+        "value": value,
+        "label": figure.label(row),
+        "more": figure.more(row) if value is not None else "",
+        "dark": value is not None and value > 0.6 * largest,
+        "setting": ", ".join(row["settings"]),
+        "runs": row["finished"],
+        "seed": row["smallest_losing_seed"],
+    }
+
+
+def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]) -> Spec:
+    label, values = axis
+    points = []
+    for row in rows:
+        low, high = row.get(f"{figure.name}_low"), row.get(f"{figure.name}_high")
+        points.append({**_cell(figure, row, values_of(row)[0], "", 1), "low": low, "high": high})
+    largest = max((point["high"] or point["value"] or 0 for point in points), default=0) or 1
+    y = alt.Y("x:N", sort=list(values), title=label, axis=alt.Axis(**_AXIS))
+    is_share = any(point["high"] is not None for point in points)
+    shown = "format(datum.value, '~%')" if is_share else "format(datum.value / 1000000, '~g') + ' s'"
+    axis_x = alt.Axis(labelExpr=shown, title=None, tickCount=6, labelFontSize=14)
+    x = alt.X("value:Q", scale=alt.Scale(domain=[0, largest * 1.12], nice=False), axis=axis_x)
+    told = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
+    base = alt.Chart({"values": points}).encode(y=y, tooltip=told)
+    colour = "#d04a10"
+    layers = [base.mark_circle(size=140, opacity=1, color=colour).encode(x=x)]
+    if is_share:
+        layers.insert(0, base.mark_rule(strokeWidth=5, opacity=0.45, color=colour).encode(x="low:Q", x2="high:Q"))
+    layers.append(base.mark_text(fontSize=15, fontWeight=700, dy=-16).encode(x=x, text="label:N"))
+    return _spec(alt.layer(*layers), height=(_ROW_PX - 6) * len(values))
+
+
+def _spec(chart: Any, height: int) -> Spec:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Automatically deduplicated")
+        spec: Spec = chart.properties(width=WIDTH_PX, height=height).to_dict()
+    del spec["config"]  # the page brings its own colours
+    return spec

@@ -1,0 +1,100 @@
+"""The grid of a sweep, and one run of it as a function of scenario, settings and seed."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from click.testing import CliRunner
+
+from scenarios import catalogue
+from scenarios.cli import cli
+from scenarios.sweep import Axis, SweepScenario, VaryUnreadable, grid, invalid_values, labels
+
+ACKS = "workloads.p1.config.acks"
+MIN_ISR = "topics.t.config.min.insync.replicas"
+
+
+def sweep_of(name: str, *overrides: str, variant: str | None = None) -> SweepScenario:
+    path = catalogue.find_scenario(name)
+    return SweepScenario(name, str(path), path.read_text(encoding="utf-8"), variant, overrides)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a.b=0,1, all", ("0", "1", "all")),
+        ("a=5s", ("5s",)),
+        ("a=[b1, b2],[b1]", ("[b1, b2]", "[b1]")),
+        ("a='x, y',z", ("'x, y'", "z")),
+        ("a={k: [1, 2]}", ("{k: [1, 2]}",)),
+    ],
+)
+def test_values_are_separated_by_commas_outside_brackets_and_quotes(text: str, values: tuple[str, ...]) -> None:
+    assert Axis.parse(text) == Axis(text.partition("=")[0], values)
+
+
+NO_LISTS = ("a", "=1", "a=", "a=1,", "a=,1", "a=1,,2", "a=1,1", "a=1]", "a=1] [2", "a={", "a=&x 1,*x")
+
+
+@pytest.mark.parametrize("text", NO_LISTS)
+def test_what_is_no_list_of_values_is_refused(text: str) -> None:
+    with pytest.raises(VaryUnreadable):
+        Axis.parse(text)
+
+
+def test_the_grid_is_every_combination_and_its_labels_are_short() -> None:
+    axes = [Axis.parse(f"{ACKS}=0,all"), Axis.parse(f"{MIN_ISR}=1,2")]
+    assert grid(axes) == [
+        (f"{ACKS}=0", f"{MIN_ISR}=1"),
+        (f"{ACKS}=0", f"{MIN_ISR}=2"),
+        (f"{ACKS}=all", f"{MIN_ISR}=1"),
+        (f"{ACKS}=all", f"{MIN_ISR}=2"),
+    ]
+    assert grid([]) == [()]
+    assert labels(axes) == ["acks", "min.insync.replicas"]
+    assert labels([axes[0], Axis("workloads.p2.config.acks", ("1",))]) == [ACKS, "workloads.p2.config.acks"]
+    with pytest.raises(VaryUnreadable, match="twice"):
+        grid([axes[0], axes[0]])
+
+
+def test_a_value_that_fits_nowhere_is_an_error_one_that_fits_somewhere_a_row() -> None:
+    sweep = sweep_of("luck-or-law")
+
+    def tried(*vary: str) -> tuple[str, int]:
+        axes = [Axis.parse(text) for text in vary]
+        invalid, refused = invalid_values(sweep, axes, grid(axes))
+        return "" if invalid is None else invalid.diagnostics[0].title, refused
+
+    assert tried(f"{ACKS}=0,1,all") == ("", 0)
+    assert "`7` is not one of" in tried(f"{ACKS}=0,7", f"{MIN_ISR}=1,2")[0]
+    assert "no `p9`" in tried("workloads.p9.config.acks=0")[0]
+    # acks=0 does not go with idempotence, each of them goes with something.
+    assert tried(f"{ACKS}=0,all", "workloads.p1.config.enable.idempotence=true,false") == ("", 1)
+
+
+def test_a_run_is_what_the_replay_command_plays(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    sweep = sweep_of("luck-or-law", "duration=25s", variant="unlucky")
+    settings = (f"{MIN_ISR}=1",)
+    row = sweep.play(settings, 2)
+    assert (row["status"], row["verdict"], row["lost"]) == ("finished", ["lost"], 28)
+    words = shlex.split(sweep.replay_command(settings, 2))
+    assert words[:2] == ["highwater", "run"]
+    done = CliRunner().invoke(cli, [*words[1:], "--out", str(tmp_path), "--format", "json"], standalone_mode=False)
+    assert row["trace_sha256"] in done.output
+    assert sweep.play(settings, 3)["trace_sha256"] != row["trace_sha256"], "the seed must matter"
+
+
+def test_what_is_wrong_with_the_settings_is_in_the_row() -> None:
+    row = sweep_of("luck-or-law").play((f"{MIN_ISR}=none",), 1)
+    assert row["status"] == "invalid" and "`none` is not a number" in row["error"]
+
+
+def test_latencies_are_counted_per_ack_and_acks_0_has_none() -> None:
+    sweep = sweep_of("luck-or-law")
+    row = sweep.play((f"{ACKS}=1",), 3)
+    assert sum(row["ack_latency_acks"]) == row["acked"] > 0
+    assert row["ack_latency_us"] == sorted(set(row["ack_latency_us"]))
+    assert all(len(str(us).rstrip("0")) <= 3 for us in row["ack_latency_us"])
+    row = sweep.play((f"{ACKS}=0",), 3)
+    assert row["ack_latency_us"] == [] and row["acked"] == 0
