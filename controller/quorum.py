@@ -12,9 +12,10 @@ Simplified: no Pre-Vote (KIP-996, 4.0) and no change of the voter set (KIP-853).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from controller.quorum_connections import VoterConnections
+from controller.quorum_fetches import diverging_end, is_cut_off, truncation_offset
 from controller.quorum_messages import (
     Action,
     Answer,
@@ -37,45 +38,13 @@ from controller.quorum_messages import (
     Vote,
 )
 from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Role, SnapshotFetch, Unattached
+from controller.quorum_timeouts import Draw, QuorumTimeouts
 from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, BrokerId, Names, Offset
 
-RETRY_BACKOFF_US = 20_000
-"""controller.quorum.retry.backoff.ms"""
-RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US = 50_000, 500_000
-"""Of a peer that cannot be reached (KafkaRaftManager.buildNetworkClient). Simplified: without jitter."""
-ELECTION_BACKOFF_BASE_MS = 100
 _NEVER = 2**62
 _SNAPSHOT_IS_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumTimeouts:
-    """controller.quorum.election.timeout.ms, .fetch.timeout.ms, .election.backoff.max.ms"""
-
-    election_ms: int = 1000
-    fetch_ms: int = 2000
-    election_backoff_max_ms: int = 1000
-
-    @property
-    def check_quorum_us(self) -> int:
-        """A leader that no majority fetched from for so long resigns (KAFKA-15489, LeaderState: 1.5 times)."""
-        return self.fetch_ms * 1500
-
-    @property
-    def begin_epoch_us(self) -> int:
-        """A leader tells all voters so often that it leads."""
-        return self.fetch_ms * 500
-
-
-@dataclass(slots=True)
-class _Peer:
-    """The connection to one other voter: one request at a time (RequestManager)."""
-
-    busy: bool = False
-    ready_us: int = 0
-    failures: int = 0
 
 
 class Quorum:
@@ -92,7 +61,7 @@ class Quorum:
         names: Names,
         log: ReplicatedLog,
         timeouts: QuorumTimeouts,
-        draw: Callable[[int], int],
+        draw: Draw,
     ) -> None:
         assert local_id in voters, "a controller is a voter of its quorum"
         self.local_id = local_id
@@ -103,7 +72,7 @@ class Quorum:
         self._log = log
         self._timeouts = timeouts
         self._draw = draw
-        self._peers = {voter: _Peer() for voter in self.voters if voter != local_id}
+        self._peers = VoterConnections(voter for voter in self.voters if voter != local_id)
         self._actions: list[Action] = []
 
     def take(self) -> list[Action]:
@@ -147,20 +116,17 @@ class Quorum:
             case Unattached():
                 due_us = role.election_due_us
             case Candidate(backoff_due_us=None):
-                due_us = min(role.election_due_us, self._next_send_us(self._silent_voters(role)))
+                due_us = min(role.election_due_us, self._peers.next_send_us(self._silent_voters(role), _NEVER))
             case Candidate():
                 assert role.backoff_due_us is not None
                 due_us = role.backoff_due_us
             case Follower():
-                due_us = min(role.fetch_due_us, self._next_send_us([role.leader_id]))
+                due_us = min(role.fetch_due_us, self._peers.next_send_us([role.leader_id], _NEVER))
             case Leader():
                 due_us = min(role.check_quorum_due_us, role.begin_epoch_due_us)
             case Resigned():
-                due_us = min(role.election_due_us, self._next_send_us(role.unacknowledged))
+                due_us = min(role.election_due_us, self._peers.next_send_us(role.unacknowledged, _NEVER))
         return None if due_us == _NEVER else due_us
-
-    def _next_send_us(self, peers: Sequence[BrokerId]) -> int:
-        return min((self._peers[peer].ready_us for peer in peers if not self._peers[peer].busy), default=_NEVER)
 
     # ------------------------------------------------------------------------------------------------ time, requests
 
@@ -181,7 +147,7 @@ class Quorum:
             self.role = Candidate(election.epoch, {self.local_id: True}, 1, self._election_due_us(now_us))
         elif election.leader_id in self._peers:
             assert election.leader_id is not None
-            self.role = Follower(election.epoch, election.leader_id, self._fetch_due_us(now_us))
+            self.role = Follower(election.epoch, election.leader_id, self._timeouts.fetch_due_us(now_us))
         else:
             self.role = Unattached(election.epoch, election.voted_id, self._election_due_us(now_us))
         self.tick(now_us)
@@ -195,7 +161,7 @@ class Quorum:
             case Candidate(backoff_due_us=int() as backoff_due_us) if backoff_due_us <= now_us:
                 self._stand(now_us, "its last election failed", role.retries + 1)
             case Candidate(backoff_due_us=None) if role.election_due_us <= now_us:
-                role.backoff_due_us = now_us + self._election_backoff_us(role.retries)
+                role.backoff_due_us = now_us + self._timeouts.election_backoff_us(role.retries, self._draw)
             case Candidate(backoff_due_us=None):
                 for peer in self._silent_voters(role):
                     self._send(peer, Vote(self.local_id, role.epoch, self._log.end), now_us)
@@ -221,9 +187,7 @@ class Quorum:
                     self._send(peer, request, now_us)
 
     def _send(self, peer_id: BrokerId, request: Request, now_us: int) -> None:
-        peer = self._peers[peer_id]
-        if not peer.busy and peer.ready_us <= now_us:
-            peer.busy = True
+        if self._peers.begin(peer_id, now_us):
             self._actions.append(SendTo(peer_id, request))
 
     def asked(self, request: Vote | BeginQuorumEpoch | EndQuorumEpoch, now_us: int) -> Answer:
@@ -268,11 +232,7 @@ class Quorum:
         if isinstance(role, Follower) and role.leader_id == request.leader_id:
             successors = request.preferred_successors
             place = successors.index(self.local_id) if self.local_id in successors else len(successors)
-            maximum = self._timeouts.election_backoff_max_ms
-            backoff_ms = 0
-            if place > 0:
-                backoff_ms = min(maximum, maximum >> (len(successors) - 1) << (place - 1)) if successors else maximum
-            role.fetch_due_us = now_us + backoff_ms * 1000
+            role.fetch_due_us = now_us + self._timeouts.succession_backoff_us(place, len(successors))
 
     def fetched(self, request: FetchLog, now_us: int) -> FetchAnswer:
         """Another voter fetches; the answer lacks its records. A fetch of a voter is also its acknowledgement.
@@ -283,28 +243,16 @@ class Quorum:
         error = self.fetch_error(request.epoch)
         if error is not ErrorCode.NONE or not isinstance(role, Leader):
             return FetchAnswer(error, self.leader_id, self.epoch)
-        if self._is_cut_off(request):
+        if is_cut_off(self._log, request):
             self._note_fetch(role, request.replica_id, now_us)
             snapshot = self._log.latest_snapshot
             return FetchAnswer(ErrorCode.NONE, self.local_id, role.epoch, self.high_watermark, snapshot=snapshot)
-        diverging = None
-        if (request.fetch_offset, request.last_fetched_epoch) != (0, 0):
-            end = self._log.end_of_epoch(request.last_fetched_epoch)
-            if end.epoch != request.last_fetched_epoch or end.offset < request.fetch_offset:
-                diverging = end
+        diverging = diverging_end(self._log, request)
         if diverging is None and request.replica_id in self._peers:
             role.end_offsets[request.replica_id] = request.fetch_offset
             self._note_fetch(role, request.replica_id, now_us)
             self._maybe_advance_high_watermark(role)
         return FetchAnswer(ErrorCode.NONE, self.local_id, role.epoch, self.high_watermark, diverging)
-
-    def _is_cut_off(self, request: FetchLog) -> bool:
-        """The log does not say any more what comes next, or whether the fetcher's log is ours."""
-        earliest, start = self._log.earliest_snapshot, self._log.start_offset
-        offset, epoch = request.fetch_offset, request.last_fetched_epoch
-        if earliest is None or (start == 0 and (offset, epoch) == (0, 0)):
-            return False
-        return offset < start or (offset == start and epoch != earliest.epoch) or epoch < earliest.epoch
 
     def snapshot_fetched(self, request: FetchSnapshot, now_us: int) -> SnapshotAnswer:
         """Another voter or a broker fetches a piece of a snapshot. Source: handleFetchSnapshotRequest"""
@@ -355,13 +303,10 @@ class Quorum:
 
     def answered(self, peer_id: BrokerId, request: Request, answer: AnyAnswer | None, now_us: int) -> None:
         """The answer to a request that was sent; None: it could not be sent, or there was none in time."""
-        peer = self._peers[peer_id]
-        peer.busy = False
         if answer is None:
-            peer.ready_us = now_us + min(RECONNECT_BACKOFF_US << min(peer.failures, 10), RECONNECT_BACKOFF_MAX_US)
-            peer.failures += 1
+            self._peers.failed(peer_id, now_us)
         else:
-            peer.failures = 0
+            self._peers.answered(peer_id)
             if not self._heard_answer(answer, now_us):
                 match request, answer:
                     case Vote(), Answer():
@@ -373,7 +318,7 @@ class Quorum:
                     case FetchSnapshot(), SnapshotAnswer():
                         self._snapshot_fetched(request, answer, now_us)
             if answer.error is not ErrorCode.NONE:
-                peer.ready_us = now_us + RETRY_BACKOFF_US
+                self._peers.refused(peer_id, now_us)
         self.tick(now_us)
 
     def _heard_answer(self, answer: AnyAnswer, now_us: int) -> bool:
@@ -398,7 +343,7 @@ class Quorum:
             self._lead(role, now_us)
         elif role.has_lost(len(self.voters)) and role.backoff_due_us is None:
             # Do not wait for the election timeout: a gridlock has to be broken at random.
-            role.backoff_due_us = now_us + self._election_backoff_us(role.retries)
+            role.backoff_due_us = now_us + self._timeouts.election_backoff_us(role.retries, self._draw)
 
     def _end_acknowledged(self, peer_id: BrokerId, request: EndQuorumEpoch) -> None:
         role = self.role
@@ -418,14 +363,14 @@ class Quorum:
             if answer.records:
                 self._log.append_fetched(answer.records, now_us)
             self._learn_high_watermark(answer.high_watermark)
-        role.fetch_due_us = self._fetch_due_us(now_us)
+        role.fetch_due_us = self._timeouts.fetch_due_us(now_us)
 
     def _snapshot_fetched(self, request: FetchSnapshot, answer: SnapshotAnswer, now_us: int) -> None:
         """Source: handleFetchSnapshotResponse, ReplicatedLog.truncateToLatestSnapshot"""
         role = self.role
         if not isinstance(role, Follower) or request.epoch != role.epoch or role.snapshot is None:
             return
-        role.fetch_due_us = self._fetch_due_us(now_us)
+        role.fetch_due_us = self._timeouts.fetch_due_us(now_us)
         end, data = role.snapshot.end, role.snapshot.data
         if (request.snapshot, request.position) != (end, len(data)):
             return
@@ -451,12 +396,10 @@ class Quorum:
         role = self.role
         if isinstance(role, Follower):
             role.snapshot = None
-            role.fetch_due_us = self._fetch_due_us(now_us)
+            role.fetch_due_us = self._timeouts.fetch_due_us(now_us)
 
     def _truncate(self, diverging: OffsetAndEpoch) -> None:
-        """Cut back to where our log and the leader's part (ReplicatedLog.truncateToEndOffset)."""
-        own = self._log.end_of_epoch(diverging.epoch)
-        offset = min(own.offset, diverging.offset) if own.epoch == diverging.epoch else own.offset
+        offset = truncation_offset(self._log, diverging)
         assert offset >= self.high_watermark, f"a leader asks to cut committed records: {offset}"
         self._log.truncate_to(offset)
 
@@ -476,7 +419,7 @@ class Quorum:
         elif epoch > self.epoch or (epoch == self.epoch and isinstance(self.role, Unattached | Candidate)):
             self._stop_leading(f"{self._names(leader_id)} leads epoch {epoch}")
             self._log.write_election(Election(epoch, leader_id))
-            self._become(Follower(epoch, leader_id, self._fetch_due_us(now_us)))
+            self._become(Follower(epoch, leader_id, self._timeouts.fetch_due_us(now_us)))
 
     def _detach(self, epoch: ControllerEpoch, now_us: int, why: str) -> None:
         """A newer epoch, whose leader is not known. An election that is due stays due (transitionToUnattached)."""
@@ -562,13 +505,4 @@ class Quorum:
         return [peer for peer in self._peers if peer not in role.votes]
 
     def _election_due_us(self, now_us: int) -> int:
-        """Between one and two election timeouts from now."""
-        return now_us + (self._timeouts.election_ms + self._draw(self._timeouts.election_ms)) * 1000
-
-    def _fetch_due_us(self, now_us: int) -> int:
-        return now_us + self._timeouts.fetch_ms * 1000
-
-    def _election_backoff_us(self, retries: int) -> int:
-        """Source: binaryExponentialElectionBackoffMs"""
-        backoff_ms = ELECTION_BACKOFF_BASE_MS * self._draw(2 << min(20, retries - 1))
-        return min(backoff_ms, self._timeouts.election_backoff_max_ms) * 1000
+        return self._timeouts.election_due_us(now_us, self._draw)

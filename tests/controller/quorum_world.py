@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from controller.quorum import Quorum, QuorumTimeouts
+from controller.quorum import Quorum
 from controller.quorum_messages import (
     AnyAnswer,
     Committed,
@@ -23,6 +23,7 @@ from controller.quorum_messages import (
     SendTo,
     Tell,
 )
+from controller.quorum_timeouts import QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import Names
 

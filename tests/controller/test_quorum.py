@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorum_world import MS, MemoryLog, QuorumWorld
 
-from controller.quorum import Quorum, QuorumTimeouts
+from controller.quorum import Quorum
 from controller.quorum_messages import (
     Answer,
     BeginQuorumEpoch,
@@ -18,6 +18,7 @@ from controller.quorum_messages import (
     Vote,
 )
 from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Unattached
+from controller.quorum_timeouts import QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import Names
 

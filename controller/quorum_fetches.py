@@ -1,0 +1,32 @@
+"""What the leader's log says to a fetch of it, and the fetcher's log to the answer (KIP-595, KIP-630).
+
+Source: ReplicatedLog.validateOffsetAndEpoch, truncateToEndOffset
+"""
+
+from __future__ import annotations
+
+from controller.quorum_messages import FetchLog, OffsetAndEpoch, ReplicatedLog
+from replica.ids import Offset
+
+
+def is_cut_off(log: ReplicatedLog, request: FetchLog) -> bool:
+    """The log does not say any more what comes next, or whether the fetcher's log is ours."""
+    earliest, start = log.earliest_snapshot, log.start_offset
+    offset, epoch = request.fetch_offset, request.last_fetched_epoch
+    if earliest is None or (start == 0 and (offset, epoch) == (0, 0)):
+        return False
+    return offset < start or (offset == start and epoch != earliest.epoch) or epoch < earliest.epoch
+
+
+def diverging_end(log: ReplicatedLog, request: FetchLog) -> OffsetAndEpoch | None:
+    """Where the fetcher's log parts from ours at the latest; None: it does not."""
+    if (request.fetch_offset, request.last_fetched_epoch) == (0, 0):
+        return None
+    end = log.end_of_epoch(request.last_fetched_epoch)
+    return end if end.epoch != request.last_fetched_epoch or end.offset < request.fetch_offset else None
+
+
+def truncation_offset(log: ReplicatedLog, diverging: OffsetAndEpoch) -> Offset:
+    """Where the fetcher cuts its log, told that."""
+    own = log.end_of_epoch(diverging.epoch)
+    return min(own.offset, diverging.offset) if own.epoch == diverging.epoch else own.offset
