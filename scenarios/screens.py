@@ -236,6 +236,9 @@ def _again(summary: Summary, style: Style) -> list[str]:
     lines = []
     records = summary["records"]
     culprit = next((records[kind][0] for kind in ("lost", "unseen", "duplicated", "dirty") if records[kind]), None)
+    broken = [one["sentence"].partition(":")[0] for one in summary["anomalies"] if one["kind"] == "invariant"]
+    if culprit is None and broken:
+        culprit = f'"{broken[0]}"' if " " in broken[0] else broken[0]
     if culprit is not None and summary["run_dir"]:
         lines.append(f"  Why:     highwater explain last {culprit}")
     if summary["run_dir"]:

@@ -165,7 +165,10 @@ def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highw
     assert (done.code, "Why S6 is broken" in done.out, "S6: kept by this alone" in done.out) == (0, True, True)
     (found,) = highwater("explain", "last", "S6", "--format", "json").document["broken_invariants"]
     assert found["to_blame"] == ["truncation=leader-epoch"]
-    assert highwater("explain", "last", "S7").err.endswith("S7 is not broken in this run (broken: S6)\n")
+    hint = highwater("run", "zk-fsync-torn-tail", "--variant", "b2-first").out
+    assert 'highwater explain last "S25 min-isr"' in hint
+    assert "hw-advance=min-isr   KAFKA-15583" in highwater("explain", "last", "S25 min-isr", "--plain").out
+    assert highwater("explain", "last~1", "S7").err.endswith("S7 is not broken in this run (broken: S6)\n")
 
 
 def test_explain_what_if_plays_again(highwater: Highwater, mini: str) -> None:
