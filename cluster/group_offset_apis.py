@@ -171,10 +171,10 @@ class GroupOffsetApis:
         self._answer(connection, header, groups=groups)
 
     def _description(self, group_id: str, *, misses: bool) -> dict[str, object]:
-        error = self._groups.status(group_id, unnamed=True)
+        error = self._groups.index.status(group_id, unnamed=True)
         if error is not ErrorCode.NONE:
             return {"error_code": error, "group_id": group_id}
-        group = self._groups.groups.get(group_id)
+        group = self._groups.index.groups.get(group_id)
         if group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND if misses else ErrorCode.NONE
             message = f"Group {group_id} not found." if misses else None
@@ -195,7 +195,7 @@ class GroupOffsetApis:
         request = cold.decode_request(header, frame)
         states = [str(state).lower() for state in getattr(request, "states_filter", ())]
         types = [str(kind).lower() for kind in getattr(request, "types_filter", ())]
-        groups: Iterable[Group] = self._groups.groups.values()
+        groups: Iterable[Group] = self._groups.index.groups.values()
         listed = [
             {
                 "group_id": group.group_id,
@@ -206,7 +206,7 @@ class GroupOffsetApis:
             for group in groups
             if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
         ]
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._groups.loading else ErrorCode.NONE
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._groups.index.loading else ErrorCode.NONE
         self._answer(connection, header, error_code=error, groups=listed)
 
 

@@ -139,7 +139,7 @@ class GroupService:
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
         """Partitions that are no more."""
-        if names and self.coordinator.groups:
+        if names and self.coordinator.index.groups:
             self._perform(self.coordinator.step(PartitionsDeleted(now_us=now_us, partitions=tuple(names))), now_us)
 
     def settle(self, now_us: int) -> None:
@@ -224,7 +224,7 @@ class GroupService:
         replay: Replay,
         now_us: int,
     ) -> None:
-        if self.coordinator.loading.get(partition) != leader_epoch:
+        if self.coordinator.index.loading.get(partition) != leader_epoch:
             return
         left = LOAD_BYTES_PER_STEP
         for header, batch in batches:

@@ -288,7 +288,7 @@ class CoordinatorWorld:
         return self.step(Resigned(now_us=self.now_us, partition=0, leader_epoch=self.epoch))
 
     def show(self, group: str = "g") -> list[str]:
-        found = self.coordinator.groups.get(group)
+        found = self.coordinator.index.groups.get(group)
         if found is None:
             return [f"no group {group}"]
         protocol = f" by {found.protocol}" if found.protocol else ""

@@ -84,12 +84,12 @@ def test_whatever_clients_do_the_log_knows_what_was_told(steps: list[tuple[int, 
     for number, (who, what, seconds) in enumerate(steps):
         if number in moves:
             world.resign()
-            assert not world.coordinator.groups
+            assert not world.coordinator.index.groups
             world.elect()
             generation = 0  # One that nobody was assigned anything in may come again.
         clients[who].act(what)
         world.at(world.now_us + seconds * SECOND)
-        group = world.coordinator.groups.get("g")
+        group = world.coordinator.index.groups.get("g")
         if group is not None:
             assert group.generation >= generation
             generation = group.generation
@@ -99,7 +99,7 @@ def test_whatever_clients_do_the_log_knows_what_was_told(steps: list[tuple[int, 
             world.at(world.now_us + 400 * SECOND)
             # A client that died while it waited may have been answered; nobody else waits longer than any timeout.
             assert client.take_answer()
-    live = world.coordinator.groups.get("g")
+    live = world.coordinator.index.groups.get("g")
     replayed = {group.group_id: group for group in world.replay()}.get("g")
     assert (replayed.offsets.committed if replayed else {}) == (live.offsets.committed if live else {})
 

@@ -307,7 +307,7 @@ def test_a_client_that_hangs_up_while_it_waits_leaves_nothing_behind(world):
     member._caller.hang_up()
     assert not world.broker._groups._waiting and not world.broker._groups._in_progress
     world.run(400_000)
-    assert world.broker._groups.coordinator.groups["g"].members == {}
+    assert world.broker._groups.coordinator.index.groups["g"].members == {}
 
 
 # ---------------------------------------------------------------------------------------------------------- the records

@@ -1,0 +1,208 @@
+"""The requests of members: join, get an assignment, say that one lives, leave. source: GroupCoordinator.scala
+
+What is wrong with a request is found here; what it does to the group is in `rebalance`.
+"""
+
+from __future__ import annotations
+
+from cluster.groups.desk import Desk
+from cluster.groups.events import (
+    NO_MEMBER_ID,
+    Heartbeat,
+    HeartbeatResult,
+    JoinGroup,
+    JoinResult,
+    LeaveGroup,
+    LeaveResult,
+    Leaving,
+    SyncGroup,
+    SyncResult,
+)
+from cluster.groups.facts import GroupFacts
+from cluster.groups.group import Group, State
+from cluster.groups.index import GroupIndex
+from cluster.groups.rebalance import Rebalances
+from replica.errors import ErrorCode
+from replica.wording import shown
+
+
+class Membership:
+    """Of all groups of one coordinator."""
+
+    def __init__(self, index: GroupIndex, desk: Desk, facts: GroupFacts, rebalances: Rebalances) -> None:
+        self._index = index
+        self._desk = desk
+        self._facts = facts
+        self._rebalances = rebalances
+
+    def join(self, event: JoinGroup) -> None:
+        """source: handleJoinGroup"""
+        error = self._index.status(event.group_id)
+        limits = self._desk.settings
+        if error is ErrorCode.NONE and not (
+            limits.min_session_timeout_ms <= event.session_timeout_ms <= limits.max_session_timeout_ms
+        ):
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        group = self._index.groups.get(event.group_id)
+        if error is ErrorCode.NONE and group is None:
+            if event.member_id == NO_MEMBER_ID:
+                group = self._index.new(event.group_id, self._desk.wall_ms(event.now_us))
+            else:
+                error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error is not ErrorCode.NONE or group is None:
+            self._desk.answer(event.request, JoinResult(error, event.member_id))
+            return
+        if not self._has_room(group, event.member_id):
+            member = group.members.get(event.member_id)
+            group.remove(event.member_id)
+            if member is not None:
+                self._facts.left(group, member, f"the group has group.max.size={limits.max_size} members without it")
+            self._desk.answer(event.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        elif not group.supports(event.protocol_type, event.protocols):
+            self._desk.answer(event.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.member_id))
+        elif event.member_id == NO_MEMBER_ID:
+            self._join_new(group, event)
+        else:
+            self._join_again(group, event)
+        self._rebalances.maybe_complete_join(group, event.now_us)
+
+    def _has_room(self, group: Group, member_id: str) -> bool:
+        """source: acceptJoiningMember"""
+        member = group.members.get(member_id)
+        # Differs from Kafka: ids that were given out count as well, else a client could ask for any number of them.
+        waiting = len(group.pending_members) - (member_id in group.pending_members)
+        match group.state:
+            case State.EMPTY | State.DEAD:
+                return waiting < self._desk.settings.max_size
+            case State.PREPARING_REBALANCE:
+                is_waiting = member is not None and member.awaiting_join is not None
+                return is_waiting or group.awaiting_join + waiting < self._desk.settings.max_size
+            case _:
+                return member is not None or len(group.members) + waiting < self._desk.settings.max_size
+
+    def _join_new(self, group: Group, event: JoinGroup) -> None:
+        """source: doNewMemberJoinGroup"""
+        new_id = f"{event.client_id if event.instance_id is None else event.instance_id}-{self._desk.new_uuid()}"
+        known_id = None if event.instance_id is None else group.static_members.get(event.instance_id)
+        if known_id is not None:
+            self._rebalances.replace_static(group, group.members[known_id], event, new_id)
+        elif event.instance_id is None and event.requires_member_id:
+            self._rebalances.give_id(group, event, new_id)
+        else:
+            self._rebalances.add(group, event, new_id)
+
+    def _join_again(self, group: Group, event: JoinGroup) -> None:
+        """source: doCurrentMemberJoinGroup"""
+        if event.member_id in group.pending_members and event.instance_id is None:
+            self._rebalances.add(group, event, event.member_id)
+            return
+        error = member_error(group, event.member_id, event.instance_id)
+        if error is ErrorCode.NONE and group.state is State.EMPTY:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error is not ErrorCode.NONE:
+            self._desk.answer(event.request, JoinResult(error, event.member_id))
+            return
+        member = group.members[event.member_id]
+        name = shown(member.member_id)
+        if group.state is State.PREPARING_REBALANCE:
+            self._rebalances.update(group, member, event, f"{name} has joined again")
+        elif member.protocols != event.protocols:
+            self._rebalances.update(group, member, event, f"{name} has joined again with other protocols")
+        elif group.state is State.STABLE and group.is_leader(member.member_id):
+            # What the leader sees may have changed without its own metadata: partitions of a topic, for example.
+            self._rebalances.update(group, member, event, f"its leader {name} has joined again")
+        else:
+            self._rebalances.rejoined(group, event)
+
+    def sync(self, event: SyncGroup) -> None:
+        """source: handleSyncGroup"""
+        error, group = self._group_of_member(event)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # The rebalance in progress is lost with the coordinator it had; older clients do not expect this error.
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        if error is ErrorCode.NONE:
+            assert group is not None
+            wrong_type = event.protocol_type is not None and event.protocol_type != group.protocol_type
+            if wrong_type or (event.protocol is not None and event.protocol != group.protocol):
+                error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            elif group.state is State.PREPARING_REBALANCE:
+                error = ErrorCode.REBALANCE_IN_PROGRESS
+        if error is not ErrorCode.NONE or group is None:
+            self._desk.answer(event.request, SyncResult(error))
+            return
+        member = group.members[event.member_id]
+        self._rebalances.synced(group, event.member_id)
+        if group.state is State.COMPLETING_REBALANCE:
+            member.awaiting_sync = event.request
+            self._rebalances.sync(group, member, event.assignments, event.now_us)
+        else:
+            result = SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment)
+            self._desk.answer(event.request, result)
+            self._rebalances.keep_alive(group, member, event.now_us)
+
+    def heartbeat(self, event: Heartbeat) -> None:
+        """source: handleHeartbeat"""
+        error, group = self._group_of_member(event)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            error = ErrorCode.NONE  # The group is being read: the member will be known, or hear so next time.
+        elif error is ErrorCode.NONE:
+            assert group is not None
+            self._rebalances.keep_alive(group, group.members[event.member_id], event.now_us)
+            if group.state is State.PREPARING_REBALANCE:
+                error = ErrorCode.REBALANCE_IN_PROGRESS
+        self._desk.answer(event.request, HeartbeatResult(error))
+
+    def _group_of_member(self, event: SyncGroup | Heartbeat) -> tuple[ErrorCode, Group | None]:
+        """NONE if it is a member, and of this generation."""
+        error = self._index.status(event.group_id)
+        group = self._index.groups.get(event.group_id)
+        if error is not ErrorCode.NONE:
+            return error, None
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID, None
+        error = member_error(group, event.member_id, event.instance_id)
+        if error is ErrorCode.NONE and event.generation != group.generation:
+            error = ErrorCode.ILLEGAL_GENERATION
+        return error, group
+
+    def leave(self, event: LeaveGroup) -> None:
+        """source: handleLeaveGroup"""
+        error = self._index.status(event.group_id)
+        if error is not ErrorCode.NONE:
+            self._desk.answer(event.request, LeaveResult(error))
+            return
+        group = self._index.groups.get(event.group_id)
+        left = tuple(
+            (one, ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove(group, one, event.now_us))
+            for one in event.members
+        )
+        self._desk.answer(event.request, LeaveResult(ErrorCode.NONE, left))
+
+    def _remove(self, group: Group, leaving: Leaving, now_us: int) -> ErrorCode:
+        member_id, instance_id, reason = leaving
+        why = "it says so itself" + (f" ({shown(reason)})" if reason else "")
+        if member_id == NO_MEMBER_ID:
+            known_id = None if instance_id is None else group.static_members.get(instance_id)
+            if known_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            member_id, why = known_id, "an operator removes it" + (f" ({shown(reason)})" if reason else "")
+        elif member_id in group.pending_members:
+            self._rebalances.remove_pending(group, member_id, now_us)
+            return ErrorCode.NONE
+        else:
+            error = member_error(group, member_id, instance_id)
+            if error is not ErrorCode.NONE:
+                return error
+        self._rebalances.remove(group, group.members[member_id], why, now_us)
+        return ErrorCode.NONE
+
+
+def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Whether this is a member, and if static the one that has the name now. source: validateCurrentMember"""
+    if instance_id is not None:
+        current = group.static_members.get(instance_id)
+        if current is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if current != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
