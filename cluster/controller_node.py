@@ -192,6 +192,11 @@ class ControllerCore:
         self._decide(event, answer, now_us)
         return self._actions(now_us)
 
+    def topic_config(self, topic: str) -> Mapping[str, str]:
+        """Of the active controller: what a topic sets for itself."""
+        assert self.state is not None, "an active controller has a state"
+        return self.state.image.topics[topic].config
+
     def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
         """Any other request of an operator; `event` is given the time."""
         self._decide(event(now_us), answer, now_us)

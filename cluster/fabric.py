@@ -110,7 +110,13 @@ class SimulatedFabric:
         if dial in self._dials:
             self._dials.remove(dial)
 
-    def reset(self, one: str, two: str) -> int:
+    async def settle(self) -> None:
+        pass  # Everything is here.
+
+    async def stand_still(self) -> None:
+        pass  # Nothing happens while the driver of time does nothing.
+
+    async def reset(self, one: str, two: str) -> int:
         """RST on every connection between two nodes; what was in flight or unread is lost. Returns how many."""
         wires = [wire for wire in self._wires if wire.open and {wire.host.name, wire.peer} == {one, two}]
         for wire in wires:

@@ -6,7 +6,7 @@ It is also the `World` that the process on it sees: its clock, its deadline, its
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +15,9 @@ import trio
 from cluster.node import NodeCore
 from cluster.passage import ByteCounts
 from cluster.shell import NodeShell
+from cluster.wall_clock import WallClock
 from cluster.world import Fabric, Parking, Wire
+from replica.disk import Disk
 
 
 class HostAlarm:
@@ -178,6 +180,13 @@ class Host:
         finally:
             process.finished.set()
 
+    def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> object | None:
+        """What is used for the core of a server whose process makes its core itself; None: it is to be made here."""
+        return None
+
+    async def seize(self) -> None:
+        """Just before its process ends from without: nothing of it happens any more, and what has happened is told."""
+
     async def kill(self) -> None:
         """SIGKILL: the kernel closes the sockets at once; the disk keeps its page cache."""
         await self._stop_process(self._end_process)
@@ -221,6 +230,9 @@ class Host:
             self._deferred.append(then)
             return False
         return self.process is not None
+
+    def pause(self) -> None:
+        self.paused = True
 
     def resume(self) -> None:
         self.paused = False

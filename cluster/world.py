@@ -201,8 +201,14 @@ class Fabric(Protocol):
     def move_on(self) -> None:
         """The network changed for the better: whatever need not wait any longer goes on."""
 
+    async def settle(self) -> None:
+        """Until what was changed about machines, disks and links is in force wherever they are."""
+
+    async def stand_still(self) -> None:
+        """The run is over: until no process does anything any more, and all that was done is told."""
+
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
         """As World.contains, of the process on one machine."""
 
-    def reset(self, one: str, two: str) -> int:
+    async def reset(self, one: str, two: str) -> int:
         """RST on every connection between two nodes; what was in flight or unread is lost. Returns how many."""

@@ -107,6 +107,15 @@ class Disk:
             os.fsync(fd)
         self._flushed[path] = self._written[path]
 
+    def kept(self, path: str, size: int) -> None:
+        """Another process has flushed so much of the file."""
+        self._flushed[path] = size
+
+    def look(self) -> None:
+        """See how much another process has written."""
+        for file in sorted(self.root.glob(f"*/*{LOG_SUFFIX}")):
+            self._written[str(file)] = file.stat().st_size
+
     def forget(self, path: str) -> None:
         """The file was deleted."""
         self._written.pop(path, None)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scenarios.diagnostics import ScenarioInvalid
     from scenarios.runner import RunResult
     from scenarios.spec import Scenario, ScenarioFile
+    from scenarios.worlds import NewWorld
 
 FORMATS = click.Choice(["text", "json"])
 format_option = click.option(
@@ -106,22 +107,25 @@ def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> S
     return scenario if seed is None else replace(scenario, seed=seed)
 
 
-def execute(scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True, is_live: bool = False) -> RunResult:
+def execute(
+    scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True, world: NewWorld | None = None
+) -> RunResult:
     """Run with progress; a folder that cannot be written or a step that cannot be done ends the command clearly."""
     from scenarios.runner import run_scenario
     from scenarios.simulation import SimulationError
-    from scenarios.worlds import live, simulated
+    from scenarios.worlds import simulated
 
     try:
         with ProgressLine(scenario.run_name) as line:
 
             def progress(now_us: int, until_us: int, events: int) -> None:
-                kind = "" if is_live else " virtual"
+                kind = " virtual" if world is None else ""
                 so_far = f"{now_us / 1e6:.1f} s of {until_us / 1e6:.0f} s{kind}, {events} events"
                 line.show(now_us / until_us if until_us else 1.0, so_far)
 
-            world = live if is_live else simulated
-            return run_scenario(scenario, runs_dir=runs_dir, world=world, keep_logs=keep_logs, progress=progress)
+            return run_scenario(
+                scenario, runs_dir=runs_dir, world=world or simulated, keep_logs=keep_logs, progress=progress
+            )
     except OSError as error:
         place = error.filename or runs_dir or "the temporary directory"
         fail(

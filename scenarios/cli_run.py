@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,12 +20,29 @@ from scenarios.cli_common import (
 )
 from scenarios.runs import RUNS_DIR
 
+if TYPE_CHECKING:
+    from scenarios.worlds import NewWorld
+
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the file; may be repeated."
 )
 out_option = click.option(
     "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where run folders are kept."
 )
+
+processes_option = click.option(
+    "--processes", "in_processes", is_flag=True, help="Live, with a process of its own for every broker and controller."
+)
+
+
+def _world(*, is_live: bool, in_processes: bool) -> NewWorld | None:
+    if in_processes and not is_live:
+        raise click.UsageError("--processes is for live runs: add --live")
+    if not is_live:
+        return None
+    from scenarios.worlds import live, processes
+
+    return processes if in_processes else live
 
 
 @click.command()
@@ -33,6 +51,7 @@ out_option = click.option(
 @click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
 @set_option
 @click.option("--live", "is_live", is_flag=True, help="Play it against TCP brokers, by the wall clock.")
+@processes_option
 @out_option
 @click.option("--no-logs", is_flag=True, help="Do not keep the brokers' log directories.")
 @click.option(
@@ -46,6 +65,7 @@ def run(
     seed: int | None,
     overrides: tuple[str, ...],
     is_live: bool,
+    in_processes: bool,
     out: Path,
     no_logs: bool,
     fail_on: tuple[str, ...],
@@ -54,7 +74,7 @@ def run(
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time (or live) and say what became of every record."""
     chosen = pick_variant(load_scenario(scenario, overrides, variant or "base"), variant, seed)
-    result = execute(chosen, out, keep_logs=not no_logs, is_live=is_live)
+    result = execute(chosen, out, keep_logs=not no_logs, world=_world(is_live=is_live, in_processes=in_processes))
     if format_ == "json":
         print_json(result.summary)
     else:

@@ -221,7 +221,7 @@ class Faults:
 
     async def _reset_peer(self, name: str, payload: steps.ResetPeer) -> Done:
         one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
-        count = sum(self._sim.fabric.reset(a, b) for a in one for b in two)
+        count = sum([await self._sim.fabric.reset(a, b) for a in one for b in two])
         return Done((*one, *two), f"{count} connections between {_list(one)} and {_list(two)} are reset")
 
     async def _hold(self, name: str, payload: steps.Hold) -> Done:
@@ -251,11 +251,8 @@ class Faults:
 
     async def _flush(self, name: str, payload: steps.Flush) -> Done:
         nodes = self.resolve(payload.brokers)
-        brokers = self._sim.brokers()
         for node in nodes:
-            if node not in brokers:
-                raise SimulationError(f"{node} is not running, so it cannot flush")
-            brokers[node].flush(payload.partition)
+            self._sim.flush(node, payload.partition)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
 
     async def _tear(self, name: str, payload: steps.Tear) -> Done:
@@ -287,7 +284,7 @@ class Faults:
 
     async def _reassign(self, name: str, payload: steps.Reassign) -> Done:
         target = self.resolve(payload.replicas)
-        self._operator.reassign(payload.partition, target, payload.bytes_per_second)
+        await self._operator.reassign(payload.partition, target, payload.bytes_per_second)
         rate = "" if payload.bytes_per_second is None else f", at most {payload.bytes_per_second} bytes a second"
         return Done(target, f"{payload.partition} is to be moved to {_list(target)}{rate}")
 
@@ -298,7 +295,7 @@ class Faults:
     async def _throttle(self, name: str, payload: steps.Throttle) -> Done:
         nodes, rate = self.resolve(payload.brokers), payload.bytes_per_second
         sides = ("leader", "follower") if payload.side == "both" else (payload.side,)
-        self._operator.throttle(nodes, rate, sides, payload.topic)
+        await self._operator.throttle(nodes, rate, sides, payload.topic)
         what = "is not throttled any more" if rate is None else f"is throttled to {rate} bytes a second"
         return Done(nodes, f"the replication of {_list(nodes)} {what}")
 

@@ -40,13 +40,13 @@ class Operator:
 
     # ---------------------------------------------------------------------------------------------- reassignments
 
-    def reassign(self, name: TopicPartition, target: tuple[str, ...], bytes_per_second: int | None) -> None:
+    async def reassign(self, name: TopicPartition, target: tuple[str, ...], bytes_per_second: int | None) -> None:
         """With a rate the quotas are set first, as kafka-reassign-partitions --throttle does; they stay afterwards."""
         before = self._sim.view.replicas(name)
         if bytes_per_second is not None:
             adding = [(name.partition, broker) for broker in self._ids(target) if broker not in self._ids(before)]
-            self._add_throttled(name.topic, LEADER_REPLICAS, [(name.partition, one) for one in self._ids(before)])
-            self._add_throttled(name.topic, FOLLOWER_REPLICAS, adding)
+            await self._add_throttled(name.topic, LEADER_REPLICAS, [(name.partition, one) for one in self._ids(before)])
+            await self._add_throttled(name.topic, FOLLOWER_REPLICAS, adding)
             for broker in dict.fromkeys((*before, *target)):
                 rate = str(bytes_per_second)
                 self.set_broker_config(broker, {LEADER_RATE: rate, FOLLOWER_RATE: rate})
@@ -64,7 +64,7 @@ class Operator:
 
     # -------------------------------------------------------------------------------------------------- throttles
 
-    def throttle(
+    async def throttle(
         self, brokers: tuple[str, ...], bytes_per_second: int | None, sides: tuple[str, ...], topic: str | None
     ) -> None:
         """sides: leader, follower, or both"""
@@ -84,22 +84,22 @@ class Operator:
             ]
             for side in sides:
                 if rate is None:
-                    self._remove_throttled(one, lists[side], replicas)
+                    await self._remove_throttled(one, lists[side], replicas)
                 else:
-                    self._add_throttled(one, lists[side], replicas)
+                    await self._add_throttled(one, lists[side], replicas)
 
-    def _throttled(self, topic: str, key: str) -> list[str]:
-        text = self._sim.metadata().topics[topic].config.get(key, "")
+    async def _throttled(self, topic: str, key: str) -> list[str]:
+        text = (await self._sim.topic_config(topic)).get(key, "")
         return [pair for pair in text.split(",") if pair]
 
-    def _add_throttled(self, topic: str, key: str, replicas: Pairs) -> None:
-        known = self._throttled(topic, key)
+    async def _add_throttled(self, topic: str, key: str, replicas: Pairs) -> None:
+        known = await self._throttled(topic, key)
         added = [*known, *(f"{partition}:{broker}" for partition, broker in replicas)]
         if known != ["*"] and added != known:
             self.set_topic_config(topic, {key: ",".join(dict.fromkeys(added))})
 
-    def _remove_throttled(self, topic: str, key: str, replicas: Pairs) -> None:
-        known = self._throttled(topic, key)
+    async def _remove_throttled(self, topic: str, key: str, replicas: Pairs) -> None:
+        known = await self._throttled(topic, key)
         gone = [f"{partition}:{broker}" for partition, broker in replicas]
         left = [pair for pair in known if pair not in gone]
         if left != known:

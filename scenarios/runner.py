@@ -119,7 +119,9 @@ class Run:
         if keep_rows:
             listeners.append(self.rows.append)
         self.trace = TraceLog(listeners)
-        self.simulation = Simulation(scenario, self.trace, self.view, work_dir / "logs", world(scenario, self.trace))
+        log_root = work_dir / "logs"
+        fabric = world(scenario, self.trace, log_root)
+        self.simulation = Simulation(scenario, self.trace, self.view, log_root, fabric)
         self.workloads = Workloads(self.simulation)
         self.faults = Faults(self.simulation, self.captured)
         self.timeline = Timeline(self.simulation, self.sight, self.faults, self.workloads, self.answers)

@@ -125,7 +125,7 @@ class Server:
             companions=[self._read_along, self._stop_on_signal, self._say_when_ready, self._tell_the_story],
         )
 
-    def _world(self, scenario: Scenario, trace_log: TraceLog) -> Fabric:
+    def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
         from cluster.live.fabric import TcpFabric
         from cluster.live.time import LiveTime
 

@@ -5,41 +5,36 @@ It is the same in virtual time and live: which world it is, only `worlds` says.
 
 from __future__ import annotations
 
-import random
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from uuid import UUID
 
 import trio
 
 from cluster.broker import BrokerCore
-from cluster.broker_lifecycle import BrokerIdentity
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
-from cluster.decisions import Chronicle
 from cluster.host import Host
+from cluster.live.processes import RemoteCore
 from cluster.producer import ProducerCore
 from cluster.registry_node import RegistryCore
 from cluster.wall_clock import WallClock
 from cluster.world import Fabric
 from controller.events import CreateTopicReply, Event, Reply
-from controller.image import MetadataImage
 from replica.disk import Disk
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
+from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.selectors import resolve
-from scenarios.spec import Scenario, TopicSpec, Workload
+from scenarios.spec import Scenario, TopicSpec
+from scenarios.untold import state_untold
 from scenarios.view import ClusterView
 from scenarios.worlds import link_latency
 
-BROKER_PORT = 9092
-CONTROLLER_PORT = 9093
-ServerCore = BrokerCore | ControllerCore | RegistryCore
-Core = ServerCore | ProducerCore | ConsumerCore
+Core = ServerCore | RemoteCore | ProducerCore | ConsumerCore
 
 
 class SimulationError(Exception):
@@ -77,15 +72,11 @@ class Simulation:
         self.network = fabric.network
         self.machines: dict[str, Machine] = {}
         self._nursery: trio.Nursery
-        self._chronicle = Chronicle()
         self._topic_replies: dict[str, list[Reply | None]] = {}
         """By topic: the answer to its creation; empty while it is awaited, None if it has to be asked for again."""
-        self._names = scenario.cluster.names
         self._ids = scenario.cluster.ids
-        self._controllers = {
-            self._ids[name]: fabric.address(name, CONTROLLER_PORT) for name in scenario.cluster.controllers
-        }
-        self.bootstrap = [fabric.address(name, BROKER_PORT) for name in scenario.cluster.brokers]
+        self._cores = Cores(scenario, fabric, trace)
+        self.bootstrap = self._cores.bootstrap
         for name in scenario.cluster.controllers:
             self._add_machine(name, "controller", log_root / name)
         for name in scenario.cluster.brokers:
@@ -100,17 +91,8 @@ class Simulation:
         self._set_up_disks(name, machine)
 
     def _set_up_disks(self, name: str, machine: Machine) -> None:
-        """New and empty; as fast as the file's `disk` says, a fault adds to that."""
-        if machine.log_dir is None:
-            return
-        cluster = self.scenario.cluster
-        # The page cache is modelled, so nothing is gained by waiting for a real disk.
-        names = cluster.log_dirs(name) if machine.role == "broker" else ("",)
-        machine.disks = {directory: Disk(machine.log_dir / directory, sync=False) for directory in names}
-        time = cluster.brokers[name].disk if machine.role == "broker" else None
-        if time is not None:
-            for disk in machine.disks.values():
-                disk.speed.in_force["disk"] = time
+        if machine.log_dir is not None:
+            machine.disks = new_disks(self.scenario, name, machine.log_dir)
 
     def _shape_links(self) -> None:
         network = self.scenario.network
@@ -157,6 +139,8 @@ class Simulation:
                         self.start(name)
                 begin()
                 await self.time.drive(until_us, between, work)
+                await self.fabric.stand_still()
+                self._state_all_untold()
                 finish()
             except (Exception, KeyboardInterrupt) as error:
                 failure = error
@@ -164,6 +148,11 @@ class Simulation:
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
+
+    def _state_all_untold(self) -> None:
+        for name, machine in self.machines.items():
+            if isinstance(machine.core, RemoteCore) and machine.host.running:
+                state_untold(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:
         """The run is over: close what the processes hold open; nothing more is written to their disks."""
@@ -191,84 +180,22 @@ class Simulation:
                 reason=f"{name} starts" if machine.incarnations == 1 else f"{name} starts again",
             )
         )
-        machine.host.start(self._nursery, core, serves=machine.role in ("broker", "controller"))
+        machine.host.start(self._nursery, core, serves=machine.log_dir is not None)  # type: ignore[arg-type]
 
     def _new_core(self, name: str, machine: Machine) -> Core:
-        scenario, cluster = self.scenario, self.scenario.cluster
-        if machine.role == "broker":
-            stream = random.Random(f"{scenario.seed}/incarnation/{name}/{machine.incarnations}")
-            host, port = self.fabric.address(name, BROKER_PORT)
-            return BrokerCore(
-                identity=BrokerIdentity(
-                    broker_id=self._ids[name],
-                    name=name,
-                    incarnation_id=UUID(int=stream.getrandbits(128), version=4),
-                    host=host,
-                    port=port,
-                    rack=cluster.racks.get(name),
-                ),
-                config=cluster.broker_config(name),
-                rules=scenario.rules,
-                names=self._names,
-                controllers=self._controllers,
-                disks=machine.disks,
-                clock=machine.clock,
-                recorder=self.trace,
-                cpu=cluster.brokers[name].cpu,
-                stopwatch=self.time.stopwatch,
-            )
-        if machine.role == "controller" and self.in_zookeeper_era:
-            assert machine.log_dir is not None
-            return RegistryCore(
-                node_id=self._ids[name],
-                names=self._names,
-                config=cluster.controller_config(),
-                log_dir=machine.log_dir,
-                disk=machine.disks[""],
-                recorder=self.trace,
-            )
-        if machine.role == "controller":
-            assert machine.log_dir is not None
-            stream = random.Random(f"{scenario.seed}/quorum/{name}/{machine.incarnations}")
-            return ControllerCore(
-                controller_id=self._ids[name],
-                voters=self._controllers,
-                draw=stream.randrange,
-                chronicle=self._chronicle,
-                names=self._names,
-                config=cluster.controller_config(),
-                rules=scenario.rules,
-                log_dir=machine.log_dir,
-                disk=machine.disks[""],
-                recorder=self.trace,
-            )
-        return self._new_client(scenario.workloads[name], machine.incarnations)
-
-    def _new_client(self, workload: Workload, incarnation: int) -> ProducerCore | ConsumerCore:
-        stream = random.Random(f"{self.scenario.seed}/workload/{workload.name}/{incarnation}")
-        if workload.kind == "producer":
-            return ProducerCore(
-                name=workload.name,
-                config=workload.producer_config(),
-                bootstrap=self.bootstrap,
-                topic=workload.topic,
-                recorder=self.trace,
-                rng=stream,
-            )
-        return ConsumerCore(
-            name=workload.name,
-            config=workload.consumer_config(),
-            bootstrap=self.bootstrap,
-            topic=workload.topic,
-            recorder=self.trace,
-            rng=stream,
-            rules=self.scenario.rules,
-        )
+        if machine.log_dir is None:
+            return self._cores.client(self.scenario.workloads[name], machine.incarnations)
+        stand_in = machine.host.stand_in(machine.incarnations, machine.disks, machine.clock)
+        if stand_in is not None:
+            assert isinstance(stand_in, RemoteCore)
+            return stand_in
+        return self._cores.server(name, machine.incarnations, machine.log_dir, machine.disks, machine.clock)
 
     async def kill(self, name: str) -> None:
         """SIGKILL. Killing what does not run does nothing, as with `kill`."""
         machine = self.machines[name]
         if machine.host.running:
+            await self._seize(name, machine)
             self._state_stop(name, "kill", f"{name} is killed (kill -9): its page cache survives")
             await machine.host.kill()
             self._close_files(machine)
@@ -278,6 +205,7 @@ class Simulation:
         machine = self.machines[name]
         was_running = machine.host.running
         if was_running:
+            await self._seize(name, machine)
             self._state_stop(name, "power_off", f"{name} loses power: what was not flushed is gone")
         await machine.host.power_off()
         if was_running:
@@ -291,13 +219,27 @@ class Simulation:
         machine = self.machines[name]
         if not machine.host.running:
             raise SimulationError(f"{name} is not running")
-        if isinstance(machine.core, ServerCore):
+        if isinstance(machine.core, ServerCore | RemoteCore):
             machine.host.shell.call(machine.core.begin_shutdown)
+
+    def flush(self, name: str, wanted: TopicPartition | None) -> None:
+        """fsync what a broker has in its page cache: of one partition or of all. raises: SimulationError"""
+        core = self.machines[name].core
+        if not self.running(name) or not (isinstance(core, RemoteCore) or name in self.brokers()):
+            raise SimulationError(f"{name} is not running, so it cannot flush")
+        assert isinstance(core, RemoteCore | BrokerCore)
+        core.flush(wanted)
+
+    async def _seize(self, name: str, machine: Machine) -> None:
+        """Its process is about to die; one that is none of ours may have done what it did not come to tell."""
+        await machine.host.seize()
+        if isinstance(machine.core, RemoteCore):
+            state_untold(self.trace, self.view, name, list(machine.disks.values()))
 
     def pause(self, name: str) -> None:
         if not self.running(name):
             raise SimulationError(f"{name} is not running")
-        self.machines[name].host.paused = True
+        self.machines[name].host.pause()
 
     def resume(self, name: str) -> None:
         self.machines[name].host.resume()
@@ -368,7 +310,7 @@ class Simulation:
         return [name for name in sorted(self.view.partitions) if self._disk_of(machine, name) is not None]
 
     def _close_files(self, machine: Machine) -> None:
-        if isinstance(machine.core, ServerCore):
+        if isinstance(machine.core, ServerCore | RemoteCore):
             machine.core.crash()
 
     def state_exits(self) -> None:
@@ -377,7 +319,10 @@ class Simulation:
         while exits:
             name, halted = exits.pop(0)
             if halted:
-                self._close_files(self.machines[name])
+                machine = self.machines[name]
+                self._close_files(machine)
+                if isinstance(machine.core, RemoteCore):
+                    state_untold(self.trace, self.view, name, list(machine.disks.values()))
                 self._state_stop(name, "halt", f"{name} halts, its page cache survives: {halted}")
             else:
                 self._state_stop(name, "stop", f"{name} has shut down in order")
@@ -419,7 +364,7 @@ class Simulation:
         if reply is None:
             node = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
             core = self._operated(node)
-            if not isinstance(core, ControllerCore | RegistryCore):
+            if not isinstance(core, ControllerCore | RegistryCore | RemoteCore):
                 return False
             replies = self._topic_replies[topic.name] = []
             ids = (
@@ -449,7 +394,7 @@ class Simulation:
         """Ask the active controller for an election. raises: SimulationError while there is none"""
         node = self.view.controller
         core = self._operated(node)
-        if not isinstance(core, ControllerCore | BrokerCore):
+        if not isinstance(core, ControllerCore | BrokerCore | RemoteCore):
             raise SimulationError("no controller is active")
         self.machines[node].host.shell.call(partial(core.elect_leader, name, desired, unclean, answer))
 
@@ -461,7 +406,7 @@ class Simulation:
         if self.in_zookeeper_era:
             name = self.scenario.cluster.controllers[0]
             registry = self._operated(name)
-            if not isinstance(registry, RegistryCore):
+            if not isinstance(registry, RegistryCore | RemoteCore):
                 raise SimulationError(f"the registry {name} is down")
             self.machines[name].host.shell.call(partial(registry.operate, event, answer))
             return
@@ -469,15 +414,16 @@ class Simulation:
         controller = self._active_controller(node)
         self.machines[node].host.shell.call(partial(controller.operate, event, answer))
 
-    def metadata(self) -> MetadataImage:
-        """What the active controller knows. raises: SimulationError while there is none"""
-        state = self._active_controller(self.view.controller).state
-        assert state is not None, "an active controller has a state"
-        return state.image
+    async def topic_config(self, topic: str) -> Mapping[str, str]:
+        """As the active controller knows it. raises: SimulationError while there is none"""
+        controller = self._active_controller(self.view.controller)
+        if isinstance(controller, RemoteCore):
+            return await controller.topic_config(topic)
+        return controller.topic_config(topic)
 
-    def _active_controller(self, node: str) -> ControllerCore:
+    def _active_controller(self, node: str) -> ControllerCore | RemoteCore:
         core = self._operated(node)
-        if not isinstance(core, ControllerCore):
+        if not isinstance(core, ControllerCore | RemoteCore):
             raise SimulationError("no controller is active")
         return core
 

@@ -149,6 +149,7 @@ class Timeline:
         cause = self._sim.trace.cause
         try:
             done = await self._faults.perform(step.name, step.payload)
+            await self._sim.fabric.settle()
         except (SimulationError, SelectorError) as error:
             self._note(Expectation(f"step {step.name}", False, str(error)), step)
             return
@@ -172,7 +173,9 @@ class Timeline:
         if (step, done) in in_force:
             in_force.remove((step, done))
             assert done.undo is not None
-            self._state_end(step, done, await done.undo())
+            sentence = await done.undo()
+            await self._sim.fabric.settle()
+            self._state_end(step, done, sentence)
 
     def _end(self, label: str, sentence: str) -> None:
         for step, done in self._in_force.pop(label, ()):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from cluster.links import Latency, Network
 from cluster.wire.versions import api_name
@@ -11,15 +12,15 @@ from replica.trace import TraceLog
 from scenarios.spec import DEFAULT_LATENCY, Scenario
 from scenarios.steps import Delay
 
-NewWorld = Callable[[Scenario, TraceLog], Fabric]
-"""Makes a world without machines for one run."""
+NewWorld = Callable[[Scenario, TraceLog, Path], Fabric]
+"""Makes a world without machines for one run, whose nodes have their logs below the given directory."""
 
 
-def simulated(scenario: Scenario, trace: TraceLog) -> Fabric:
+def simulated(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
     return _simulated(scenario, trace, measures_requests=False)
 
 
-def measured(scenario: Scenario, trace: TraceLog) -> Fabric:
+def measured(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
     """The simulated world, with a fact more for every request: the same run, apart from the numbers of its facts.
 
     Live, every request is measured; here a run is played again for that, which takes less time than every run would.
@@ -35,12 +36,37 @@ def _simulated(scenario: Scenario, trace: TraceLog, *, measures_requests: bool) 
     return SimulatedFabric(VirtualTime(trace, measures_requests=measures_requests), network, trace, api_name)
 
 
-def live(scenario: Scenario, trace: TraceLog) -> Fabric:
+def live(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
     """Brokers on free ports of the loopback."""
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
 
     return TcpFabric(LiveTime(trace), Network(scenario.seed, live_latency(scenario), {}), trace, api_name)
+
+
+def processes(
+    scenario: Scenario,
+    trace: TraceLog,
+    log_root: Path,
+    *,
+    bind_host: str = "127.0.0.1",
+    ports: Mapping[str, int] | None = None,
+) -> Fabric:
+    """As `live`, and every broker and controller is a process of its own. ports: as of TcpFabric"""
+    from cluster.live.gathering import GatheringTime
+    from cluster.live.processes import ProcessFabric
+    from scenarios.node_process import launcher
+
+    return ProcessFabric(
+        GatheringTime(trace),
+        Network(scenario.seed, live_latency(scenario), {}),
+        trace,
+        api_name,
+        nodes=(*scenario.cluster.controllers, *scenario.cluster.brokers),
+        launch=launcher(scenario, log_root),
+        bind_host=bind_host,
+        ports=dict(ports or {}),
+    )
 
 
 def live_latency(scenario: Scenario) -> Latency:

@@ -126,14 +126,36 @@ class TcpFabric:
     def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpWire:
         """Our end of a connection that somebody has opened; known by name if it was opened in this process."""
         near = self._callers.pop(caller, None)
-        peer = NOBODY if near is None else near.host.name
-        wire = TcpWire(self, host, peer, sock, accepted=True, max_frame_bytes=self.max_request_bytes)
-        if near is None:
-            wire.comes_from(f"{caller[0]}:{caller[1]}")
-        else:
+        known = self.neighbour(caller) if near is None else near.host.name
+        wire = TcpWire(self, host, known or NOBODY, sock, accepted=True, max_frame_bytes=self.max_request_bytes)
+        if near is not None:
             wire.pair_with(near)
+        elif known is None:
+            wire.comes_from(f"{caller[0]}:{caller[1]}")
         self._wires[wire] = None
         return wire
+
+    # What a world must know that is not the only one of its cluster: see `neighbours`.
+
+    def neighbour(self, caller: Address) -> str | None:
+        """The machine in another process that has opened a connection from this address."""
+        return None
+
+    def is_here(self, name: str) -> bool:
+        """The server on this machine is in this process."""
+        return name in self._ports
+
+    def is_dark(self, name: str) -> bool:
+        """A machine without power."""
+        host = self.hosts.get(name)
+        return host is not None and not host.powered
+
+    def hides_end(self, node: str, peer: str) -> bool:
+        """The kernel knows that the connection has ended, and on a real network `node` would not know."""
+        return False
+
+    def bind(self, sock: socket.socket, source: str) -> None:
+        """Before a machine connects."""
 
     def outsider(self, name: str) -> str:
         """What a client is called that is not of this process: by its name, as long as there are not too many."""
@@ -188,18 +210,19 @@ class TcpFabric:
             await self.time.sleep_until(arrival_us)
 
     def _is_silent(self, source: str, target: str) -> bool:
-        host = self.hosts.get(target)
-        dark = host is not None and not host.powered
-        return dark or self.network.link(source, target).is_cut or self.network.link(target, source).is_cut
+        return (
+            self.is_dark(target) or self.network.link(source, target).is_cut or self.network.link(target, source).is_cut
+        )
 
     async def _connect(self, source: Host, name: str, address: Address) -> TcpWire:
         sock = tcp_socket()
         wire = TcpWire(self, source, name, sock, accepted=False, max_frame_bytes=None)
         try:
+            self.bind(sock, source.name)
             error = sock.connect_ex(address)
             # Known before anybody can accept it: no other task has run since.
             caller = sock.getsockname()[:2]
-            if name in self._ports:
+            if self.is_here(name):
                 wire.tells_causes()
                 self._callers[caller] = wire
             if error:
@@ -240,7 +263,13 @@ class TcpFabric:
         for parking in list(self._waiting_dials):
             self.time.resume(parking)
 
-    def reset(self, one: str, two: str) -> int:
+    async def settle(self) -> None:
+        pass  # Everything is here.
+
+    async def stand_still(self) -> None:
+        pass  # Nothing happens while the driver of time does nothing.
+
+    async def reset(self, one: str, two: str) -> int:
         wires = [wire for wire in self._wires if wire.open and {wire.host.name, wire.peer} == {one, two}]
         for wire in wires:
             self.time.at(self.time.now_us, wire.reset)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -23,14 +24,24 @@ CALLBACKS_PER_TURN = 64
 """So many due callbacks are run before the sockets are looked at again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The beginning of a run: by the monotonic clock, which all processes of a machine share, and by the wall clock."""
+
+    monotonic_ns: int
+    epoch_us: int
+
+
 class LiveTime:
     """Microseconds of the monotonic clock since this was made; `events` counts the steps taken."""
 
-    def __init__(self, trace: TraceLog) -> None:
+    def __init__(self, trace: TraceLog, started: Started | None = None) -> None:
+        """started: when the run began, if another process has begun it"""
         self.now_us = 0
         self.events = 0
-        self.epoch_us = time.time_ns() // 1000
-        self._started_ns = time.monotonic_ns()
+        self.started = started or Started(time.monotonic_ns(), time.time_ns() // 1000)
+        self.epoch_us = self.started.epoch_us
+        self._started_ns = self.started.monotonic_ns
         self._trace = trace
         self._queue: list[tuple[int, int, int | None, Callback]] = []
         self._seq = 0

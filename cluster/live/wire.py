@@ -115,13 +115,18 @@ class TcpWire(Passage[Sequence[Segment]]):
                     raise
             return True
         except OSError:
-            self._live_time.enter()
-            self.end(RESET)
+            await self._ended(RESET)
         else:
             if count == 0:
-                self._live_time.enter()
-                self.end(CLOSED)
+                await self._ended(CLOSED)
         return False
+
+    async def _ended(self, reason: str) -> None:
+        """The kernel says so; a network that is cut, or a machine without power, would not."""
+        while self.open and self._fabric.hides_end(self.host.name, self.peer):
+            await self._live_time.park(self._parking)
+        self._live_time.enter()
+        self.end(reason)
 
     # ------------------------------------------------------------------------------------------------------ the peer
 
@@ -183,6 +188,10 @@ class TcpWire(Passage[Sequence[Segment]]):
     def _wake(self) -> None:
         self._live_time.resume(self._parking)
 
+    def look_again(self) -> None:
+        """What this end may know of its end has changed."""
+        self._wake()
+
     # ------------------------------------------------------------------------------------------------------- sending
 
     def _transmit(
@@ -243,7 +252,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._out.tell()
         except OSError:
             # Not now: a step is in progress, and it need not learn before it is over.
-            self._live_time.at(self._live_time.now_us, partial(self.end, RESET))
+            self._live_time.at(self._live_time.now_us, self._broken)
 
     async def _go_on_writing(self) -> None:
         try:
@@ -258,7 +267,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._torn(str(torn))
         except OSError:
             self._live_time.enter()
-            self.end(RESET)
+            self._broken()
         finally:
             self._writing = False
         if self._out.has_news:
@@ -267,6 +276,11 @@ class TcpWire(Passage[Sequence[Segment]]):
         if self._unmute_when_sent:
             self._unmute_when_sent = False
             self.unmute()
+
+    def _broken(self) -> None:
+        """Nothing can be sent any more. If this end may not know that yet, it will when it reads."""
+        if not self._fabric.hides_end(self.host.name, self.peer):
+            self.end(RESET)
 
     async def _running(self) -> bool:
         """Wait while the process is stopped; false once it is gone."""

@@ -1,0 +1,191 @@
+"""What the process that runs a cluster and the processes of its nodes tell each other, over a socket pair each.
+
+Messages are pickled: both ends are ours, the pair is inherited, and nobody else can reach it. A message is one packet
+(SOCK_SEQPACKET), so one that was begun is whole, whenever its sender is killed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cluster.links import Hold, Latency, Link, Network
+from cluster.passage import ByteCounts
+from replica.disk import Disk
+from replica.disk_speed import ServiceTime
+from replica.trace import TraceEvent
+
+PACKET_BYTES = 1 << 20
+BUFFER_BYTES = 4 << 20
+
+
+# ------------------------------------------------------------------------------------------------------------------ up
+
+
+@dataclass(frozen=True, slots=True)
+class FactTold:
+    """A fact of this process: its own number and those of its causes count from 0 in each life."""
+
+    at_us: int
+    number: int
+    causes: tuple[int, ...]
+    event: TraceEvent
+
+
+@dataclass(frozen=True, slots=True)
+class FileTold:
+    """What a disk would keep of a segment file. how: opened, flushed, truncated or forgotten, at `size` bytes"""
+
+    log_dir: str
+    how: str
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BytesTold:
+    counts: ByteCounts
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTold:
+    """To the question of this number; in its place among the facts."""
+
+    at_us: int
+    number: int
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class SettledTold:
+    """The state of this number is in force."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExitTold:
+    """The process ends by itself. halted: why out of order, empty when in order"""
+
+    at_us: int
+    halted: str
+
+
+Told = FactTold | FileTold | BytesTold | AnswerTold | SettledTold | ExitTold
+
+
+# ---------------------------------------------------------------------------------------------------------------- down
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """What faults and the scenario have made of one link."""
+
+    source: str
+    target: str
+    base: Latency
+    added: dict[str, Latency]
+    loss: dict[str, float]
+    bytes_per_second: dict[str, int]
+    cuts: list[str]
+
+    @classmethod
+    def of(cls, link: Link) -> LinkState:
+        return cls(
+            link.source,
+            link.target,
+            link.base,
+            dict(link.added),
+            dict(link.loss),
+            dict(link.bytes_per_second),
+            list(link.cuts),
+        )
+
+    def bring_about(self, network: Network) -> None:
+        link = network.link(self.source, self.target)
+        link.base = self.base
+        link.added, link.loss = dict(self.added), dict(self.loss)
+        link.bytes_per_second, link.cuts = dict(self.bytes_per_second), list(self.cuts)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskState:
+    in_force: dict[str, ServiceTime]
+    full: bool
+    broken: bool
+
+    @classmethod
+    def of(cls, disk: Disk) -> DiskState:
+        return cls(dict(disk.speed.in_force), disk.full, disk.broken)
+
+    def bring_about(self, disk: Disk) -> None:
+        disk.speed.in_force = dict(self.in_force)
+        disk.full, disk.broken = self.full, self.broken
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What is around one node, as the timeline has made it.
+
+    links: that begin or end there     dark: machines without power     clock_offset_us: of its wall clock
+    """
+
+    links: tuple[LinkState, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    dark: tuple[str, ...] = ()
+    disks: Mapping[str, DiskState] = field(default_factory=dict)
+    clock_offset_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    number: int
+    state: NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """An operator's request to the node's core, by the name of its method. answered: its answer is waited for"""
+
+    number: int
+    method: str
+    arguments: tuple[object, ...]
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """RST on every connection to a peer."""
+
+    peer: str
+
+
+Order = Settle | Ask | Reset
+
+
+# ------------------------------------------------------------------------------------------------------------ the pair
+
+
+def control_pair() -> tuple[socket.socket, socket.socket]:
+    """(ours, not blocking; the node's, blocking: a process that nobody listens to stands still)"""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def pack(message: Told | Order) -> bytes:
+    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+
+def unpack_told(packet: bytes) -> Told:
+    told: Told = pickle.loads(packet)  # noqa: S301  # from a process of ours, over a pair that it inherited
+    return told
+
+
+def unpack_order(packet: bytes) -> Order:
+    order: Order = pickle.loads(packet)  # noqa: S301  # from the process that has started this one
+    return order

@@ -1,0 +1,106 @@
+"""The facts of several processes in one order that no effect precedes its cause in.
+
+A node writes each fact to its control pair before anything else can follow from it, stamped with a clock that all
+processes of the machine share. So a fact that was read in one round over all pairs has all that led to it in that
+round or the next, and sorting what both have brought by time puts causes first. Nothing has to be waited for, and a
+process that is stopped or dead holds up nobody.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from cluster.live.control import AnswerTold, ExitTold, FactTold
+from cluster.live.time import LiveTime, Started
+from replica.trace import TraceLog
+
+InPlace = FactTold | AnswerTold | ExitTold
+"""What has a place in the order."""
+
+
+class Source:
+    """One life of one node.
+
+    read: takes what there is to read now, and returns the part of it that has a place in the order
+    told: an answer or an exit, when its turn has come
+    """
+
+    def __init__(self, read: Callable[[], list[InPlace]], told: Callable[[AnswerTold | ExitTold], None]) -> None:
+        self.read = read
+        self.told = told
+        self.numbers = array("q")
+        """What each of its facts is called in the trace, by its own number."""
+
+
+class GatheringTime(LiveTime):
+    """Wall time of the process that runs the cluster: every step begins with what the nodes have told before it."""
+
+    def __init__(self, trace: TraceLog, started: Started | None = None) -> None:
+        super().__init__(trace, started)
+        self._log = trace
+        self._sources: list[Source] = []
+        self._unripe: list[tuple[int, int, InPlace, Source]] = []
+        """Read in the latest round only: (time, place of the source, what, source)."""
+        self._gathering = False
+        self._latest_us = 0
+
+    def listen_to(self, source: Source) -> None:
+        self._sources.append(source)
+
+    def leave(self, source: Source) -> None:
+        """It has told everything."""
+        self._sources.remove(source)
+
+    def enter(self, cause: int | None = None) -> None:
+        self.gather()
+        super().enter(cause)
+        self._latest_us = self.now_us
+
+    def gather(self) -> bool:
+        """Put what is ripe into the trace; false if nothing new was read and nothing waits."""
+        if self._gathering:
+            return False
+        read = self._round()
+        first = self._unripe + read
+        if not first:
+            return False
+        second = self._round()
+        ripe_us = max(entry[0] for entry in first)
+        entries = sorted(first + second, key=lambda entry: entry[:2])
+        ripe = [entry for entry in entries if entry[0] <= ripe_us]
+        self._unripe = entries[len(ripe) :]
+        self._gathering = True
+        try:
+            for _, _, what, source in ripe:
+                self._put(what, source)
+        finally:
+            self._gathering = False
+        if self._unripe:
+            self.at(self.now_us, _nothing)  # So that another step comes soon.
+        return True
+
+    def gather_all(self) -> None:
+        """Until nothing is left of what was told before now."""
+        while self.gather():
+            pass
+
+    def _round(self) -> list[tuple[int, int, InPlace, Source]]:
+        return [
+            (what.at_us, place, what, source) for place, source in enumerate(self._sources) for what in source.read()
+        ]
+
+    def _put(self, what: InPlace, source: Source) -> None:
+        log = self._log
+        # What had to wait for its turn is told as of now: the trace does not go back in time.
+        self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)
+        log.cause = None
+        if isinstance(what, FactTold):
+            assert what.number == len(source.numbers), "a process numbers its facts without gaps"
+            source.numbers.append(log.emit(what.event, *(source.numbers[cause] for cause in what.causes)))
+        else:
+            source.told(what)
+
+
+def _nothing() -> None:
+    pass

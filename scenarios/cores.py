@@ -1,0 +1,131 @@
+"""The cores of a scenario's nodes: brokers, controllers, registry, producers and consumers, as its file wants them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import UUID
+
+from cluster.broker import BrokerCore
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.consumer import ConsumerCore
+from cluster.controller_node import ControllerCore
+from cluster.decisions import Chronicle
+from cluster.producer import ProducerCore
+from cluster.registry_node import RegistryCore
+from cluster.wall_clock import WallClock
+from cluster.world import Fabric
+from replica.disk import Disk
+from replica.trace import TraceLog
+from scenarios.spec import Scenario, Workload
+
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+ServerCore = BrokerCore | ControllerCore | RegistryCore
+
+
+def new_disks(scenario: Scenario, name: str, log_dir: Path, kind: type[Disk] = Disk) -> dict[str, Disk]:
+    """New and empty, one per log directory; as fast as the file's `disk` says, a fault adds to that."""
+    broker = scenario.cluster.brokers.get(name)
+    # The page cache is modelled, so nothing is gained by waiting for a real disk.
+    names = ("",) if broker is None else scenario.cluster.log_dirs(name)
+    disks = {directory: kind(log_dir / directory, sync=False) for directory in names}
+    if broker is not None and broker.disk is not None:
+        for disk in disks.values():
+            disk.speed.in_force["disk"] = broker.disk
+    return disks
+
+
+class Cores:
+    """Makes them; each life of a node has random streams of its own."""
+
+    def __init__(self, scenario: Scenario, fabric: Fabric, trace: TraceLog) -> None:
+        self._scenario = scenario
+        self._fabric = fabric
+        self._trace = trace
+        self._chronicle = Chronicle()
+        cluster = scenario.cluster
+        self._controllers = {cluster.ids[name]: fabric.address(name, CONTROLLER_PORT) for name in cluster.controllers}
+        self.bootstrap = [fabric.address(name, BROKER_PORT) for name in cluster.brokers]
+
+    def server(
+        self, name: str, incarnation: int, log_dir: Path, disks: Mapping[str, Disk], clock: WallClock
+    ) -> ServerCore:
+        if name in self._scenario.cluster.brokers:
+            return self._broker(name, incarnation, disks, clock)
+        if self._scenario.rules.membership == "zk-session":
+            return self._registry(name, log_dir, disks[""])
+        return self._controller(name, incarnation, log_dir, disks[""])
+
+    def _broker(self, name: str, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> BrokerCore:
+        scenario, cluster = self._scenario, self._scenario.cluster
+        stream = random.Random(f"{scenario.seed}/incarnation/{name}/{incarnation}")
+        host, port = self._fabric.address(name, BROKER_PORT)
+        return BrokerCore(
+            identity=BrokerIdentity(
+                broker_id=cluster.ids[name],
+                name=name,
+                incarnation_id=UUID(int=stream.getrandbits(128), version=4),
+                host=host,
+                port=port,
+                rack=cluster.racks.get(name),
+            ),
+            config=cluster.broker_config(name),
+            rules=scenario.rules,
+            names=cluster.names,
+            controllers=self._controllers,
+            disks=disks,
+            clock=clock,
+            recorder=self._trace,
+            cpu=cluster.brokers[name].cpu,
+            stopwatch=self._fabric.time.stopwatch,
+        )
+
+    def _registry(self, name: str, log_dir: Path, disk: Disk) -> RegistryCore:
+        cluster = self._scenario.cluster
+        return RegistryCore(
+            node_id=cluster.ids[name],
+            names=cluster.names,
+            config=cluster.controller_config(),
+            log_dir=log_dir,
+            disk=disk,
+            recorder=self._trace,
+        )
+
+    def _controller(self, name: str, incarnation: int, log_dir: Path, disk: Disk) -> ControllerCore:
+        scenario, cluster = self._scenario, self._scenario.cluster
+        stream = random.Random(f"{scenario.seed}/quorum/{name}/{incarnation}")
+        return ControllerCore(
+            controller_id=cluster.ids[name],
+            voters=self._controllers,
+            draw=stream.randrange,
+            chronicle=self._chronicle,
+            names=cluster.names,
+            config=cluster.controller_config(),
+            rules=scenario.rules,
+            log_dir=log_dir,
+            disk=disk,
+            recorder=self._trace,
+        )
+
+    def client(self, workload: Workload, incarnation: int) -> ProducerCore | ConsumerCore:
+        stream = random.Random(f"{self._scenario.seed}/workload/{workload.name}/{incarnation}")
+        if workload.kind == "producer":
+            return ProducerCore(
+                name=workload.name,
+                config=workload.producer_config(),
+                bootstrap=self.bootstrap,
+                topic=workload.topic,
+                recorder=self._trace,
+                rng=stream,
+            )
+        return ConsumerCore(
+            name=workload.name,
+            config=workload.consumer_config(),
+            bootstrap=self.bootstrap,
+            topic=workload.topic,
+            recorder=self._trace,
+            rng=stream,
+            rules=self._scenario.rules,
+        )

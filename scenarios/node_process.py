@@ -1,0 +1,258 @@
+"""One node in a process of its own: what `--processes` starts for each broker and controller.
+
+It runs the same core in the same shell as everywhere, in a world that knows only of this machine. Its facts go to the
+process that runs the cluster, over the control pair that it inherited; when that process is gone, so is this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from cluster.broker import BrokerCore
+from cluster.controller_node import ControllerCore
+from cluster.links import Network
+from cluster.live.control import (
+    PACKET_BYTES,
+    AnswerTold,
+    Ask,
+    BytesTold,
+    ExitTold,
+    FactTold,
+    FileTold,
+    NodeState,
+    Reset,
+    Settle,
+    SettledTold,
+    Told,
+    pack,
+    unpack_order,
+)
+from cluster.live.fabric import Address
+from cluster.live.neighbours import NeighbourFabric
+from cluster.live.processes import NodeOrder, OwnProcess
+from cluster.live.time import LiveTime
+from cluster.passage import ByteCounts
+from cluster.wall_clock import WallClock
+from cluster.wire.versions import api_name
+from replica.disk import Disk
+from replica.trace import TraceLog, TraceRow
+from scenarios.cores import Cores, ServerCore, new_disks
+from scenarios.spec import Scenario
+from scenarios.worlds import live_latency
+
+FOREVER_US = 1 << 62
+BYTES_TOLD_EVERY_S = 0.05
+PR_SET_PDEATHSIG = 1
+OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "operate"})
+OUTPUT = "output-of-{name}.txt"
+
+
+def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.socket], OwnProcess]:
+    """Starts nodes of this scenario, each as a fork of one process that has imported everything and does nothing.
+
+    A new interpreter per node would take as long to import as a cluster takes to elect its leaders.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+
+    def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
+        process = context.Process(
+            target=run_node, args=(scenario, log_root, order, control), name=f"highwater {order.name}", daemon=True
+        )
+        process.start()
+        return process
+
+    return launch
+
+
+def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
+    """The life of one process."""
+    _stand_alone(log_root.parent / OUTPUT.format(name=order.name))
+    trio.run(Node(scenario, log_root, order, control).run)
+
+
+def _stand_alone(output: Path) -> None:
+    """Ctrl-C is for the process that runs the cluster; its death is ours, even if we are stopped."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.dup2(descriptor, sys.stderr.fileno())
+    os.close(descriptor)
+
+
+class ToldDisk(Disk):
+    """Keeps the same books in the process that runs the cluster, which outlives this one."""
+
+    log_dir = ""
+    tell: Callable[[Told], None]
+
+    def _tell_of(self, how: str, path: str, size: int) -> None:
+        self.tell(FileTold(self.log_dir, how, path, size))
+
+    def opened(self, path: str, size: int) -> None:
+        super().opened(path, size)
+        self._tell_of("opened", path, size)
+
+    def truncated(self, path: str, size: int) -> None:
+        super().truncated(path, size)
+        self._tell_of("truncated", path, size)
+
+    def flush(self, path: str, fd: int) -> None:
+        super().flush(path, fd)
+        self._tell_of("flushed", path, self._flushed[path])
+
+    def forget(self, path: str) -> None:
+        super().forget(path)
+        self._tell_of("forgotten", path, 0)
+
+
+class NodeFabric(NeighbourFabric):
+    """The world of this one machine."""
+
+    def address(self, name: str, port: int) -> Address:
+        if name in self.hosts and name not in self._ports:
+            super().address(name, port)
+        return self._servers[name]
+
+
+class Node:
+    """The parts of one life, wired together."""
+
+    def __init__(self, scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
+        self._order = order
+        self._control = control
+        trace = TraceLog([self._tell_fact])
+        self._time = LiveTime(trace, order.started)
+        self._network = Network(scenario.seed, live_latency(scenario), {})
+        self._fabric = NodeFabric(
+            self._time,
+            self._network,
+            trace,
+            api_name,
+            servers=order.servers,
+            sources=order.sources,
+            bind_host=order.bind_host,
+            ports={order.name: order.servers[order.name][1]},
+        )
+        self._host = self._fabric.add_host(order.name)
+        self._clock = WallClock(order.started.epoch_us)
+        log_dir = log_root / order.name
+        self._disks = new_disks(scenario, order.name, log_dir, ToldDisk)
+        for name, disk in self._disks.items():
+            assert isinstance(disk, ToldDisk)
+            disk.log_dir, disk.tell = name, self._tell
+        self._bring_about(order.state)
+        self._core: ServerCore = Cores(scenario, self._fabric, trace).server(
+            order.name, order.incarnation, log_dir, self._disks, self._clock
+        )
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._fabric.open(nursery)
+            nursery.start_soon(self._take_orders)
+            nursery.start_soon(self._tell_bytes)
+            self._time.enter()
+            self._host.start(nursery, self._core, serves=True)
+            await self._time.drive(FOREVER_US, self._has_ended, self._end)
+            self._fabric.close()
+            nursery.cancel_scope.cancel()
+
+    def _has_ended(self) -> bool:
+        return bool(self._fabric.exits)
+
+    async def _end(self) -> None:
+        _, halted = self._fabric.exits.pop()
+        if halted:
+            self._core.crash()
+        self._tell(BytesTold(self._host.bytes))
+        self._tell(ExitTold(self._time.now_us, halted))
+        self._time.stop()
+
+    # ---------------------------------------------------------------------------------------------------------- telling
+
+    def _tell(self, told: Told) -> None:
+        try:
+            self._control.send(pack(told))
+        except OSError:  # Nobody runs this cluster any more.
+            os._exit(1)
+
+    def _tell_fact(self, row: TraceRow) -> None:
+        self._tell(FactTold(row.at_us, row.seq, row.causes, row.event))
+
+    async def _tell_bytes(self) -> None:
+        told = ByteCounts()
+        while True:
+            await trio.sleep(BYTES_TOLD_EVERY_S)
+            if told != self._host.bytes:
+                told = ByteCounts(**asdict(self._host.bytes))
+                self._tell(BytesTold(told))
+
+    # ----------------------------------------------------------------------------------------------------------- orders
+
+    async def _take_orders(self) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(self._control)
+            packet = self._control.recv(PACKET_BYTES)
+            if not packet:
+                os._exit(1)
+            self._time.enter()
+            match order := unpack_order(packet):
+                case Settle():
+                    self._bring_about(order.state)
+                    self._fabric.move_on()
+                    self._tell(SettledTold(order.number))
+                case Ask():
+                    self._ask(order)
+                case Reset():
+                    await self._fabric.reset(self._order.name, order.peer)
+
+    def _ask(self, order: Ask) -> None:
+        if not self._host.running:
+            return
+        if order.method == "flush":
+            assert isinstance(self._core, BrokerCore)
+            self._core.flush(*order.arguments)  # type: ignore[arg-type]
+        elif order.method == "topic_config":
+            assert isinstance(self._core, ControllerCore)
+            self._answer(order.number, dict(self._core.topic_config(str(order.arguments[0]))))
+        else:
+            assert order.method in OPERATED, order.method
+            arguments: list[Any] = list(order.arguments)
+            if order.method == "operate":
+                event = arguments[0]
+                arguments = [lambda _: event]
+            if order.answered:
+                arguments.append(partial(self._answer, order.number))
+            self._host.shell.call(partial(getattr(self._core, order.method), *arguments))
+
+    def _answer(self, number: int, value: object) -> None:
+        self._tell(AnswerTold(self._time.now_us, number, value))
+
+    def _bring_about(self, state: NodeState) -> None:
+        for link in state.links:
+            link.bring_about(self._network)
+        known = {(hold.fault, hold.sources, hold.targets, hold.api, hold.part): hold for hold in self._network.holds}
+        self._network.holds[:] = [
+            known.get((hold.fault, hold.sources, hold.targets, hold.api, hold.part), hold) for hold in state.holds
+        ]
+        self._fabric.dark = state.dark
+        for name, disk in state.disks.items():
+            disk.bring_about(self._disks[name])
+        self._clock.offset_us = state.clock_offset_us

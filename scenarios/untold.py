@@ -1,0 +1,93 @@
+"""What a process did in the instant before its death, and did not come to tell.
+
+A node writes its facts one by one as they become true, but a SIGKILL may fall between a write to a log and its fact.
+The disk knows: what it holds beyond the last fact was appended, and what it lacks was truncated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from replica.disk import LOG_SUFFIX, Disk
+from replica.ids import TopicPartition
+from replica.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
+from replica.trace import BatchAppended, LogTruncated, TraceLog
+from scenarios.view import ClusterView, ReplicaView
+
+
+def state_untold(trace: TraceLog, view: ClusterView, node: str, disks: Sequence[Disk]) -> None:
+    """To be called when the process does nothing any more and all that it has told is in the trace."""
+    for topic_partition in sorted(view.partitions):
+        replica = view.partitions[topic_partition].replicas.get(node)
+        directory = next((disk.root / str(topic_partition) for disk in disks if _holds(disk, topic_partition)), None)
+        if replica is not None and replica.open and replica.role is not None and directory is not None:
+            _state_tail(trace, topic_partition, replica, directory)
+
+
+def _holds(disk: Disk, topic_partition: TopicPartition) -> bool:
+    return not disk.broken and (disk.root / str(topic_partition)).is_dir()
+
+
+def _state_tail(trace: TraceLog, name: TopicPartition, replica: ReplicaView, directory: Path) -> None:
+    known = replica.log_end_offset
+    end = replica.log_start_offset
+    for header, size_bytes in _batches_about(directory, known):
+        end = header.last_offset + 1
+        if header.base_offset >= known:
+            trace.cause = None
+            trace.emit(_appended(name, replica, header, size_bytes))
+    if end < known:
+        trace.cause = None
+        trace.emit(
+            LogTruncated(
+                node=replica.node,
+                topic=name.topic,
+                partition=name.partition,
+                leader_epoch=replica.leader_epoch,
+                log_end_offset=end,
+                previous_log_end_offset=known,
+                high_watermark=min(end, replica.high_watermark),
+                previous_high_watermark=replica.high_watermark,
+                reason=f"{replica.node} cut {name} to {end} in the instant before its process died",
+            )
+        )
+
+
+def _appended(name: TopicPartition, replica: ReplicaView, header: BatchHeader, size_bytes: int) -> BatchAppended:
+    assert replica.role is not None
+    return BatchAppended(
+        node=replica.node,
+        role=replica.role,
+        topic=name.topic,
+        partition=name.partition,
+        leader_epoch=header.leader_epoch,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        log_end_offset=header.last_offset + 1,
+        size_bytes=size_bytes,
+        crc=header.crc,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+
+
+def _batches_about(directory: Path, offset: int) -> Iterator[tuple[BatchHeader, int]]:
+    """Whole batches from the segment on that holds `offset`; what a write was interrupted in ends them."""
+    paths = sorted(directory.glob(f"*{LOG_SUFFIX}"))
+    before = [path for path in paths if int(path.stem) <= offset]
+    for path in [*before[-1:], *paths[len(before) :]]:
+        with path.open("rb") as file:
+            position, end = 0, os.fstat(file.fileno()).st_size
+            while position + BATCH_HEADER_BYTES <= end:
+                header = read_header(os.pread(file.fileno(), BATCH_HEADER_BYTES, position))
+                if position + header.size_bytes > end or header.size_bytes < BATCH_HEADER_BYTES:
+                    return
+                if header.base_offset >= offset:
+                    batch = os.pread(file.fileno(), header.size_bytes, position)
+                    if not check_crc(batch, 0, header):
+                        return
+                yield header, header.size_bytes
+                position += header.size_bytes
