@@ -23,8 +23,11 @@ def record_name(value: bytes | None) -> str:
     return "?" if value is None else value.split(b" ", 1)[0].decode("utf-8", "replace")
 
 
-NameBatch = Callable[[TopicPartition, int, int], Sequence[str]]
-"""Names of the records of a batch, by partition, base offset and CRC; () for one that nobody has sent."""
+NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
+"""Names of the records of a batch, by partition, base offset and CRC; () for one that nobody has sent.
+
+None: records are not to be told of one by one
+"""
 
 
 def state_final_logs(simulation: Simulation, name_batch: NameBatch) -> None:
@@ -92,7 +95,8 @@ def _state_replica(
     for header, batch in batches:
         if not check_crc(batch, 0, header):
             continue  # Nobody can read it any more, so it is not there.
-        for offset, record in _entries(header, batch, name_batch(topic_partition, header.base_offset, header.crc)):
+        names = name_batch(topic_partition, header.base_offset, header.crc)
+        for offset, record in () if names is None else _entries(header, batch, names):
             if offset < log.log_start_offset:
                 continue
             trace.emit(

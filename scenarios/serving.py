@@ -126,6 +126,8 @@ class Server:
         )
 
     def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
+        import networkx  # noqa: F401  before the clock starts, for the placement of topics
+
         from cluster.live.fabric import TcpFabric
         from cluster.live.time import LiveTime
 
@@ -156,6 +158,8 @@ class Server:
             taken = run.ledger.records.index
             fabric.tap = ClientTap(run.trace, run.mirror.sent.records, lambda name: taken.place(name) >= 0, topic_name)
             run.name_batch = fabric.tap.names_at
+        else:
+            run.name_batch = lambda partition, base_offset, crc: None
 
     async def _stop_on_signal(self, run: Run) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -38,6 +38,9 @@ def _simulated(scenario: Scenario, trace: TraceLog, *, measures_requests: bool) 
 
 def live(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
     """Brokers on free ports of the loopback."""
+    # Imports that would be made when they are first needed: the clock is about to start.
+    import networkx  # noqa: F401
+
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
 

@@ -104,8 +104,8 @@ class TcpFabric:
     def close(self) -> None:
         for acceptor in self._acceptors.values():
             acceptor.close()
-        for wire in [*self._wires, *self._dark]:
-            wire.drop()
+        for wire in list(self._wires):
+            wire.hang_up()
         for port in self._ports.values():
             port.close()
 
@@ -229,11 +229,11 @@ class TcpFabric:
                 await trio.lowlevel.wait_writable(sock)
                 error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         except BaseException:
-            wire.drop()
+            wire.hang_up()
             raise
         if error:
             self._callers.pop(caller, None)
-            wire.drop()
+            wire.hang_up()
             raise ConnectionGone("refused")
         self._wires[wire] = None
         return wire
@@ -253,7 +253,8 @@ class TcpFabric:
 
     def move_on(self) -> None:
         for wire in [wire for wire in self._dark if wire.host.powered]:
-            wire.drop()
+            del self._dark[wire]
+            self.nursery.start_soon(wire.answer_with_reset)
         for name, acceptor in list(self._acceptors.items()):
             if self.hosts[name].powered and self.hosts[name].listener is None:
                 del self._acceptors[name]

@@ -97,5 +97,16 @@ class FrameReader:
             del self._buffer[:end]
         return frame
 
+    def discard(self) -> bool:
+        """Read and forget what has come so far; whether there may be more one day."""
+        try:
+            while self._sock.recv_into(self._scratch):
+                pass
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def clear(self) -> None:
         self._buffer, self._large = bytearray(), None

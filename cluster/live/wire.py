@@ -7,6 +7,7 @@ delays has left its file, as it would have in a simulation: its bytes wait in a 
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections import deque
@@ -349,13 +350,26 @@ class TcpWire(Passage[Sequence[Segment]]):
             if self._tap is not None:
                 self._tap.ended(self.gone or "the broker has closed the connection")
 
-    def drop(self) -> None:
-        """The world ends, or a machine is back that knows of no connection: RST, and no word of it."""
+    async def answer_with_reset(self) -> None:
+        """Its machine is back and knows nothing of the connection: whatever comes now is answered with RST.
+
+        What has come while it was dark is gone. Differs from Kafka's world: a kernel that was not answered would have
+        sent it again by itself.
+        """
+        while self._sock_open and self._frames.discard():
+            with contextlib.suppress(trio.ClosedResourceError):
+                await trio.lowlevel.wait_readable(self._sock)
+            if self._sock_open and self.host.powered:
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+                break
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """The world ends, or nothing has come of the connection: no word of it."""
         self.open = False
-        if self._sock_open:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-            self._close_socket()
-            self._wake()
+        self._tap = None
+        self._close_socket()
+        self._wake()
 
 
 def _out_of_its_file(segment: Segment) -> Segment:
