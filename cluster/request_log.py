@@ -23,7 +23,7 @@ class RequestInProgress:
     """One request. Times in microseconds, -1 while the moment has not come.
 
     processor, connected_us: its connection's network thread, and when that was accepted
-    cause: the fact that its arrival followed from
+    cause: the fact that its arrival followed from     outcome: the latest fact when its handler had done its part
     """
 
     peer: str
@@ -36,6 +36,7 @@ class RequestInProgress:
     dequeued_us: int = -1
     local_complete_us: int = -1
     response_complete_us: int = -1
+    outcome: int | None = None
 
 
 class RequestLog:
@@ -78,6 +79,7 @@ class RequestLog:
         request = self._in_progress.get(connection)
         if request is not None:
             request.local_complete_us = self._stopwatch()
+            request.outcome = self._recorder.cause
             self._just_handled.append(request)
 
     def outgoing(self, actions: list[Action]) -> list[Action]:
@@ -115,7 +117,7 @@ class RequestLog:
     ) -> None:
         header = request.header
         dequeued_us = request.dequeued_us if request.dequeued_us >= 0 else request.local_complete_us
-        causes = [seq for seq in (request.cause, cause) if seq is not None]
+        causes = [seq for seq in (request.cause, request.outcome, cause) if seq is not None]
         self._recorder.aside(
             RequestCompleted(
                 node=self._node,
@@ -139,5 +141,5 @@ class RequestLog:
                 sendfile_calls=sent.sendfile_calls,
                 sendfile_bytes=sent.sendfile_bytes,
             ),
-            *sorted(set(causes)),
+            *dict.fromkeys(causes),
         )

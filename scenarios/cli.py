@@ -26,6 +26,7 @@ COMMANDS = {
     "sweep": ("scenarios.cli_sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli_rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli_explain", "explain", "The causal story of one record."),
+    "path": ("scenarios.cli_path", "path", "The journey of one request through its broker, stage by stage."),
     "report": ("scenarios.cli_report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "serve": ("scenarios.cli_serve", "serve", "A live cluster for real Kafka clients."),
     "bench": ("scenarios.cli_bench", "bench", "Measure the simulator and the fetch path on this machine."),

@@ -1,0 +1,86 @@
+"""`highwater path RUN [REQUEST]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scenarios.cli_common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from replica.trace import TraceRow
+
+
+@click.command()
+@click.argument("run")
+@click.argument("request", required=False)
+@format_option
+@plain_option
+def path(run: str, request: str | None, format_: str, plain: bool) -> int:
+    """The journey of one Produce or Fetch of RUN through its broker, down to the sendfile calls.
+
+    RUN is a folder, an id, `last`, `last~1` or a unique beginning. REQUEST is a record, such as r12, or a request as
+    client:number, such as p1:7; without it they are listed.
+    """
+    from scenarios.path_text import journey_text, requests_text
+    from scenarios.request_journey import Requests, RequestUnknown, summary_of
+    from scenarios.runs import RunNotFound, find_run, read_summary
+
+    try:
+        run_dir = find_run(run)
+        summary = read_summary(run_dir)
+    except RunNotFound as missing:
+        fail(str(missing), ExitCode.USAGE)
+    requests = Requests(_rows(run_dir, summary))
+    style = style_for_stdout(plain)
+    if request is None:
+        if format_ == "json":
+            print_json([summary_of(row, requests.records_of(row)) for row in requests.completed])
+        else:
+            click.echo(requests_text(requests, style, run_dir.name), nl=False)
+        return ExitCode.HELD
+    try:
+        journeys = [requests.journey(row) for row in requests.find(request)]
+    except RequestUnknown as unknown:
+        fail(str(unknown), ExitCode.USAGE)
+    if format_ == "json":
+        print_json([journey.as_json() for journey in journeys])
+    else:
+        for journey in journeys:
+            click.echo(journey_text(journey, style, run_dir.name), nl=False)
+    return ExitCode.HELD
+
+
+def _rows(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
+    """The facts of a live run; those of a simulated one played again, with every request measured."""
+    from scenarios.trace_writer import TraceError, read_rows
+
+    if not summary.get("live"):
+        return _played_again(run_dir)
+    try:
+        return list(read_rows(run_dir / "trace"))
+    except (TraceError, OSError) as error:
+        fail(f"the trace of {run_dir} cannot be read: {error}", ExitCode.USAGE)
+
+
+def _played_again(run_dir: Path) -> list[TraceRow]:
+    from scenarios.diagnostics import ScenarioInvalid
+    from scenarios.loading import load_text
+    from scenarios.runner import run_scenario
+    from scenarios.worlds import measured
+
+    try:
+        lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")
+        scenario = load_text(lock_text, "scenario.lock.yaml").scenario
+    except (OSError, ScenarioInvalid) as error:
+        fail(f"the scenario of {run_dir} cannot be played again: {error}", ExitCode.USAGE)
+    with ProgressLine(scenario.run_name) as line:
+
+        def progress(now_us: int, until_us: int, events: int) -> None:
+            line.show(now_us / until_us if until_us else 1.0, "played again, every request measured")
+
+        return run_scenario(scenario, runs_dir=None, world=measured, keep_rows=True, progress=progress).rows

@@ -1,0 +1,309 @@
+"""The journey of one Produce or Fetch through a broker: stage by stage, with the times of Kafka's request metrics.
+
+Only the trace is read. A live run has a fact per request; a simulated one is played again for them (worlds.measured).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica import trace
+from replica.trace import RequestCompleted, TraceRow
+from replica.wording import listed
+from scenarios.wording import count_of
+
+JOURNEYS = ("Produce", "Fetch")
+TOLD_MAX = 6
+"""So many records are named; of more only the number."""
+
+
+class RequestUnknown(ValueError):
+    """No such request, or more than one; the text says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stop. took_us: how long the request stayed there, None for what happened in passing; happened: meanwhile,
+    in order: (when, what)"""
+
+    at_us: int
+    name: str
+    took_us: int | None
+    text: str
+    happened: tuple[tuple[int, str], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "at_us": self.at_us,
+            "stage": self.name,
+            "took_us": self.took_us,
+            "text": self.text,
+            "happened": [{"at_us": at_us, "text": text} for at_us, text in self.happened],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """row: of the RequestCompleted; records: that a Produce brought, as far as their names are known"""
+
+    row: TraceRow
+    records: tuple[str, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def request(self) -> RequestCompleted:
+        return request_of(self.row)
+
+    @property
+    def name(self) -> str:
+        return name_of(self.request)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**summary_of(self.row, self.records), "stages": [stage.as_json() for stage in self.stages]}
+
+
+def request_of(row: TraceRow) -> RequestCompleted:
+    """The fact of a row that is one."""
+    assert isinstance(row.event, RequestCompleted)
+    return row.event
+
+
+def name_of(request: RequestCompleted) -> str:
+    """As the command takes it: client, correlation id, and who was asked."""
+    return f"{request.peer}:{request.correlation_id}@{request.node}"
+
+
+def summary_of(row: TraceRow, records: Sequence[str]) -> dict[str, Any]:
+    request = request_of(row)
+    fields = {name: getattr(request, name) for name in RequestCompleted.__dataclass_fields__}
+    return {"request": name_of(request), "completed_us": row.at_us, **fields, "records": list(records)}
+
+
+class Requests:
+    """All Produces and Fetches of a run that carried something, in order of completion."""
+
+    def __init__(self, rows: Iterable[TraceRow]) -> None:
+        self._rows = list(rows)
+        self._by_seq = {row.seq: row for row in self._rows}
+        self.completed = [
+            row for row in self._rows if isinstance(row.event, RequestCompleted) and row.event.api in JOURNEYS
+        ]
+        self._sent: dict[tuple[str, int], list[TraceRow]] = {}
+        for row in self._rows:
+            if isinstance(row.event, trace.BatchSent):
+                self._sent.setdefault((row.event.client, row.event.crc), []).append(row)
+
+    def records_of(self, row: TraceRow) -> tuple[str, ...]:
+        """Names of the records that a Produce brought; of one that appended nothing, as far as its arrival tells."""
+        request = request_of(row)
+        if request.api != "Produce":
+            return ()
+        batches: list[TraceRow] = []
+        for appended in self._appended(row):
+            sent = [one for one in self._sent.get((request.peer, appended.crc), ()) if one.seq < row.seq]
+            batches += sent[-1:]
+        batches = batches or [self._by_seq[seq] for seq in row.causes]
+        return tuple(name for one in batches if isinstance(one.event, trace.BatchSent) for name in one.event.records)
+
+    def find(self, wanted: str) -> list[TraceRow]:
+        """By record (every Produce that brought it, attempt by attempt), or `client:correlation id[@broker]`.
+
+        raises: RequestUnknown
+        """
+        by_name = re.fullmatch(r"(.+):(\d+)(?:@(\S+))?", wanted)
+        if by_name is None:
+            found = [row for row in self.completed if wanted in self.records_of(row)]
+            if not found:
+                what = f"no completed Produce brought a record `{wanted}`"
+                raise RequestUnknown(f"{what}: name another, or a request as client:number")
+            return found
+        peer, number, node = by_name[1], int(by_name[2]), by_name[3]
+        found = [
+            row
+            for row in self.completed
+            if (request_of(row).peer, request_of(row).correlation_id) == (peer, number)
+            and node in (None, request_of(row).node)
+        ]
+        if not found:
+            peers = sorted({request_of(row).peer for row in self.completed})
+            whose = f"there are some of {listed(peers)}" if peers else "there are none in this run"
+            raise RequestUnknown(f"no Produce or Fetch `{wanted}`: {whose}; without REQUEST all are listed")
+        return found
+
+    # ---------------------------------------------------------------------------------------------------- the journey
+
+    def journey(self, row: TraceRow) -> Journey:
+        request, records = request_of(row), self.records_of(row)
+        appended = self._appended(row)
+        handled_us = request.received_us + request.request_queue_time_us
+        local_end_us = handled_us + request.local_time_us
+        answered_us = local_end_us + request.remote_time_us
+        sent_us = answered_us + request.response_queue_time_us
+        arrival = f"{request.request_bytes:,} bytes of {request.api} v{request.api_version} are in; the connection is"
+        stages = [
+            Stage(
+                request.connected_us,
+                "acceptor",
+                None,
+                f"{request.node} accepts {request.peer}: its connection {request.connection}, for network thread "
+                f"{request.processor}",
+            ),
+            Stage(
+                request.received_us,
+                "network thread",
+                None,
+                f"{arrival} mute until they are answered",
+            ),
+            Stage(request.received_us, "request queue", request.request_queue_time_us, "waits for a request handler"),
+            Stage(handled_us, "handler", request.local_time_us, _local_text(request, records, appended)),
+            self._purgatory(row, appended, local_end_us),
+        ]
+        if request.response_bytes:
+            stages += [
+                Stage(answered_us, "response queue", request.response_queue_time_us, "waits for the network thread"),
+                Stage(sent_us, "send", request.response_send_time_us, _send_text(request)),
+            ]
+        total = "from the last byte in to the last byte out" if request.response_bytes else "acks=0: there is no answer"
+        stages.append(Stage(row.at_us, "total", request.total_time_us, total))
+        return Journey(row, records, (*stages, *self._at_the_client(row, records)))
+
+    def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
+        """What the handler appended: back along the causes from the facts that it left, as long as they are its own."""
+        request = request_of(row)
+        until_us = request.received_us + request.request_queue_time_us + request.local_time_us
+        found: dict[int, trace.BatchAppended] = {}
+        for cause in row.causes if request.api == "Produce" else ():
+            seq: int | None = cause
+            while seq is not None:
+                one = self._by_seq[seq]
+                is_own = getattr(one.event, "node", None) == request.node
+                if not is_own or not request.received_us <= one.at_us <= until_us:
+                    break
+                if isinstance(one.event, trace.BatchAppended) and one.event.role == "leader":
+                    found[seq] = one.event
+                elif found:
+                    break
+                seq = one.causes[0] if one.causes else None
+        return [found[seq] for seq in sorted(found)]
+
+    def _purgatory(self, row: TraceRow, appended: Sequence[trace.BatchAppended], since_us: int) -> Stage:
+        request = request_of(row)
+        waited_us = request.remote_time_us
+        if not waited_us:
+            return Stage(since_us, "purgatory", 0, "nothing to wait for")
+        if request.api == "Fetch":
+            happened = tuple(self._woken(row, since_us + waited_us))
+            return Stage(since_us, "purgatory", waited_us, "waits until there are fetch.min.bytes", happened)
+        wanted = listed([f"{one.topic}-{one.partition} has passed {one.last_offset}" for one in appended])
+        facts = sorted({fact for one in appended for fact in self._replicated(row, one)})
+        happened = tuple((at_us, text) for _, at_us, text in facts)
+        return Stage(since_us, "purgatory", waited_us, f"waits until the high watermark of {wanted}", happened)
+
+    def _woken(self, row: TraceRow, at_us: int) -> Iterator[tuple[int, str]]:
+        """What a waiting fetch was woken by."""
+        node = request_of(row).node
+        for one in self._rows:
+            event = one.event
+            if one.at_us != at_us or one.seq >= row.seq or getattr(event, "node", None) != node:
+                continue
+            if isinstance(event, trace.BatchAppended):
+                span = _offsets(event.base_offset, event.last_offset)
+                yield one.at_us, f"{event.topic}-{event.partition} {span} are appended"
+            elif isinstance(event, trace.HighWatermarkAdvanced):
+                yield one.at_us, event.reason
+
+    def _replicated(self, row: TraceRow, batch: trace.BatchAppended) -> Iterator[tuple[int, int, str]]:
+        """(seq, when, what): how followers got a batch and said so, and how the high watermark passed it."""
+        begun = False
+        level: dict[str, None] = {}
+        for one in self._rows:
+            event = one.event
+            begun = begun or event is batch
+            if one.seq >= row.seq:
+                return
+            if not begun or (getattr(event, "topic", ""), getattr(event, "partition", 0)) != (
+                batch.topic,
+                batch.partition,
+            ):
+                continue
+            match event:
+                case trace.RecordsSent() if event.node == batch.node and event.fetch_offset <= batch.last_offset:
+                    sent = f"{event.peer} is sent {event.size_bytes:,} bytes from offset {event.fetch_offset} on"
+                    yield one.seq, one.at_us, f"{sent}{self._calls(one, event)}"
+                case trace.BatchAppended() if event.crc == batch.crc and event.node != batch.node:
+                    yield one.seq, one.at_us, f"{event.node} appends the batch"
+                case trace.FollowerFetched() if (
+                    event.node == batch.node and event.fetch_offset > batch.last_offset and event.peer not in level
+                ):
+                    level[event.peer] = None
+                    text = f"{event.peer} asks for {event.fetch_offset}, so it holds everything below"
+                    yield one.seq, one.at_us, text
+                case trace.HighWatermarkAdvanced() if (
+                    event.node == batch.node and event.previous_high_watermark <= batch.last_offset
+                ):
+                    yield one.seq, one.at_us, event.reason
+                    if event.high_watermark > batch.last_offset:
+                        return
+
+    def _calls(self, row: TraceRow, sent: trace.RecordsSent) -> str:
+        """The sendfile calls of the answer that these records were part of."""
+        for later in self.completed:
+            request = request_of(later)
+            if later.seq > row.seq and (request.node, request.peer, request.api) == (sent.node, sent.peer, "Fetch"):
+                return f", by {count_of(request.sendfile_calls, 'sendfile call')}"
+        return ""
+
+    def _at_the_client(self, row: TraceRow, records: tuple[str, ...]) -> Iterator[Stage]:
+        """What came of it there."""
+        request = request_of(row)
+        told: list[str] = []
+        at_us: int | None = None
+        for one in self._rows:
+            event = one.event
+            if one.seq <= row.seq or (at_us is not None and one.at_us != at_us):
+                continue
+            if (getattr(event, "client", None), getattr(event, "peer", None)) != (request.peer, request.node):
+                continue
+            match event:
+                case trace.RecordAcked() if event.record in records:
+                    told.append(f"{event.record} is at {event.offset}")
+                case trace.BatchRefused() if set(event.records) & set(records):
+                    told.append(f"{event.error} for {listed(event.records)}")
+                case trace.RecordRead() if request.api == "Fetch":
+                    told.append(f"{event.record} at {event.offset}")
+                case _:
+                    continue
+            at_us = one.at_us
+        if at_us is not None:
+            more = f" and {len(told) - TOLD_MAX} more" if len(told) > TOLD_MAX else ""
+            verb = "is told" if request.api == "Produce" else "reads"
+            yield Stage(at_us, "client", None, f"{request.peer} {verb}: {', '.join(told[:TOLD_MAX])}{more}")
+
+
+def _local_text(request: RequestCompleted, records: Sequence[str], appended: Sequence[trace.BatchAppended]) -> str:
+    if request.api == "Fetch":
+        return "looks where in a segment the wanted records lie; reads none"
+    if not appended:
+        return "appends nothing: the batch is refused, or is there already"
+    texts = [
+        f"appends to {event.topic}-{event.partition} {_offsets(event.base_offset, event.last_offset)} in epoch "
+        f"{event.leader_epoch}, {event.size_bytes:,} bytes"
+        for event in appended
+    ]
+    names = f": {listed(records)}" if 0 < len(records) <= TOLD_MAX else ""
+    return f"{listed(texts)}{names}"
+
+
+def _offsets(first: int, last: int) -> str:
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
+def _send_text(request: RequestCompleted) -> str:
+    text = f"{request.response_bytes:,} bytes leave"
+    if not request.sendfile_calls:
+        return text
+    calls = count_of(request.sendfile_calls, "sendfile call")
+    return f"{text}, {request.sendfile_bytes:,} of them by {calls} straight from the segment file"

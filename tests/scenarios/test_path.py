@@ -1,0 +1,71 @@
+"""The journey of a request: what it says is what the trace says, and a run played again for it is the same run."""
+
+from __future__ import annotations
+
+import pytest
+from language import load
+from stories import compare_with_golden
+
+from replica.trace import RecordsSent, RequestCompleted
+from scenarios.path_text import journey_text, requests_text
+from scenarios.request_journey import Requests, RequestUnknown, name_of, request_of
+from scenarios.runner import RunResult, run_scenario
+from scenarios.style import Style
+from scenarios.worlds import measured, simulated
+
+STEPS = ("{at: 10s, produce: {from: p1, count: 2}}", "{at: 10.2s, produce: {from: p1, count: 1}}")
+
+
+@pytest.fixture(scope="module")
+def run() -> RunResult:
+    return run_scenario(load(*STEPS), runs_dir=None, keep_rows=True, world=measured)
+
+
+def test_a_produce_with_acks_all_from_the_acceptor_to_the_client(run, request):
+    requests = Requests(run.rows)
+    (found,) = requests.find("r2")
+    compare_with_golden("path_produce.txt", journey_text(requests.journey(found), Style(), "0001-small"), request)
+    assert request_of(found).remote_time_us == request_of(found).total_time_us > 0
+
+
+def test_a_fetch_of_a_consumer_in_plain_ascii(run, request):
+    requests = Requests(run.rows)
+    found = [row for row in requests.completed if request_of(row).peer == "c1r"][-1]
+    assert requests.find(name_of(request_of(found))) == [found]
+    text = journey_text(requests.journey(found), Style(plain=True), "0001-small")
+    assert text.isascii()
+    compare_with_golden("path_fetch.txt", text, request)
+
+
+def test_every_record_has_its_produce_and_the_list_names_it(run):
+    requests = Requests(run.rows)
+    produces = [row for row in requests.completed if request_of(row).api == "Produce"]
+    assert sorted(name for row in produces for name in requests.records_of(row)) == ["r0", "r1", "r2"]
+    assert name_of(request_of(produces[-1])) in requests_text(requests, Style(), "0001-small")
+
+
+def test_times_add_up_and_sendfile_moves_what_was_fetched(run):
+    for row in run.rows:
+        if not isinstance(row.event, RequestCompleted):
+            continue
+        one = row.event
+        parts = (
+            one.request_queue_time_us + one.local_time_us + one.remote_time_us,
+            one.response_queue_time_us + one.response_send_time_us,
+        )
+        assert sum(parts) == one.total_time_us and one.received_us + one.total_time_us == row.at_us
+        assert (one.api == "Fetch") == (one.sendfile_calls > 0)
+    moved = sum(row.event.sendfile_bytes for row in run.rows if isinstance(row.event, RequestCompleted))
+    assert moved == sum(row.event.size_bytes for row in run.rows if isinstance(row.event, RecordsSent)) > 0
+
+
+def test_measuring_changes_nothing_but_the_numbers_of_the_facts(run):
+    plain = run_scenario(load(*STEPS), runs_dir=None, keep_rows=True, world=simulated)
+    others = [(row.at_us, row.event) for row in run.rows if not isinstance(row.event, RequestCompleted)]
+    assert others == [(row.at_us, row.event) for row in plain.rows]
+
+
+@pytest.mark.parametrize(("wanted", "why"), [("r99", "r99"), ("p1:999", "some of"), ("nobody:1@b1", "nobody:1@b1")])
+def test_a_request_that_is_not_there_is_told_with_what_there_is(run, wanted, why):
+    with pytest.raises(RequestUnknown, match=why):
+        Requests(run.rows).find(wanted)
