@@ -42,10 +42,10 @@ class FetchParams:
     min_bytes: int
     max_bytes: int
     leader_only: bool
+    from_follower: bool = field(init=False)
 
-    @property
-    def from_follower(self) -> bool:
-        return self.replica_id != NO_BROKER
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "from_follower", self.replica_id != NO_BROKER)  # asked over and over
 
 
 @dataclass(slots=True, eq=False)

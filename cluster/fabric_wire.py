@@ -140,10 +140,11 @@ class FabricWire(Passage[bytearray]):
 
     def _at_once(self, data: bytes | bytearray) -> bytearray:
         """A frame so small that an empty socket takes it whole: by far the most are."""
+        size = len(data)
         self.sock.send(data)
-        self.host.bytes.protocol += len(data)
-        frame = bytearray(self.other.sock.recv(len(data)))
-        assert len(frame) == len(data), "a small frame goes through an empty socket in one piece"
+        self.host.bytes.protocol += size
+        frame = bytearray(self.other.sock.recv(size))
+        assert len(frame) == size, "a small frame goes through an empty socket in one piece"
         del frame[:4]
         return frame
 

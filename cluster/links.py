@@ -57,10 +57,12 @@ class Link:
             self.busy_until_us = max(now_us, self.busy_until_us) + size_bytes * 1_000_000 // rate
             leaves_us = self.busy_until_us
         delay_us = self.base.draw_us(self.stream)
-        for latency in self.added.values():
-            delay_us += latency.draw_us(self.stream)
-        for rate_lost in self.loss.values():
-            delay_us += self._retransmissions_us(rate_lost)
+        if self.added:
+            for latency in self.added.values():
+                delay_us += latency.draw_us(self.stream)
+        if self.loss:
+            for rate_lost in self.loss.values():
+                delay_us += self._retransmissions_us(rate_lost)
         return leaves_us + delay_us
 
     def _retransmissions_us(self, rate_lost: float) -> int:

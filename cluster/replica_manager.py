@@ -351,12 +351,13 @@ class ReplicaManager:
                 result = partition.fetch(
                     params, entry, min(entry.max_bytes, budget), not found_some, first_time, now_us
                 )
-                if size_bytes(result) and self._is_throttled(partition, params, now_us):
-                    result = result._replace(slice=EMPTY_SLICE)
+                found = size_bytes(result)
+                if found and self._is_throttled(partition, params, now_us):
+                    result, found = result._replace(slice=EMPTY_SLICE), 0
             except KafkaError as error:
                 self._refuse_fetch(topic_partition, params, entry, error)
-                result = FetchPartitionResponse(topic_partition.partition, error.code)
-            if found := size_bytes(result):
+                result, found = FetchPartitionResponse(topic_partition.partition, error.code), 0
+            if found:
                 found_some = True
                 budget = max(0, budget - found)
             results.append((topic_partition, result))
@@ -364,8 +365,10 @@ class ReplicaManager:
 
     def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
         """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
+        if not params.from_follower:
+            return False
         quota = self._quotas.leader
-        if not params.from_follower or not quota.is_throttled(partition.topic_partition):
+        if not quota.is_throttled(partition.topic_partition):
             return False
         leader = partition.leader
         in_sync = leader is not None and params.replica_id in leader.in_sync_replicas
@@ -375,8 +378,7 @@ class ReplicaManager:
         self, params: FetchParams, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int
     ) -> None:
         """What throttled replicas get counts against the quota, in sync or not. source: KafkaApis.handleFetchRequest"""
-        quota = self._quotas.leader
-        if params.from_follower and quota.throttled:
+        if params.from_follower and (quota := self._quotas.leader).throttled:
             # Simplified: records are counted; Kafka counts the partitions' headers in the response as well.
             sizes = [size_bytes(result) for name, result in results if quota.is_throttled(name)]
             if sizes:

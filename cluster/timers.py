@@ -14,26 +14,25 @@ CANCELLED_MAX = 64
 
 
 class Timer:
-    """One deadline; `cancel` is idempotent, and lets go of what the callback holds."""
+    """One deadline; `cancel` is idempotent, and lets go of what the callback holds.
 
-    __slots__ = ("_callback", "_timers")
+    callback: None once it was called or cancelled
+    """
+
+    __slots__ = ("_timers", "callback")
 
     def __init__(self, timers: Timers[Any], callback: Callable[[int], Any]) -> None:
         self._timers = timers
-        self._callback: Callable[[int], Any] | None = callback
-
-    @property
-    def is_live(self) -> bool:
-        return self._callback is not None
+        self.callback: Callable[[int], Any] | None = callback
 
     def cancel(self) -> None:
-        if self._callback is not None:
-            self._callback = None
+        if self.callback is not None:
+            self.callback = None
             self._timers.cancelled += 1
 
     def take(self) -> Callable[[int], Any]:
         """The callback, for the one time that it is called."""
-        callback, self._callback = self._callback, None
+        callback, self.callback = self.callback, None
         assert callback is not None, "a cancelled deadline is not run"
         return callback
 
@@ -54,7 +53,7 @@ class Timers(Generic[T]):
     def at(self, due_us: int, callback: Callable[[int], list[T] | None]) -> Timer:
         """Call `callback(now_us)` once when the time has come."""
         if self.cancelled > CANCELLED_MAX and self.cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].is_live]
+            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapq.heapify(self._heap)
             self.cancelled = 0
         timer = Timer(self, callback)
@@ -65,7 +64,7 @@ class Timers(Generic[T]):
     @property
     def next_deadline_us(self) -> int | None:
         heap = self._heap
-        while heap and not heap[0][2].is_live:
+        while heap and heap[0][2].callback is None:
             heapq.heappop(heap)
             self.cancelled -= 1
         return heap[0][0] if heap else None

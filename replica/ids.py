@@ -47,7 +47,8 @@ class Names:
     def __call__(self, node_id: int) -> str:
         if node_id == NO_BROKER:
             return "nobody"
-        return self.by_id.get(node_id, f"b{node_id}")
+        known = self.by_id.get(node_id)
+        return f"b{node_id}" if known is None else known
 
     def set_of(self, node_ids: object) -> str:
         """`{b1, b2}` in the given order (an ISR keeps its order)."""

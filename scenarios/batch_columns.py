@@ -50,6 +50,12 @@ class BatchColumns:
         self._term.append(known)
         return len(self._term) - 1
 
+    def last_offset(self, place: int) -> int:
+        return self.bases[place] + self._counts[place]
+
+    def leader_epoch(self, place: int) -> int:
+        return self._terms[self._term[place]][0]
+
     def __getitem__(self, place: int) -> MirroredBatch:
         base = self.bases[place]
         leader_epoch, producer_id, producer_epoch = self._terms[self._term[place]]
@@ -96,19 +102,16 @@ class BatchList:
     def at(self, offset: int) -> MirroredBatch | None:
         """The batch that holds `offset`."""
         index = self._index(offset)
-        if index < 0:
-            return None
-        batch = self[index]
-        return None if batch.last_offset < offset else batch
+        return None if index < 0 or self.columns.last_offset(self._places[index]) < offset else self[index]
 
     def places_between(self, low: int, high: int) -> Iterator[int]:
         """Places of the batches with an offset in [low, high)."""
         for index in range(max(self._index(low), 0), len(self._places)):
-            batch = self[index]
-            if batch.base_offset >= high:
+            place = self._places[index]
+            if self.columns.bases[place] >= high:
                 return
-            if batch.last_offset >= low:
-                yield self._places[index]
+            if self.columns.last_offset(place) >= low:
+                yield place
 
     def between(self, low: int, high: int) -> Iterator[MirroredBatch]:
         """Batches with an offset in [low, high)."""
@@ -117,7 +120,7 @@ class BatchList:
     def cut_to(self, end: int) -> list[MirroredBatch]:
         """Drop every batch that reaches `end` or beyond; returns them, oldest first."""
         keep = bisect_left(self._places, end, key=self.columns.bases.__getitem__)
-        if keep and self[keep - 1].last_offset >= end:
+        if keep and self.columns.last_offset(self._places[keep - 1]) >= end:
             keep -= 1
         dropped = [self.columns[place] for place in self._places[keep:]]
         del self._places[keep:]

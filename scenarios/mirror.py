@@ -36,10 +36,10 @@ class ReplicaLog(BatchList):
 
     def append(self, place: int) -> None:
         super().append(place)
-        batch = self[-1]
-        self.end = batch.last_offset + 1
-        if not self.epochs or self.epochs[-1][0] != batch.leader_epoch:
-            self.epochs.append((batch.leader_epoch, batch.base_offset))
+        self.end = self.columns.last_offset(place) + 1
+        leader_epoch = self.columns.leader_epoch(place)
+        if not self.epochs or self.epochs[-1][0] != leader_epoch:
+            self.epochs.append((leader_epoch, self.columns.bases[place]))
 
     def cut_to(self, end: int) -> list[MirroredBatch]:
         dropped = super().cut_to(end)

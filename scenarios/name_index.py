@@ -1,4 +1,4 @@
-"""Names of records as small numbers, twelve bytes a name: whoever keeps a fact of every record keeps it by place."""
+"""Names of records as small numbers, ten bytes a name: whoever keeps a fact of every record keeps it by place."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ _DIGITS = "0123456789"
 _NUMBER_DIGITS_MAX = 9
 _GAP_MAX = 4096
 """Numbers of one prefix may skip so many before a name is kept as a word."""
+
+_PREFIXES_MAX = 1024
+"""Names with yet another prefix are kept as words."""
 
 UNKNOWN = -1
 """No place."""
@@ -33,7 +36,7 @@ class NameIndex:
         self._word_places: dict[str, int] = {}
         self._words: list[str] = []
         # Of each place: which prefix, and the number behind it; or _WORD, and which word.
-        self._spelling = array("i")
+        self._spelling = array("h")
         self._numbers = array("i")
 
     def __len__(self) -> int:
@@ -62,7 +65,7 @@ class NameIndex:
         place = len(self._numbers)
         prefix = name.rstrip(_DIGITS)
         digits = name[len(prefix) :]
-        if _is_plain(digits):
+        if _is_plain(digits) and (len(self._prefixes) < _PREFIXES_MAX or prefix in self._prefix_places):
             which = self._prefix_places.setdefault(prefix, len(self._prefixes))
             if which == len(self._prefixes):
                 self._prefixes.append(prefix)

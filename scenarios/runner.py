@@ -131,6 +131,10 @@ class Run:
         self._companions = companions
         self._probe = CoreProbe(self.simulation)
         self._next_probe = 0
+        # Looked at after every event of virtual time.
+        self._time = self.simulation.time
+        self._exits = self.simulation.fabric.exits
+        self._violations = self.invariants.violations
         self._violations_stated = 0
         self._progress = progress
         self._next_progress = 0
@@ -161,13 +165,13 @@ class Run:
                 self.is_ready.set()
             elif simulation.time.now_us > TOPICS_MUST_EXIST_BY_US:
                 raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
-        if simulation.fabric.exits:
+        if self._exits:
             simulation.state_exits()
-        events = simulation.time.events
+        events = self._time.events
         if events >= self._next_probe:
             self._next_probe = events + EVENTS_PER_PROBE
             self.invariants.probe(self._probe)
-        if len(self.invariants.violations) != self._violations_stated:
+        if len(self._violations) != self._violations_stated:
             self._state_violations()
         if self._progress is not None and events >= self._next_progress:
             self._next_progress = events + EVENTS_PER_PROGRESS
@@ -189,7 +193,7 @@ class Run:
         self.trace.emit(RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))
 
     def _state_violations(self) -> None:
-        self._violations_stated = len(self.invariants.violations)
+        self._violations_stated = len(self._violations)
         for fact in self.invariants.take_new():
             self.trace.emit(fact)
 

@@ -222,9 +222,12 @@ def uvarint(value: int) -> bytes:
 
 def length(value: int, flexible: bool) -> bytes:
     """Length of a bytes field or count of an array; -1 is null."""
-    return uvarint(value + 1) if flexible else INT32.pack(value)
+    if not flexible:
+        return INT32.pack(value)
+    return _ONE_BYTE[value + 1] if value < 0x7F else uvarint(value + 1)
 
 
+@functools.lru_cache(maxsize=1024)
 def string(text: str | None, flexible: bool) -> bytes:
     """A nullable string."""
     if text is None:

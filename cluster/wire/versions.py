@@ -14,6 +14,7 @@ that serves fewer APIs advertises the part of it that it serves. Source: apache/
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -172,11 +173,13 @@ def is_served(key: int, version: int) -> bool:
     return low <= version <= high
 
 
+@lru_cache(1024)
 def is_flexible(key: int, version: int) -> bool:
     """True if requests of this version have compact lengths, tagged fields and request header v2."""
     return version >= _FIRST_FLEXIBLE[key]
 
 
+@lru_cache(1024)
 def has_flexible_response_header(key: int, version: int) -> bool:
     """True for response header v1. ApiVersions keeps v0 for ever: the client does not know yet what we speak."""
     return key != API_VERSIONS and version >= _FIRST_FLEXIBLE[key]
