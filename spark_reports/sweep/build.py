@@ -69,9 +69,14 @@ def run_sweep(
     """
     missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
     progress(Pace.begin(missing))  # before Spark starts, so that the line is there meanwhile
-    with spark_session(master, {**_SETTINGS, **conf}) as spark:
-        if not is_local(master):
-            _ship_code(spark)
+    with (
+        tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
+        spark_session(master, {**_SETTINGS, **conf}) as spark,
+    ):
+        if not is_local(master):  # local workers have what this process has
+            archive = Path(scratch) / "highwater-code.zip"
+            write_code_zip(archive)
+            spark.sparkContext.addPyFile(str(archive))
         pace = _play(spark, folder, task, missing, progress)
         # Workers elsewhere have no files of ours.
         rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
@@ -105,14 +110,6 @@ def _play(
     finally:
         folder.flush()
     return pace
-
-
-def _ship_code(spark: SparkSession) -> None:
-    """Our code to the workers of a cluster; the local ones have what this process has."""
-    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
-        archive = Path(scratch) / "highwater-code.zip"
-        write_code_zip(archive)
-        spark.sparkContext.addPyFile(str(archive))
 
 
 def _settings_table(table: DataFrame, folder: Path) -> list[dict[str, Any]]:

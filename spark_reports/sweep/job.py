@@ -165,12 +165,16 @@ def _differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[st
 
 
 def _crashed(run: Run, error: BaseException) -> pa.Table:
-    row = row_of(run, {"status": CRASHED, "error": f"its worker died: {_first_line(error)}"[:500]})
+    row = row_of(run, {"status": CRASHED, "error": f"its worker died: {_why(error)}"[:500]})
     return pa.Table.from_pylist([row], schema=arrow_rows_schema())
 
 
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _why(error: BaseException) -> str:
+    """The line of a Java error that says what happened, which is hardly ever its first."""
+    text = str(error)
+    causes = re.findall(r"most recent failure: (?:Lost task \S+ in stage \S+ )?(.*)|Caused by: (.*)", text)
+    lines = [one or other for one, other in causes] or text.splitlines()
+    return next((line.strip() for line in lines if line.strip()), type(error).__name__)
 
 
 def _raise_if_unfit(error: BaseException, *, hopeless: bool) -> None:
@@ -188,4 +192,4 @@ def _raise_if_unfit(error: BaseException, *, hopeless: bool) -> None:
     if "SparkContext was shut down" in text or "All masters are unresponsive" in text:
         raise WorkersUnfit("the cluster gave up on this job: is the master there?")
     if hopeless:
-        raise WorkersUnfit(_first_line(error)) from error
+        raise WorkersUnfit(_why(error)[:500]) from error
