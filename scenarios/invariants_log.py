@@ -8,6 +8,7 @@ from itertools import pairwise
 from replica import trace
 from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant, Probe
+from scenarios.mirror import ReplicaLog
 from scenarios.truth import CommittedLog, same_batch
 
 
@@ -362,7 +363,8 @@ class TruncationSparesCommitted(Invariant):
 
 class EpochCacheMatchesLog(Invariant):
     """S15: a leader-epoch cache rises in epoch and offset, and says what the batches of the log say; one epoch that has
-    begun and has no record yet may stand at the end. Source: LeaderEpochFileCache.
+    begun and has no record yet may stand at the end, and of records that were deleted nothing is said. Source:
+    LeaderEpochFileCache.
 
     Weakened: a leader whose disk lost bytes leads on in its epoch from an earlier offset. What it fetches later belongs
     to older epochs than that, and Kafka's cache forgets where those began (LeaderEpochFileCache.assign).
@@ -372,7 +374,19 @@ class EpochCacheMatchesLog(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.lossy: dict[tuple[str, int, str], None] = {}
-        return {trace.DataLost: self._lost, trace.BatchCorrupted: self._lost}
+        self.starts: dict[tuple[str, int, str], int] = {}
+        return {
+            trace.DataLost: self._lost,
+            trace.BatchCorrupted: self._lost,
+            trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.ReplicaDeleted: self._deleted,
+        }
+
+    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
+        self.starts[event.topic, event.partition, event.node] = event.log_start_offset
+
+    def _deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        self.starts.pop((event.topic, event.partition, event.node), None)
 
     def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
         self.lossy[event.topic, event.partition, event.node] = None
@@ -382,9 +396,18 @@ class EpochCacheMatchesLog(Invariant):
             log = self.mirror.log(partition, node)
             with_records = entries[:-1] if entries and entries[-1][1] >= log.end else entries
             rising = all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
-            matches = list(with_records) == log.epochs or (*partition, node) in self.lossy
+            epochs = _epochs_since(self.starts.get((*partition, node), 0), log)
+            matches = list(with_records) == epochs or (*partition, node) in self.lossy
             if not rising or not matches:
-                self.broken(f"{node}'s epoch cache of {partition} is {entries}, its log has {log.epochs}", *partition)
+                self.broken(f"{node}'s epoch cache of {partition} is {entries}, its log has {epochs}", *partition)
+
+
+def _epochs_since(start: int, log: ReplicaLog) -> list[tuple[int, int]]:
+    """The epochs of the records from `start` on, the first of them as if it began there."""
+    if start == 0:
+        return log.epochs
+    ends = [*(base for _, base in log.epochs[1:]), log.end]
+    return [(epoch, max(base, start)) for (epoch, base), end in zip(log.epochs, ends, strict=True) if end > start]
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (

@@ -497,6 +497,21 @@ def test_what_the_cores_show(probe: FakeProbe, broken: list[str]) -> None:
     assert script.broken() == broken
 
 
+@pytest.mark.parametrize(
+    ("entries", "broken"), [([(0, 1), (1, 2)], []), ([(1, 2)], ["S15"]), ([(0, 0), (1, 2)], ["S15"])]
+)
+def test_of_deleted_records_an_epoch_cache_says_nothing(entries: list[tuple[int, int]], broken: list[str]) -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1")
+    script.emit(
+        trace.LogStartOffsetAdvanced(
+            node="b1", role="leader", **HERE, leader_epoch=0, log_start_offset=1, reason="admin asked"
+        )
+    )
+    script.checker.probe(cache(*entries))
+    assert script.broken() == broken
+
+
 def test_metadata_logs_of_controllers_match_below_what_is_committed() -> None:
     script = TraceScript()
     c1 = MetadataLogSnapshot("c1", ((1, 0), (2, 7)), 9, 8)
