@@ -6,7 +6,7 @@ partition are answered in its place; a frame that cannot be read raises PeerViol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
@@ -38,13 +38,12 @@ from cluster.wire.versions import (
     ADVERTISED,
     API_VERSIONS,
     FETCH,
-    INIT_PRODUCER_ID,
     LIST_OFFSETS,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
 )
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.ids import BrokerId, Offset, TopicPartition
 from replica.trace import Recorder, RecordsSent
 
 FIRST_VERSION_FOR_ANY_REPLICA = 11
@@ -52,7 +51,6 @@ FIRST_VERSION_FOR_ANY_REPLICA = 11
 FIRST_PRODUCE_WITH_HINTS, FIRST_FETCH_WITH_HINTS = 10, 16
 """KIP-951: from these versions on, an answer names the new leader."""
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-PRODUCER_IDS_PER_REGISTRATION = 1_000_000
 
 
 class Apis:
@@ -74,7 +72,6 @@ class Apis:
         fetch_sessions: FetchSessions,
         handler_time: HandlerTime,
         recorder: Recorder,
-        broker_epoch: Callable[[], BrokerEpoch],
         responder: Responder,
         others: Mapping[int, Handler],
     ) -> None:
@@ -87,16 +84,13 @@ class Apis:
         self._fetch_sessions = fetch_sessions
         self._handler_time = handler_time
         self._recorder = recorder
-        self._broker_epoch = broker_epoch
         self._offsets = OffsetApis(replicas, cache)
-        self._producer_ids = 0
         self._answer = responder.answer
         self._handlers: dict[int, Handler] = {
             PRODUCE: self._produce,
             FETCH: self._fetch,
             LIST_OFFSETS: self._list_offsets,
             API_VERSIONS: self._api_versions,
-            INIT_PRODUCER_ID: self._init_producer_id,
             OFFSET_FOR_LEADER_EPOCH: self._offset_for_leader_epoch,
             **others,
         }
@@ -279,15 +273,3 @@ class Apis:
     ) -> None:
         answer = encode_api_versions_response(header.api_version, header.correlation_id, self._advertised)
         self._outbox.respond(connection, (answer,), API_VERSIONS)
-
-    def _init_producer_id(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        # Simplified: Kafka's brokers get blocks of ids from the controller (KIP-730); here a block belongs to each
-        # registration of a broker, which is just as unique. No transactional ids.
-        if cold.decode_request(header, frame).transactional_id is not None:
-            self._answer(connection, header, error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
-            return
-        producer_id = self._broker_epoch() * PRODUCER_IDS_PER_REGISTRATION + self._producer_ids
-        self._producer_ids += 1
-        self._answer(connection, header, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)

@@ -31,6 +31,7 @@ from cluster.node import Action, ConnectionId
 from cluster.offsets_topic import OffsetsTopic
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
+from cluster.producer_ids import IdsOfController, IdsOfRegistration, InitProducerIdApi, ProducerIds
 from cluster.record_deletion import RecordDeletion
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetchers import ReplicaFetchers
@@ -235,7 +236,6 @@ class BrokerCore:
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
             handler_time=self._server.handler_time,
             recorder=self._recorder,
-            broker_epoch=lambda: self.lifecycle.broker_epoch,
             responder=self._responder,
             others={**self._group_apis(topic), **self._admin_apis()},
         )
@@ -250,10 +250,20 @@ class BrokerCore:
     def _admin_apis(self) -> dict[int, Handler]:
         """What admin clients ask, and what everybody asks of the metadata; some of it depends on the control plane."""
         handlers: dict[int, Handler] = {}
+        producer_ids: ProducerIds = IdsOfRegistration(lambda: self.lifecycle.broker_epoch)
         if self.zookeeper is not None:
             handlers.update(self.zookeeper.serve(self.replicas, self._changes))
         if self._forwarding is not None:
             handlers.update(dict.fromkeys(FORWARDED, self._forwarding.forward))
+            producer_ids = IdsOfController(
+                node=self.identity.name,
+                broker_id=self.identity.broker_id,
+                broker_epoch=lambda: self.lifecycle.broker_epoch,
+                forwarding=self._forwarding,
+                timers=self._outbox.timers,
+                max_wait_us=self._config.request_timeout_ms * 1000,
+            )
+        handlers.update(InitProducerIdApi(producer_ids, self._responder).handlers)
         metadata = MetadataApis(
             cache=self.cache,
             config=self._config,

@@ -26,9 +26,14 @@ OnForwarded = Callable[[bytes | ErrorCode], None]
 """The response without its size, or why there is none."""
 
 
+OnAsked = Callable[[bytearray | None, int], None]
+"""(the controller's answer or None, now_us)"""
+
+
 class _Waiting(NamedTuple):
-    frame: bytes | bytearray
-    on_answer: OnForwarded
+    api: int
+    encode: Callable[[int], bytes]
+    on_answer: OnAsked
     since_us: int
 
 
@@ -66,26 +71,31 @@ class Forwarding:
 
     def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int) -> None:
         """frame: a whole request of a forwarded API, without its size"""
-        self._queue.append(_Waiting(frame, on_answer, now_us))
+
+        def encode(correlation_id: int) -> bytes:
+            return enclose(correlation_id, self._node, frame)
+
+        def answered(answer: bytearray | None, now_us: int) -> None:
+            on_answer(ErrorCode.REQUEST_TIMED_OUT if answer is None else answer_inside(answer))
+
+        self.ask(ENVELOPE, encode, answered, now_us)
+
+    def ask(self, api: int, encode: Callable[[int], bytes], on_answer: OnAsked, now_us: int) -> None:
+        """A request of the broker itself; `encode` is given its correlation id."""
+        self._queue.append(_Waiting(api, encode, on_answer, now_us))
         self._go_on(now_us)
 
     def _go_on(self, now_us: int) -> None:
         while self._queue and not self._channel.busy:
             waiting = self._queue.popleft()
             if now_us - waiting.since_us >= RETRY_US:
-                waiting.on_answer(ErrorCode.REQUEST_TIMED_OUT)
+                waiting.on_answer(None, now_us)
                 continue
             self._request(waiting, now_us)
 
     def _request(self, waiting: _Waiting, now_us: int) -> None:
         def answered(frame: bytearray | None, reason: str, now_us: int) -> None:
-            waiting.on_answer(ErrorCode.REQUEST_TIMED_OUT if frame is None else answer_inside(frame))
+            waiting.on_answer(frame, now_us)
             self._go_on(now_us)
 
-        self._channel.request(
-            ENVELOPE,
-            lambda correlation_id: enclose(correlation_id, self._node, waiting.frame),
-            answered,
-            self._request_timeout_us,
-            now_us,
-        )
+        self._channel.request(waiting.api, waiting.encode, answered, self._request_timeout_us, now_us)

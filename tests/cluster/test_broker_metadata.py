@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from broker_world import B1, B2, T0, BrokerWorld, batch
 
-from cluster.wire.versions import INIT_PRODUCER_ID, METADATA
+from cluster.wire.versions import METADATA
 from controller.events import ChangeConfig, DeleteTopic
 from replica.errors import ErrorCode
 from replica.trace import LeaderElected
@@ -60,20 +60,6 @@ def test_a_fenced_broker_is_no_longer_named_and_its_replicas_are_offline(world):
     assert [int(broker.node_id) for broker in answer.brokers] == [B1]
     partition = answer.topics[0].partitions[0]
     assert (list(partition.isr_nodes), list(partition.offline_replicas)) == ([B1], [B2])
-
-
-def test_producer_ids_are_never_given_twice(world):
-    client = world.call("p1")
-
-    def next_id(**values):
-        defaults = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}
-        return client.ask(INIT_PRODUCER_ID, 4, **{**defaults, **values})
-
-    ids = [int(next_id().producer_id) for _ in range(1500)]
-    own, other = world.broker.lifecycle.broker_epoch, world.broker_epoch(B2)
-    assert len(set(ids)) == 1500
-    assert {number // 1_000_000 for number in ids} == {own} != {other}
-    assert int(next_id(transactional_id="tx").error_code) == ErrorCode.INVALID_REQUEST
 
 
 def test_what_a_controller_decides_at_once_follows_from_the_same_event(world):

@@ -1,0 +1,170 @@
+"""InitProducerId: ids for idempotent producers, each given once in the cluster's life.
+
+source: KafkaApis.handleInitProducerIdRequest, RPCProducerIdManager (KIP-730)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from cluster.forwarding import Forwarding
+from cluster.node import Action, ConnectionId
+from cluster.responder import Handler, Responder
+from cluster.timers import Timers
+from cluster.wire import cold
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import BrokerEpoch, BrokerId
+
+PREFETCH_THRESHOLD = 0.9
+"""So much of a block being given, the next one is asked for."""
+IDS_PER_REGISTRATION = 1_000_000
+NO_PRODUCER_ID = -1
+
+
+Give = Callable[[int | None], None]
+"""Is handed an id; None: there is none in time, and the producer has to come again."""
+
+
+class ProducerIds(Protocol):
+    def next(self, give: Give, now_us: int) -> None: ...
+
+
+class InitProducerIdApi:
+    """`handlers` by API key."""
+
+    def __init__(self, ids: ProducerIds, responder: Responder) -> None:
+        self._ids = ids
+        self._answer = responder.answer
+        self.handlers: Mapping[int, Handler] = {INIT_PRODUCER_ID: self._init_producer_id}
+
+    def _init_producer_id(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        def refuse(error: ErrorCode) -> None:
+            self._answer(connection, header, error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=-1)
+
+        def give(producer_id: int | None) -> None:
+            if producer_id is None:
+                refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            else:
+                self._answer(connection, header, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+
+        if cold.decode_request(header, frame).transactional_id is not None:
+            refuse(ErrorCode.INVALID_REQUEST)  # Simplified: no transactional ids.
+        else:
+            self._ids.next(give, now_us)
+
+
+class IdsOfRegistration:
+    """ZooKeeper era.
+
+    Simplified: Kafka's brokers take blocks of ids from the registry (/latest_producer_id_block); here a block belongs
+    to each registration of a broker, which is just as unique.
+    """
+
+    def __init__(self, broker_epoch: Callable[[], BrokerEpoch]) -> None:
+        self._broker_epoch = broker_epoch
+        self._given = 0
+
+    def next(self, give: Give, now_us: int) -> None:
+        self._given += 1
+        give(self._broker_epoch() * IDS_PER_REGISTRATION + self._given - 1)
+
+
+class _Block(NamedTuple):
+    first: int
+    length: int
+
+
+class IdsOfController:
+    """Blocks of ids from the controller. A broker asks for its first one when the first producer comes, for each
+    further one in good time.
+
+    Differs from Kafka from 3.6 on (KAFKA-14694): a producer that comes when there is no id waits until there is one, as
+    it did before, and is not told to come again after its retry.backoff.ms.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
+        forwarding: Forwarding,
+        timers: Timers[Action],
+        max_wait_us: int,
+    ) -> None:
+        self._node = node
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._forwarding = forwarding
+        self._timers = timers
+        self._max_wait_us = max_wait_us
+        self._block = _Block(0, 0)
+        self._given = 0
+        self._next_block: _Block | None = None
+        self._is_asked = False
+        self._waiting: deque[Give] = deque()
+
+    def next(self, give: Give, now_us: int) -> None:
+        producer_id = self._claim(now_us)
+        if producer_id is None:
+            self._waiting.append(give)
+            self._timers.at(now_us + self._max_wait_us, lambda now_us: self._give_up(give))
+        else:
+            give(producer_id)
+
+    def _claim(self, now_us: int) -> int | None:
+        if self._given == self._block.length:
+            if self._next_block is None:
+                self._ask(now_us)
+                return None
+            self._block, self._next_block, self._given = self._next_block, None, 0
+        if self._given == int(self._block.length * PREFETCH_THRESHOLD):
+            self._ask(now_us)
+        self._given += 1
+        return self._block.first + self._given - 1
+
+    def _give_up(self, give: Give) -> None:
+        if give in self._waiting:
+            self._waiting.remove(give)
+            give(None)
+
+    def _ask(self, now_us: int) -> None:
+        if self._is_asked or self._next_block is not None:
+            return
+        self._is_asked = True
+        entity = cold.request(ALLOCATE_PRODUCER_IDS, 0, broker_id=self._broker_id, broker_epoch=self._broker_epoch())
+
+        def encode(correlation_id: int) -> bytes:
+            return cold.encode_request(ALLOCATE_PRODUCER_IDS, 0, correlation_id, self._node, entity)
+
+        self._forwarding.ask(ALLOCATE_PRODUCER_IDS, encode, self._answered, now_us)
+
+    def _answered(self, frame: bytearray | None, now_us: int) -> None:
+        """Without a block whoever waits goes on waiting; the next one who comes has it asked for again."""
+        self._is_asked = False
+        self._next_block = None if frame is None else _block_in(frame)
+        if self._next_block is not None:
+            waiting, self._waiting = self._waiting, deque()
+            for give in waiting:
+                producer_id = self._claim(now_us)
+                if producer_id is None:
+                    self._waiting.append(give)
+                else:
+                    give(producer_id)
+
+
+def _block_in(frame: bytearray) -> _Block | None:
+    """None: refused, because the controller knows the broker by another epoch."""
+    try:
+        answer = cold.decode_response(ALLOCATE_PRODUCER_IDS, 0, frame)
+    except PeerViolation:
+        return None
+    if answer.error_code is not ErrorCode.NONE:
+        return None
+    return _Block(int(answer.producer_id_start), int(answer.producer_id_len))

@@ -1,0 +1,122 @@
+"""Admin clients of others at a live cluster: what they ask for is done, and they can read the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from serving import serving
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """What the controller has decided reaches each broker a little later."""
+    for _ in range(100):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("the brokers never heard of it")
+
+
+def test_kafka_python(tmp_path: Path) -> None:
+    from kafka.admin import ConfigResource
+
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+        admin.create_topics({"t": {"num_partitions": 2, "replication_factor": 3}})
+        admin.create_partitions({"t": 3})
+        until(lambda: len(admin.describe_topics(["t"])[0]["partitions"]) == 3)
+        assert [one["broker_id"] for one in admin.describe_cluster()["brokers"]] == [1, 2, 3]
+        admin.alter_configs([ConfigResource("TOPIC", "t", configs={"retention.ms": "5"})])
+        configs = admin.describe_configs([ConfigResource("TOPIC", "t")])["topic"]["t"]
+        assert configs["retention.ms"]["value"] == "5"
+        t0 = TopicPartition("t", 0)
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
+        for number in range(20):
+            producer.send("t", value=f"x{number}".encode(), partition=0)
+        producer.flush(10)
+        producer.close()
+        assert admin.delete_records({t0: 5})[t0]["low_watermark"] == 5
+        consumer = KafkaConsumer(bootstrap_servers=served.bootstrap)
+        assert (consumer.beginning_offsets([t0]), consumer.end_offsets([t0])) == ({t0: 5}, {t0: 20})
+        consumer.close()
+        assert len(admin.describe_producers([t0])[t0].active_producers) == 1
+        (quorum,) = admin.describe_metadata_quorum()["topics"][0]["partitions"]
+        assert [one["replica_id"] for one in quorum["observers"]] == [1, 2, 3]
+        assert len(admin.describe_log_dirs()) == 3
+        admin.delete_topics(["t"])
+        until(lambda: "t" not in admin.list_topics())
+        admin.close()
+        served.stop()
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]
+    assert served.summary["records"]["lost"] == []
+
+
+def test_librdkafka(tmp_path: Path) -> None:
+    pytest.importorskip("confluent_kafka")
+    from confluent_kafka import ElectionType, Producer
+    from confluent_kafka import TopicPartition as Place
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        NewPartitions,
+        NewTopic,
+        OffsetSpec,
+    )
+
+    def results(futures: dict[Any, Any]) -> dict[Any, Any]:
+        return {key: future.exception(20) or future.result() for key, future in futures.items()}
+
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        admin = AdminClient({"bootstrap.servers": served.bootstrap})
+        made = results(admin.create_topics([NewTopic("t", 2, 3), NewTopic("a/b", 1, 1), NewTopic("u", 1, 9)]))
+        errors = {name: error and error.args[0].name() for name, error in made.items()}
+        assert errors == {"t": None, "a/b": "TOPIC_EXCEPTION", "u": "INVALID_REPLICATION_FACTOR"}
+        assert results(admin.create_partitions([NewPartitions("t", 3)])) == {"t": None}
+        resource = ConfigResource("topic", "t")
+        resource.add_incremental_config(
+            ConfigEntry("segment.bytes", "4096", incremental_operation=AlterConfigOpType.SET)
+        )
+        results(admin.incremental_alter_configs([resource]))
+        (told,) = results(admin.describe_configs([ConfigResource("topic", "t")])).values()
+        assert (told["segment.bytes"].value, told["segment.bytes"].source) == ("4096", 1)
+        producer = Producer({"bootstrap.servers": served.bootstrap, "enable.idempotence": True})
+        for number in range(20):
+            producer.produce("t", f"x{number}".encode(), partition=0)
+        assert producer.flush(20) == 0
+        deleted = results(admin.delete_records([Place("t", 0, 5), Place("t", 1, 5)]))
+        assert [getattr(one, "low_watermark", None) for one in deleted.values()] == [5, None]
+        offsets = results(admin.list_offsets({Place("t", 0): OffsetSpec.earliest()}))
+        assert [one.offset for one in offsets.values()] == [5]
+        assert admin.elect_leaders(ElectionType.PREFERRED).result() == {}
+        assert len(admin.describe_cluster().result().nodes) == 3
+        assert results(admin.delete_topics(["t"])) == {"t": None}
+        lone = Producer({"bootstrap.servers": served.bootstrap})
+        lone.produce("made-by-asking", b"x")
+        assert lone.flush(20) == 0
+        served.stop()
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]
+
+
+def test_aiokafka(tmp_path: Path) -> None:
+    aio = pytest.importorskip("aiokafka.admin")
+
+    async def play(bootstrap: str) -> None:
+        admin = aio.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        answer = await admin.create_topics([aio.NewTopic("t", 2, 3)])
+        assert [error[1] for error in answer.topic_errors] == [0]
+        answer = await admin.delete_topics(["t"])
+        assert [error[1] for error in answer.topic_error_codes] == [0]
+        await admin.close()
+
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        asyncio.run(play(served.bootstrap))
+        served.stop()
+    assert served.summary["verdict"] == []
