@@ -283,8 +283,9 @@ class BrokerCore:
         return {**handlers, **metadata.handlers, **admin.handlers}
 
     def _create_topic(self, wanted: WantedTopic, now_us: int) -> None:
-        """Simplified: brokers of the ZooKeeper era create no topics of their own accord."""
-        if self._auto_topics is not None:
+        if self.zookeeper is not None:
+            self.zookeeper.create_topic(wanted, now_us)
+        elif self._auto_topics is not None:
             self._auto_topics.create([wanted], now_us)
 
     def _fetch_session_cache(self) -> FetchSessionCache:

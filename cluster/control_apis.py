@@ -36,6 +36,7 @@ from controller.kafka_controller import ControlledShutdownReply
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, UNDEFINED_EPOCH, Names, TopicPartition
+from replica.passive_topic_keys import active
 from replica.rules import Rules
 from replica.trace import ControlRequestRefused, Recorder
 
@@ -137,7 +138,7 @@ class ControlApis:
             known = TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions={})
             image.topics[topic] = known
             image.topic_names[topic_id] = topic
-        known.config, known.log_config = dict(config), TopicConfig.from_mapping(config)
+        known.config, known.log_config = dict(config), active(config)
         return known
 
     def topic_config_changed(self, topic: str, now_us: int) -> None:

@@ -14,12 +14,12 @@ from cluster.accepted_connections import AcceptedConnections
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
+from cluster.topic_files import creation
 from cluster.wire.versions import ZOOKEEPER
 from controller import topics, znodes
 from controller.events import ChangeConfig, CreateTopicReply, Event, Reply, TopicReply
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
-from controller.placement import place
-from controller.registry import NO_SESSION, Create, Multi, Registry, SessionId, SetData
+from controller.registry import NO_SESSION, Registry, SessionId, SetData
 from controller.registry_facts import RegistryTeller
 from controller.registry_messages import (
     WATCH_XID,
@@ -221,30 +221,23 @@ class RegistryCore:
         now_us: int,
     ) -> list[Action]:
         """kafka-topics --zookeeper: the tool places the replicas and writes the topic; the controller sees it."""
-        image = self._image()
+        topic_id = uuid5(NAMESPACE_OID, f"{name}/{self.registry.zxid}")
         try:
-            topics.check_name(image, name)
-            complete = topics.stored_config(topics.complete_config(config, topic_defaults(self._config)))
-            if assignment is None:
-                existing = sum(len(topic.partitions) for topic in image.topics.values())
-                count = self._config.num_partitions if partitions is None else partitions
-                factor = self._config.default_replication_factor if replication_factor is None else replication_factor
-                assignment = tuple(place(topics.usable_brokers(image), count, factor, start=existing))
-            else:
-                topics.check_assignment(image, assignment, self._names)
+            files = creation(
+                self._image(),
+                name,
+                topic_id=topic_id,
+                assignment=assignment,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                config=config,
+                broker_config=self._config,
+                names=self._names,
+            )
         except KafkaError as error:
             answer(CreateTopicReply(error=error.code, message=error.message))
             return []
-        topic_id = uuid5(NAMESPACE_OID, f"{name}/{self.registry.zxid}")
-        self.registry.apply(
-            NO_SESSION,
-            Multi(
-                ops=(
-                    Create(path=znodes.config_path(name), data=znodes.config_data(complete)),
-                    Create(path=znodes.topic_path(name), data=znodes.topic_data(topic_id, assignment)),
-                )
-            ),
-        )
+        self.registry.apply(NO_SESSION, files)
         self._changed(self._node, now_us)
         answer(CreateTopicReply(error=ErrorCode.NONE, topic_id=topic_id))
         return self._connections.answered(self._outbox.take(), now_us)

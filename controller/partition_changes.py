@@ -15,9 +15,9 @@ from controller.events import IsrProposal, IsrResult
 from controller.image import PartitionRegistration
 from controller.registry import Check, Create, GetData, Multi, Operation, RegistryError, SetData
 from replica import trace
-from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
+from replica.passive_topic_keys import active
 from replica.rules import Rules
 
 
@@ -120,7 +120,7 @@ class PartitionChanges:
         (found,) = yield GetData(path=znodes.config_path(name.topic))
         if found.error is not None:
             return False
-        return TopicConfig.from_mapping(znodes.config_of(found.data)).unclean_leader_election_enable
+        return active(znodes.config_of(found.data)).unclean_leader_election_enable
 
     def remove_from_isr(self, name: TopicPartition, broker_id: BrokerId, occasion: str) -> Process:
         """The leader epoch rises although the leader may stay: a ZooKeeper controller has no other way to be heard."""

@@ -13,8 +13,8 @@ from controller.election import Choice
 from controller.image import PartitionRegistration
 from controller.registry import Registry, Transaction
 from replica import trace
-from replica.config import TopicConfig
 from replica.ids import Names, TopicPartition
+from replica.passive_topic_keys import active
 
 
 class RegistryTeller:
@@ -50,7 +50,7 @@ class RegistryTeller:
 
     def _created(self, name: TopicPartition, transaction: Transaction, writer: str) -> trace.TraceEvent:
         state = self._registration(name, transaction.data, 0)
-        config = TopicConfig.from_mapping(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data))
+        config = active(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data))
         named = Teller(node=writer, names=self._names).named
         return trace.PartitionCreated(
             node=writer,

@@ -25,9 +25,9 @@ READY_S, END_S = 30, 60
 class LiveCluster:
     """bootstrap: where its brokers are     result: of the run, once it is over"""
 
-    def __init__(self, record: Path, topics: list[str], brokers: int, settings: list[str]) -> None:
+    def __init__(self, record: Path, topics: list[str], brokers: int, settings: list[str], profile: str | None) -> None:
         wishes = [TopicWish.parse(topic, brokers) for topic in topics]
-        scenario = replace(cluster_of(brokers, wishes, None, settings).scenario, duration_us=FOREVER_US)
+        scenario = replace(cluster_of(brokers, wishes, profile, settings).scenario, duration_us=FOREVER_US)
         self.bootstrap = ""
         self.result: RunResult
         self._run: Run
@@ -91,9 +91,11 @@ class LiveCluster:
 
 
 @contextmanager
-def live_cluster(record: Path, *topics: str, brokers: int = 3, settings: tuple[str, ...] = ()) -> Iterator[LiveCluster]:
+def live_cluster(
+    record: Path, *topics: str, brokers: int = 3, settings: tuple[str, ...] = (), profile: str | None = None
+) -> Iterator[LiveCluster]:
     """settings: PATH=VALUE, as `highwater serve --set` takes them"""
-    cluster = LiveCluster(record, list(topics), brokers, list(settings))
+    cluster = LiveCluster(record, list(topics), brokers, list(settings), profile)
     try:
         yield cluster
     finally:

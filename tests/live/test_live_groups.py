@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
@@ -91,9 +92,10 @@ def test_two_members_share_and_the_next_goes_on_where_they_stopped(tmp_path: Pat
     assert not cluster.result.broke_an_invariant and cluster.result.verdict.ok
 
 
-def test_a_coordinator_that_dies_in_mid_stream_takes_nothing_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("profile", ["kafka-4.1", pytest.param("kafka-2.7", marks=pytest.mark.soak)])
+def test_a_coordinator_that_dies_in_mid_stream_takes_nothing_with_it(tmp_path: Path, profile: str) -> None:
     """The next one reads the group from its log: the member goes on, it does not even have to join again."""
-    with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS) as cluster:
+    with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS, profile=profile) as cluster:
         produce(cluster.bootstrap, range(30))
         consumer = librdkafka(cluster.bootstrap, "g")
         seen = read(consumer, 30)

@@ -1,0 +1,49 @@
+"""What somebody writes into the registry to have a topic created: the tool of an operator, or a broker for itself.
+
+source: AdminUtils.createTopic (AdminZkClient): whoever wants the topic places it; the controller sees it and follows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from cluster.config import BrokerConfig, topic_defaults
+from controller import topics, znodes
+from controller.image import MetadataImage
+from controller.placement import place
+from controller.registry import Create, Multi
+from replica.ids import Names
+
+
+def creation(
+    image: MetadataImage,
+    name: str,
+    *,
+    topic_id: UUID,
+    assignment: topics.Assignment | None = None,
+    partitions: int | None = None,
+    replication_factor: int | None = None,
+    config: Mapping[str, str],
+    broker_config: BrokerConfig,
+    names: Names,
+) -> Multi:
+    """image: brokers and topics that there are     assignment: replicas of each partition; None: they are placed
+
+    raises: KafkaError
+    """
+    topics.check_name(image, name)
+    complete = topics.stored_config(topics.complete_config(config, topic_defaults(broker_config)))
+    if assignment is None:
+        existing = sum(len(topic.partitions) for topic in image.topics.values())
+        count = broker_config.num_partitions if partitions is None else partitions
+        factor = broker_config.default_replication_factor if replication_factor is None else replication_factor
+        assignment = tuple(place(topics.usable_brokers(image), count, factor, start=existing))
+    else:
+        topics.check_assignment(image, assignment, names)
+    return Multi(
+        ops=(
+            Create(path=znodes.config_path(name), data=znodes.config_data(complete)),
+            Create(path=znodes.topic_path(name), data=znodes.topic_data(topic_id, assignment)),
+        )
+    )
