@@ -73,6 +73,7 @@ class CoordinatorWorld:
         self.epoch = 0
         self.requests: dict[int, str] = {}
         self._offset = 0
+        self._reads_later = False
         self._held: list[tuple[int, int]] | None = None
         self._settings = GroupSettings(**settings)
         self.coordinator: GroupCoordinator
@@ -131,6 +132,8 @@ class CoordinatorWorld:
         self._perform(self.coordinator.step(Written(now_us=self.now_us, write=write, error=error, offset=offset)))
 
     def _load(self, epoch: int) -> None:
+        if self._reads_later:
+            return
         loaded = Loaded(now_us=self.now_us, partition=0, leader_epoch=epoch, groups=self.replay())
         self._perform(self.coordinator.step(loaded))
 
@@ -279,9 +282,16 @@ class CoordinatorWorld:
             self._written(write, ErrorCode[error], offset)
         return self._taken()
 
-    def elect(self) -> list[str]:
+    def elect(self, read: str = "at-once") -> list[str]:
+        """read=later: the log is long, and read with `finish-reading`."""
         self.epoch += 1
+        self._reads_later = read == "later"
         return self.step(Elected(now_us=self.now_us, partition=0, leader_epoch=self.epoch))
+
+    def finish_reading(self) -> list[str]:
+        self._reads_later = False
+        self._load(self.epoch)
+        return self._taken()
 
     def resign(self) -> list[str]:
         self.epoch += 1

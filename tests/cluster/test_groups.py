@@ -111,5 +111,5 @@ def check(group: Group) -> None:
     assert group.static_members == statics
     assert list(group.members) == [one.member_id for one in group.members.values()]
     for member in group.members.values():
-        watched = member.session is not None and member.session.is_live
+        watched = member.session is not None and member.session.callback is not None
         assert watched or member.is_awaiting, "a member that says nothing is dropped some day"
