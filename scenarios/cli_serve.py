@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.cli_common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
-from scenarios.cli_run import set_option
+from scenarios.cli_run import processes_option, set_option
 from scenarios.exit_codes import ExitCode
 from scenarios.runs import RUNS_DIR
 from scenarios.style import Style
@@ -39,6 +39,7 @@ PORTS = click.IntRange(1, 65_535)
     "--record", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, metavar="DIR",
     help="Where the run is kept.",
 )  # fmt: skip
+@processes_option
 @click.option("--no-client-records", is_flag=True, help="Do not follow every record of every client: faster.")
 @set_option
 @plain_option
@@ -50,6 +51,7 @@ def serve(
     scenario: str | None,
     profile: str | None,
     record: Path,
+    in_processes: bool,
     no_client_records: bool,
     overrides: tuple[str, ...],
     plain: bool,
@@ -71,6 +73,7 @@ def serve(
         host=host,
         port=port,
         reads_along=not no_client_records,
+        in_processes=in_processes,
         say=click.echo,
         say_line=lambda line: click.echo(_event(line, style), err=True),
     )

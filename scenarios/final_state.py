@@ -65,8 +65,11 @@ def _state_stopped(
         copy = Path(scratch) / str(topic_partition)
         shutil.copytree(directory, copy)
         log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
-        checkpointed = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
-        _state_replica(simulation, name_batch, topic_partition, name, log, min(checkpointed, log.log_end_offset))
+        if simulation.running(name):  # in a process of its own, which stands still
+            high_watermark = simulation.view.partitions[topic_partition].replica(name).high_watermark
+        else:
+            high_watermark = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
+        _state_replica(simulation, name_batch, topic_partition, name, log, min(high_watermark, log.log_end_offset))
         log.abandon()
 
 

@@ -12,9 +12,9 @@ import multiprocessing
 import os
 import signal
 import socket
-import sys
-from collections.abc import Callable
-from dataclasses import asdict
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from cluster.live.control import (
     FactTold,
     FileTold,
     NodeState,
+    ObservationTold,
     Reset,
     Settle,
     SettledTold,
@@ -42,6 +43,7 @@ from cluster.live.control import (
 )
 from cluster.live.fabric import Address
 from cluster.live.neighbours import NeighbourFabric
+from cluster.live.observations import FetchAnswered, Observation, ProduceArrived, Topic
 from cluster.live.processes import NodeOrder, OwnProcess
 from cluster.live.time import LiveTime
 from cluster.passage import ByteCounts
@@ -56,8 +58,9 @@ from scenarios.worlds import live_latency
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05
 PR_SET_PDEATHSIG = 1
+RECORDS_TOLD_MAX, HEADERS_TOLD_MAX = 1500, 1000
 OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "operate"})
-OUTPUT = "output-of-{name}.txt"
+DIED_OF = "what-{name}-died-of.txt"
 
 
 def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.socket], OwnProcess]:
@@ -67,6 +70,9 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
+    first = context.Process(target=_nothing)
+    first.start()
+    first.join()  # Everything is imported before the clock of the run begins.
 
     def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
         process = context.Process(
@@ -78,23 +84,31 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
     return launch
 
 
+def _nothing() -> None:
+    pass
+
+
 def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
-    """The life of one process."""
-    _stand_alone(log_root.parent / OUTPUT.format(name=order.name))
-    trio.run(Node(scenario, log_root, order, control).run)
+    """The life of one process. What it dies of is left beside its logs."""
+    _stand_alone()
+    try:
+        trio.run(Node(scenario, log_root, order, control).run)
+    except BaseException:
+        (log_root.parent / DIED_OF.format(name=order.name)).write_text(traceback.format_exc(), encoding="utf-8")
+        raise
 
 
-def _stand_alone(output: Path) -> None:
+def _stand_alone() -> None:
     """Ctrl-C is for the process that runs the cluster; its death is ours, even if we are stopped."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(descriptor, sys.stdout.fileno())
-    os.dup2(descriptor, sys.stderr.fileno())
-    os.close(descriptor)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 class ToldDisk(Disk):
@@ -121,6 +135,41 @@ class ToldDisk(Disk):
     def forget(self, path: str) -> None:
         super().forget(path)
         self._tell_of("forgotten", path, 0)
+
+
+class ToldTap:
+    """What is observed of clients is told to the process that runs the cluster, in parts that are not too large."""
+
+    def __init__(self, tell: Callable[[Told], None], topic_name: Callable[[Topic], str | None]) -> None:
+        self.topic_name = topic_name
+        self._tell = tell
+        self._connections = 0
+
+    def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
+        self._connections += 1
+        connection = self._connections
+
+        def tell(observation: Observation, now_us: int) -> None:
+            for part in _in_parts(observation):
+                self._tell(ObservationTold(now_us, connection, client, part))
+
+        return tell
+
+
+def _in_parts(observation: Observation) -> Iterator[Observation]:
+    if isinstance(observation, ProduceArrived):
+        # A batch of more records is told without them: they get numbers for names.
+        batches = [
+            batch if len(batch.records) <= RECORDS_TOLD_MAX else replace(batch, records=())
+            for batch in observation.batches
+        ]
+        yield replace(observation, batches=tuple(batches))
+    elif isinstance(observation, FetchAnswered):
+        for partition, error, headers in observation.partitions:
+            for first in range(0, max(len(headers), 1), HEADERS_TOLD_MAX):
+                yield FetchAnswered(((partition, error, headers[first : first + HEADERS_TOLD_MAX]),))
+    else:
+        yield observation
 
 
 class NodeFabric(NeighbourFabric):
@@ -158,6 +207,8 @@ class Node:
         for name, disk in self._disks.items():
             assert isinstance(disk, ToldDisk)
             disk.log_dir, disk.tell = name, self._tell
+        if order.reads_along:
+            self._fabric.tap = ToldTap(self._tell, self._topic_name)
         self._bring_about(order.state)
         self._core: ServerCore = Cores(scenario, self._fabric, trace).server(
             order.name, order.incarnation, log_dir, self._disks, self._clock
@@ -184,6 +235,9 @@ class Node:
         self._tell(BytesTold(self._host.bytes))
         self._tell(ExitTold(self._time.now_us, halted))
         self._time.stop()
+
+    def _topic_name(self, topic: Topic) -> str | None:
+        return self._core.cache.topic_name(topic) if isinstance(self._core, BrokerCore) else None
 
     # ---------------------------------------------------------------------------------------------------------- telling
 

@@ -27,7 +27,7 @@ from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.story import StoryLine
 from scenarios.wording import count_of
-from scenarios.worlds import live_latency
+from scenarios.worlds import live_latency, processes
 
 if TYPE_CHECKING:
     from cluster.live.time import LiveTime
@@ -101,10 +101,19 @@ class Server:
 
     port: of the first broker, the others follow     host: the address to listen on
     reads_along: state what clients send, are told and read, record by record
+    in_processes: a process of its own for every broker and controller
     """
 
     def __init__(
-        self, scenario: Scenario, *, host: str, port: int, reads_along: bool, say: Say, say_line: SayLine
+        self,
+        scenario: Scenario,
+        *,
+        host: str,
+        port: int,
+        reads_along: bool,
+        in_processes: bool,
+        say: Say,
+        say_line: SayLine,
     ) -> None:
         # What a file expects is about its own clients alone; here others take part.
         self.scenario = replace(scenario, duration_us=FOREVER_US, expect=Expect())
@@ -113,6 +122,7 @@ class Server:
         self._say = say
         self._say_line = say_line
         self._reads_along = reads_along
+        self._in_processes = in_processes
         self._time: LiveTime | None = None
 
     def run(self, runs_dir: Path) -> RunResult:
@@ -131,6 +141,17 @@ class Server:
         from cluster.live.fabric import TcpFabric
         from cluster.live.time import LiveTime
 
+        if self._in_processes:
+            fabric = processes(
+                scenario,
+                trace_log,
+                log_root,
+                bind_host=self._host,
+                ports=self._ports,
+                reads_along=self._reads_along,
+            )
+            self._time = fabric.time
+            return fabric
         self._time = LiveTime(trace_log)
         return TcpFabric(
             self._time,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.links import Latency, Network
 from cluster.wire.versions import api_name
@@ -11,6 +12,9 @@ from cluster.world import Fabric
 from replica.trace import TraceLog
 from scenarios.spec import DEFAULT_LATENCY, Scenario
 from scenarios.steps import Delay
+
+if TYPE_CHECKING:
+    from cluster.live.processes import ProcessFabric
 
 NewWorld = Callable[[Scenario, TraceLog, Path], Fabric]
 """Makes a world without machines for one run, whose nodes have their logs below the given directory."""
@@ -54,21 +58,25 @@ def processes(
     *,
     bind_host: str = "127.0.0.1",
     ports: Mapping[str, int] | None = None,
-) -> Fabric:
-    """As `live`, and every broker and controller is a process of its own. ports: as of TcpFabric"""
+    reads_along: bool = False,
+) -> ProcessFabric:
+    """As `live`, and every broker and controller is a process of its own. ports: as of TcpFabric     reads_along: as of
+    ProcessFabric"""
     from cluster.live.gathering import GatheringTime
     from cluster.live.processes import ProcessFabric
     from scenarios.node_process import launcher
 
+    launch = launcher(scenario, log_root)
     return ProcessFabric(
         GatheringTime(trace),
         Network(scenario.seed, live_latency(scenario), {}),
         trace,
         api_name,
         nodes=(*scenario.cluster.controllers, *scenario.cluster.brokers),
-        launch=launcher(scenario, log_root),
+        launch=launch,
         bind_host=bind_host,
         ports=dict(ports or {}),
+        reads_along=reads_along,
     )
 
 

@@ -1,4 +1,4 @@
-"""What clients of somebody else's do and are told, as facts: an observer of their connections.
+"""What clients of somebody else's do and are told, as facts: what their connections are observed to carry.
 
 Our own producers and consumers state what they send, learn and read; an unmodified client states nothing, so its
 connection is read along, at the broker's end. It is the same story from the other side: a record counts as sent when
@@ -7,28 +7,28 @@ its request has arrived, and as acked when the answer leaves for a client that i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
-from uuid import UUID
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
-from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believable
-from cluster.node import Segment
+from cluster.live.observations import (
+    ConnectionEnded,
+    FetchAnswered,
+    FetchArrived,
+    Observation,
+    PartitionAnswered,
+    ProduceAnswered,
+    ProduceArrived,
+    Topic,
+)
+from cluster.live.record_names import NamedBatch, Names, RecordNames
 from cluster.producer_sender import RETRIABLE
-from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, decode_produce_response
-from cluster.wire.api_01_fetch import FetchedPartition, decode_fetch_request, decode_fetch_response
-from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.versions import FETCH, PRODUCE
 from replica import trace
-from replica.errors import INDEFINITE, ErrorCode, KafkaError, PeerViolation
-from replica.file_slice import FileSlice
-from replica.ids import NO_BROKER, Offset, TopicPartition
-from replica.records import BATCH_HEADER_BYTES, BatchHeader, batches, check_crc, read_header
+from replica.errors import INDEFINITE, ErrorCode
+from replica.ids import Offset, TopicPartition
+from replica.records import BatchHeader
 from replica.trace import TraceLog
 
-Topic = str | UUID
-SIZE_PREFIX_BYTES = 4
 RECENT_BATCHES_MAX = 10_000
 
 
@@ -73,6 +73,9 @@ class ClientTap:
         self._recent: dict[int, tuple[TopicPartition, Offset, Names]] = {}
         self._twins: dict[tuple[TopicPartition, Offset, int], Names] = {}
 
+    def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
+        return ClientStory(self, client, node).observe
+
     def names_at(self, partition: TopicPartition, base_offset: Offset, crc: int) -> Names:
         """Of a batch in a log. A CRC says enough, unless a client has sent the same words twice in a millisecond."""
         return self._twins.get((partition, base_offset, crc)) or self.records_of(crc)
@@ -91,57 +94,55 @@ class ClientTap:
         return self.positions.setdefault((client, partition), Position())
 
 
-@dataclass(slots=True)
-class WireTap:
-    """One connection of one client, which has one request in progress at a time."""
+class Tap(Protocol):
+    """What reads connections along."""
 
-    shared: ClientTap
-    client: str
-    node: str
-    _header: RequestHeader | None = None
-    _produced: dict[TopicPartition, SentBatch] = field(default_factory=dict)
+    def topic_name(self, topic: Topic) -> str | None: ...
 
-    def request(self, frame: bytearray, now_us: int) -> None:
-        """A whole request has arrived."""
-        try:
-            header = read_request_header(frame)
-            if header.api_key == PRODUCE:
-                self._produce(header, frame, now_us)
-            elif header.api_key == FETCH:
-                self._ask(header, frame)
-        except (PeerViolation, KafkaError):
-            self._header = None  # The broker will say so, and close the connection or refuse.
+    def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
+        """A client has connected to a node. Returns what takes the observations, each with its time."""
 
-    def response(self, segments: Sequence[Segment], now_us: int) -> None:
-        """Its answer has left, as far as the kernel knows to a client that is there."""
-        header, self._header = self._header, None
-        if header is None:
-            return
-        if header.api_key == PRODUCE:
-            self._told(header, segments, now_us)
-        else:
-            self._handed(header, segments)
 
-    def ended(self, reason: str) -> None:
-        """The connection is over; what was in progress stays without an answer."""
+class ClientStory:
+    """What is told of one connection."""
+
+    __slots__ = ("_produced", "client", "node", "shared")
+
+    def __init__(self, shared: ClientTap, client: str, node: str) -> None:
+        self.shared = shared
+        self.client = client
+        self.node = node
+        self._produced: dict[TopicPartition, SentBatch] = {}
+
+    def observe(self, observation: Observation, now_us: int) -> None:
+        match observation:
+            case ProduceArrived():
+                self._produce(observation, now_us)
+            case ProduceAnswered():
+                self._told(observation, now_us)
+            case FetchArrived():
+                for partition, offset in observation.offsets:
+                    self._moved(partition, offset)
+            case FetchAnswered():
+                for partition, error, headers in observation.partitions:
+                    self._partition_handed(partition, error, headers)
+            case ConnectionEnded():
+                self._ended(observation.reason)
+
+    def _ended(self, reason: str) -> None:
         produced, self._produced = self._produced, {}
-        self._header = None
         for sent in produced.values():
             self._refused(sent, ErrorCode.NETWORK_EXCEPTION, f"{self.client} gets no answer: {reason}")
 
     # ------------------------------------------------------------------------------------------------------- produce
 
-    def _produce(self, header: RequestHeader, frame: bytearray, now_us: int) -> None:
-        request = decode_produce_request(header, frame)
-        self._header = header if request.acks else None
+    def _produce(self, request: ProduceArrived, now_us: int) -> None:
         self._produced = {}
-        for topic, partitions in request.topics:
-            for number, records in partitions:
-                batch = None if records is None else _single_batch(memoryview(records))
-                if records is not None and batch is not None:
-                    partition = TopicPartition(topic, number)
-                    named = self.shared.names.of(self.client, partition, batch, memoryview(records))
-                    self._produced[partition] = self._sent(named, batch, request.acks, now_us)
+        for batch in request.batches:
+            named = self.shared.names.of(
+                self.client, batch.topic_partition, batch.header.crc, batch.header.record_count, batch.records
+            )
+            self._produced[batch.topic_partition] = self._sent(named, batch.header, request.acks, now_us)
         if request.acks == 0:
             for sent in self._produced.values():
                 self._handed_over(sent, now_us)
@@ -190,19 +191,16 @@ class WireTap:
             )
         self.shared.names.answered(sent.batch)
 
-    def _told(self, header: RequestHeader, segments: Sequence[Segment], now_us: int) -> None:
-        frame = b"".join(bytes(segment) for segment in segments if not isinstance(segment, FileSlice))
-        answer = decode_produce_response(header.api_version, memoryview(frame)[SIZE_PREFIX_BYTES:])
+    def _told(self, answer: ProduceAnswered, now_us: int) -> None:
         produced, self._produced = self._produced, {}
-        for topic, parts in answer.topics:
-            for part in parts:
-                sent = produced.get(TopicPartition(topic, part.partition))
-                if sent is None:
-                    continue
-                if part.error is ErrorCode.NONE:
-                    self._acked(sent, part.base_offset, now_us)
-                else:
-                    self._failed(sent, part, now_us)
+        for part in answer.partitions:
+            sent = produced.get(part.topic_partition)
+            if sent is None:
+                continue
+            if part.error is ErrorCode.NONE:
+                self._acked(sent, part.base_offset, now_us)
+            else:
+                self._failed(sent, part, now_us)
 
     def _acked(self, sent: SentBatch, base_offset: Offset, now_us: int) -> None:
         shared, named = self.shared, sent.batch
@@ -224,9 +222,9 @@ class WireTap:
             )
         shared.names.answered(named)
 
-    def _failed(self, sent: SentBatch, part: ProducePartitionResponse, now_us: int) -> None:
+    def _failed(self, sent: SentBatch, part: PartitionAnswered, now_us: int) -> None:
         """An error that a producer does not retry is the end of these records; what others lead to, is seen later."""
-        reason = part.error_message or f"{self.node} refuses the batch: {part.error.name}"
+        reason = part.message or f"{self.node} refuses the batch: {part.error.name}"
         seq = self._refused(sent, part.error, reason)
         if part.error in RETRIABLE:
             return
@@ -268,17 +266,6 @@ class WireTap:
 
     # --------------------------------------------------------------------------------------------------------- fetch
 
-    def _ask(self, header: RequestHeader, frame: bytearray) -> None:
-        request = decode_fetch_request(header, frame)
-        self._header = header if request.replica_id == NO_BROKER else None
-        if self._header is None:
-            return
-        for topic, partitions in request.topics:
-            name = topic if isinstance(topic, str) else self.shared.topic_name(topic)
-            if name is not None:
-                for entry in partitions:
-                    self._moved(TopicPartition(name, entry.partition), entry.fetch_offset)
-
     def _moved(self, partition: TopicPartition, offset: Offset) -> None:
         """A fetch that does not go on where the last one ended: the client has started, sought, or was sent away."""
         position = self.shared.position(self.client, partition)
@@ -299,21 +286,10 @@ class WireTap:
             )
         )
 
-    def _handed(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
-        """The frame is decoded with holes where its files are: what is in those is not read, but for batch headers."""
-        answer = decode_fetch_response(header.api_version, memoryview(_with_holes(segments))[SIZE_PREFIX_BYTES:])
-        slices = iter([part for part in segments if isinstance(part, FileSlice) and part.length])
-        for topic, parts in answer.topics:
-            name = topic if isinstance(topic, str) else self.shared.topic_name(topic)
-            for part in parts:
-                found = next(slices, None) if len(part.records) else None
-                if name is not None:
-                    self._partition_handed(TopicPartition(name, part.partition), part, found)
-
-    def _partition_handed(self, partition: TopicPartition, part: FetchedPartition, found: FileSlice | None) -> None:
+    def _partition_handed(self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader]) -> None:
         position = self.shared.position(self.client, partition)
-        if part.error is not ErrorCode.NONE:
-            position.error = part.error.name
+        if error is not ErrorCode.NONE:
+            position.error = error.name
             self.shared.recorder.emit(
                 trace.FetchFailed(
                     client=self.client,
@@ -321,12 +297,11 @@ class WireTap:
                     topic=partition.topic,
                     partition=partition.partition,
                     offset=max(position.asked, 0),
-                    error=part.error.name,
+                    error=error.name,
                 )
             )
-        elif found is not None:
-            for header in _headers_in(found):
-                self._read(partition, position, header)
+        for header in headers:
+            self._read(partition, position, header)
 
     def _read(self, partition: TopicPartition, position: Position, header: BatchHeader) -> None:
         """Whole batches are sent; a client drops what lies before the offset it has asked for."""
@@ -347,39 +322,3 @@ class WireTap:
                 )
             )
         position.read = max(header.last_offset, position.asked - 1)
-
-
-def _single_batch(records: memoryview) -> BatchHeader | None:
-    """The header of a batch that the broker may take: one per partition, whole, as long and as full as it says."""
-    found = list(batches(records))
-    if len(found) != 1:
-        return None
-    header = found[0][1]
-    whole = header.size_bytes == len(records) and check_crc(records, 0, header)
-    return header if whole and is_believable(header) else None
-
-
-def _with_holes(segments: Sequence[Segment]) -> bytearray:
-    """The frame without the bytes of its files: memory that is never touched is never there."""
-    frame = bytearray(sum(part.length if isinstance(part, FileSlice) else len(part) for part in segments))
-    place = 0
-    for part in segments:
-        if isinstance(part, FileSlice):
-            place += part.length
-        else:
-            frame[place : place + len(part)] = part
-            place += len(part)
-    return frame
-
-
-def _headers_in(part: FileSlice) -> list[BatchHeader]:
-    """Headers of the whole batches in a slice. raises: KafkaError where none can be"""
-    headers, place = [], 0
-    while part.length - place >= BATCH_HEADER_BYTES:
-        data = os.pread(part.fd, BATCH_HEADER_BYTES, part.position + place)
-        header = read_header(data)
-        place += header.size_bytes
-        if place > part.length:
-            break
-        headers.append(header)
-    return headers

@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cluster.links import Hold, Latency, Link, Network
+from cluster.live.observations import Observation
 from cluster.passage import ByteCounts
 from replica.disk import Disk
 from replica.disk_speed import ServiceTime
 from replica.trace import TraceEvent
 
 PACKET_BYTES = 1 << 20
+"""No message is so large: what could be is sent in parts."""
 BUFFER_BYTES = 4 << 20
 
 
@@ -59,6 +61,16 @@ class AnswerTold:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservationTold:
+    """What a connection of somebody else's client carries; connections are numbered in each life."""
+
+    at_us: int
+    connection: int
+    client: str
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True)
 class SettledTold:
     """The state of this number is in force."""
 
@@ -73,7 +85,7 @@ class ExitTold:
     halted: str
 
 
-Told = FactTold | FileTold | BytesTold | AnswerTold | SettledTold | ExitTold
+Told = FactTold | FileTold | BytesTold | AnswerTold | ObservationTold | SettledTold | ExitTold
 
 
 # ---------------------------------------------------------------------------------------------------------------- down
@@ -181,7 +193,7 @@ def pack(message: Told | Order) -> bytes:
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
-def unpack_told(packet: bytes) -> Told:
+def unpack_told(packet: memoryview) -> Told:
     told: Told = pickle.loads(packet)  # noqa: S301  # from a process of ours, over a pair that it inherited
     return told
 

@@ -17,7 +17,7 @@ import trio
 from cluster.host import Host
 from cluster.links import Network
 from cluster.live.acceptor import Acceptor
-from cluster.live.client_tap import ClientTap
+from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
 from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
 from cluster.live.sockets import PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
@@ -62,7 +62,7 @@ class TcpFabric:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.max_request_bytes = max_request_bytes
         self.nursery: trio.Nursery
-        self.tap: ClientTap | None = None
+        self.tap: Tap | None = None
         """Reads the connections of clients from outside along; None: nobody does."""
         self._bind_host = bind_host
         self._advertised_host = advertised_host or bind_host

@@ -11,11 +11,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from cluster.live.control import AnswerTold, ExitTold, FactTold
+from cluster.live.control import AnswerTold, ExitTold, FactTold, ObservationTold
 from cluster.live.time import LiveTime, Started
 from replica.trace import TraceLog
 
-InPlace = FactTold | AnswerTold | ExitTold
+InPlace = FactTold | AnswerTold | ObservationTold | ExitTold
 """What has a place in the order."""
 
 
@@ -23,10 +23,14 @@ class Source:
     """One life of one node.
 
     read: takes what there is to read now, and returns the part of it that has a place in the order
-    told: an answer or an exit, when its turn has come
+    told: what is no fact, when its turn has come
     """
 
-    def __init__(self, read: Callable[[], list[InPlace]], told: Callable[[AnswerTold | ExitTold], None]) -> None:
+    def __init__(
+        self,
+        read: Callable[[], list[InPlace]],
+        told: Callable[[AnswerTold | ObservationTold | ExitTold], None],
+    ) -> None:
         self.read = read
         self.told = told
         self.numbers = array("q")

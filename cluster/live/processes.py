@@ -31,6 +31,7 @@ from cluster.live.control import (
     FileTold,
     LinkState,
     NodeState,
+    ObservationTold,
     Order,
     Reset,
     Settle,
@@ -42,6 +43,7 @@ from cluster.live.control import (
 from cluster.live.fabric import Address
 from cluster.live.gathering import GatheringTime, InPlace, Source
 from cluster.live.neighbours import NeighbourFabric, source_of
+from cluster.live.observations import ConnectionEnded, Observation
 from cluster.live.time import Started
 from cluster.node import Action, NodeCore
 from cluster.shell import NodeShell
@@ -65,6 +67,7 @@ class NodeOrder:
     bind_host: str
     servers: Mapping[str, Address]
     sources: Mapping[str, str]
+    reads_along: bool
     state: NodeState
 
 
@@ -80,6 +83,7 @@ class OwnProcess(Protocol):
     def join(self, timeout: float | None = None) -> None: ...
 
 
+Observer = Callable[[Observation, int], None]
 Launch = Callable[[NodeOrder, socket.socket], OwnProcess]
 """Start a process that runs this node and speaks over this socket."""
 
@@ -151,6 +155,7 @@ class Life:
     asked_to_settle: int = 0
     settled: int = 0
     answers: dict[int, Callable[..., None]] = field(default_factory=dict)
+    observers: dict[int, Observer] = field(default_factory=dict)
     said_why: bool = False
     at_end: bool = False
 
@@ -192,17 +197,17 @@ class RemoteHost(Host):
         told: list[InPlace] = []
         while not life.at_end:
             try:
-                packet = life.control.recv(PACKET_BYTES)
+                size = life.control.recv_into(self.fabric.packet)
             except BlockingIOError:
                 break
             except ConnectionResetError:
-                packet = b""
-            if not packet:
+                size = 0
+            if not size:
                 life.at_end = True
                 break
-            message = unpack_told(packet)
+            message = unpack_told(self.fabric.packet[:size])
             match message:
-                case FactTold() | AnswerTold() | ExitTold():
+                case FactTold() | AnswerTold() | ObservationTold() | ExitTold():
                     told.append(message)
                 case FileTold():
                     _keep_books(life.core.disks[message.log_dir], message)
@@ -214,8 +219,10 @@ class RemoteHost(Host):
                     self.fabric.settled_some()
         return told
 
-    def _told(self, life: Life, what: AnswerTold | ExitTold) -> None:
-        if isinstance(what, ExitTold):
+    def _told(self, life: Life, what: AnswerTold | ObservationTold | ExitTold) -> None:
+        if isinstance(what, ObservationTold):
+            self._observe(life, what)
+        elif isinstance(what, ExitTold):
             life.said_why = True
             self.fabric.exits.append((self.name, what.halted))
             self._leave()
@@ -223,6 +230,16 @@ class RemoteHost(Host):
             answer = life.answers.pop(what.number, None)
             if answer is not None:
                 answer(what.value)
+
+    def _observe(self, life: Life, told: ObservationTold) -> None:
+        tap = self.fabric.tap
+        if tap is None:
+            return
+        observe = life.observers.get(told.connection) or tap.open(told.client, self.name)
+        life.observers[told.connection] = observe
+        observe(told.observation, told.at_us)
+        if isinstance(told.observation, ConnectionEnded):
+            del life.observers[told.connection]
 
     # ---------------------------------------------------------------------------------------------------------- life
 
@@ -253,6 +270,8 @@ class RemoteHost(Host):
                 time.enter()
         time.gather_all()
         time.leave(life.source)
+        for observe in life.observers.values():
+            observe(ConnectionEnded(f"the process of {self.name} is gone"), time.now_us)
         life.own.join(SETTLE_S)
         trio.lowlevel.notify_closing(life.control)
         life.control.close()
@@ -334,7 +353,8 @@ class RemoteHost(Host):
 class ProcessFabric(NeighbourFabric):
     """The world of the process that runs a cluster of processes.
 
-    nodes: names of the machines whose processes are to be real ones
+    nodes: names of the machines whose processes are to be real ones     reads_along: they tell what clients of
+    somebody else's do, for `tap`
     """
 
     time: GatheringTime
@@ -348,6 +368,7 @@ class ProcessFabric(NeighbourFabric):
         *,
         nodes: Sequence[str],
         launch: Launch,
+        reads_along: bool = False,
         bind_host: str = "127.0.0.1",
         ports: dict[str, int] | None = None,
     ) -> None:
@@ -364,7 +385,9 @@ class ProcessFabric(NeighbourFabric):
             ports=ports,
         )
         self.launch = launch
+        self.packet = memoryview(bytearray(PACKET_BYTES))
         self._nodes = nodes
+        self._reads_along = reads_along
         self._settling = 0
         self._settled = trio.Event()
 
@@ -387,6 +410,7 @@ class ProcessFabric(NeighbourFabric):
             bind_host=self._bind_host,
             servers=dict(self._addresses),
             sources=dict(self._origins),
+            reads_along=self._reads_along,
             state=state,
         )
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cluster.live.peers import OUTSIDE
-from replica.errors import KafkaError
 from replica.ids import TopicPartition
-from replica.records import BATCH_HEADER_BYTES, BatchHeader, Record, read_records
+from replica.records import BATCH_HEADER_BYTES, BatchHeader
 
 NAME_CHARACTERS_MAX = 24
 UNANSWERED_RECORDS_MAX = 100_000
@@ -25,8 +24,16 @@ COMPRESSED_RECORDS_PER_BYTE = 50
 """A compressed batch that promises more is not believed: nobody has decompressed it yet."""
 
 Names = tuple[str, ...]
-Identity = tuple[str, TopicPartition, int, bytes | None, bytes | None]
-"""(client, partition, timestamp, key, value)"""
+Identity = tuple[str, TopicPartition, bytes]
+"""(client, partition, digest of time stamp, key and value)"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSeen:
+    """word: what it may be called     digest: what it is known again by"""
+
+    word: str | None
+    digest: bytes
 
 
 def word_of(data: bytes | None) -> str | None:
@@ -74,22 +81,23 @@ class RecordNames:
         self._unanswered_batches: dict[tuple[str, TopicPartition, int], NamedBatch] = {}
         self._unanswered_records: dict[Identity, str] = {}
 
-    def of(self, client: str, partition: TopicPartition, header: BatchHeader, batch: memoryview) -> NamedBatch:
-        """The batch, new or known again; from now on unanswered."""
-        key = (client, partition, header.crc)
+    def of(
+        self, client: str, partition: TopicPartition, crc: int, record_count: int, records: Sequence[RecordSeen]
+    ) -> NamedBatch:
+        """The batch, new or known again; from now on unanswered. records: () where they cannot be read"""
+        key = (client, partition, crc)
         again = self._unanswered_batches.get(key)
         if again is not None:
             return replace(again, new=())
-        records = _records_of(batch, header.record_count)
-        identities = tuple((client, partition, record.timestamp_ms, record.key, record.value) for record in records)
+        identities = tuple((client, partition, record.digest) for record in records)
         names, new = [], []
-        for place in range(header.record_count):
+        for place in range(record_count):
             name = self._unanswered_records.get(identities[place]) if identities else None
             if name is None:
                 name = self._new_name(client, records[place] if records else None)
                 new.append(name)
             names.append(name)
-        named = NamedBatch(client, partition, header.crc, tuple(names), tuple(new), identities)
+        named = NamedBatch(client, partition, crc, tuple(names), tuple(new), identities)
         self._unanswered_batches[key] = named
         self._unanswered_records.update(zip(identities, names, strict=False))
         self._forget_the_oldest()
@@ -108,8 +116,8 @@ class RecordNames:
         while len(records) > UNANSWERED_RECORDS_MAX:
             del records[next(iter(records))]
 
-    def _new_name(self, client: str, record: Record | None) -> str:
-        word = None if record is None else word_of(record.value) or word_of(record.key)
+    def _new_name(self, client: str, record: RecordSeen | None) -> str:
+        word = None if record is None else record.word
         name = None if word is None else self._worded(word)
         return name or self._next_number(client)
 
@@ -128,12 +136,3 @@ class RecordNames:
             number += 1
         self._numbered[short] = number + 1
         return f"{short}-{number}"
-
-
-def _records_of(batch: memoryview, count: int) -> Sequence[Record]:
-    """() where they cannot be read: compressed by what is not at hand, or no records."""
-    try:
-        records = read_records(batch)
-    except KafkaError:
-        return ()
-    return records if len(records) == count else ()

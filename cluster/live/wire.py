@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from cluster.live.client_tap import WireTap
 from cluster.live.frames import FrameReader, FrameTooLarge
+from cluster.live.observations import Observation, WireTap
 from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, KeptSlice
 from cluster.node import OnSent, Segment
@@ -160,19 +160,24 @@ class TcpWire(Passage[Sequence[Segment]]):
         self.peer = self._fabric.outsider(client_name(frame, self.peer))
         self._link = self._network.link(self.host.name, self.peer)
         if self._fabric.tap is not None:
-            self._tap = WireTap(self._fabric.tap, self.peer, self.host.name)
+            observe = self._fabric.tap.open(self.peer, self.host.name)
+
+            def tell(observation: Observation) -> None:
+                observe(observation, self._live_time.now_us)
+
+            self._tap = WireTap(tell, self._fabric.tap.topic_name)
             self._read_along(frame)
 
     def _read_along(self, request: bytearray | None = None, answer: Sequence[Segment] | None = None) -> None:
         """A bug in reading along is told, and ends the reading; the client notices nothing of it."""
-        tap, now_us = self._tap, self._live_time.now_us
+        tap = self._tap
         if tap is None:
             return
         try:
             if request is not None:
-                tap.request(request, now_us)
+                tap.request(request)
             elif answer is not None:
-                tap.response(answer, now_us)
+                tap.response(answer)
         except Exception as failure:
             self._tap = None
             self._fabric.contains(self.host.name, self.peer, failure)

@@ -8,6 +8,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, KafkaProducer
 from serving import serving
 
+from cluster.live.observations import records_seen
 from cluster.live.record_names import RecordNames, is_believable, word_of
 from replica.ids import TopicPartition
 from replica.records import build_batch, read_header
@@ -63,7 +64,9 @@ def test_the_same_words_again_are_another_record_unless_the_first_has_no_answer(
 
     def sent(*values: bytes, at_ms: int) -> tuple[str, ...]:
         batch = memoryview(build_batch([(None, value) for value in values], timestamp_ms=at_ms))
-        named = names.of("client/p", partition, read_header(batch), batch)
+        header = read_header(batch)
+        seen = records_seen(batch, header.record_count)
+        named = names.of("client/p", partition, header.crc, header.record_count, seen)
         sent.last = named  # type: ignore[attr-defined]
         return named.names
 

@@ -1,0 +1,222 @@
+"""What passes over one connection of a client of somebody else's, read along at the broker's end.
+
+The observer only decodes. What it sees is small and can be sent to another process: of records it keeps what they may
+be called and what they are known again by. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from cluster.live.record_names import RecordSeen, is_believable, word_of
+from cluster.node import Segment
+from cluster.wire.api_00_produce import decode_produce_request, decode_produce_response
+from cluster.wire.api_01_fetch import decode_fetch_request, decode_fetch_response
+from cluster.wire.headers import RequestHeader, read_request_header
+from cluster.wire.versions import FETCH, PRODUCE
+from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.file_slice import FileSlice
+from replica.ids import NO_BROKER, Offset, TopicPartition
+from replica.records import BATCH_HEADER_BYTES, BatchHeader, Record, batches, check_crc, read_header, read_records
+
+Topic = str | UUID
+SIZE_PREFIX_BYTES = 4
+IDENTITY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BatchArrived:
+    """records: () where they cannot be read"""
+
+    topic_partition: TopicPartition
+    header: BatchHeader
+    records: tuple[RecordSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceArrived:
+    acks: int
+    batches: tuple[BatchArrived, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAnswered:
+    topic_partition: TopicPartition
+    error: ErrorCode
+    base_offset: Offset
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceAnswered:
+    partitions: tuple[PartitionAnswered, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchArrived:
+    """offsets: that are asked for"""
+
+    offsets: tuple[tuple[TopicPartition, Offset], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswered:
+    """Per partition: an error, or the headers of whole batches."""
+
+    partitions: tuple[tuple[TopicPartition, ErrorCode, tuple[BatchHeader, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionEnded:
+    reason: str
+
+
+Observation = ProduceArrived | ProduceAnswered | FetchArrived | FetchAnswered | ConnectionEnded
+
+
+class WireTap:
+    """One connection, which has one request in progress at a time.
+
+    tell: takes what was seen     topic_name: of a topic id, None if it is unknown
+    """
+
+    __slots__ = ("_header", "_tell", "_topic_name")
+
+    def __init__(self, tell: Callable[[Observation], None], topic_name: Callable[[Topic], str | None]) -> None:
+        self._tell = tell
+        self._topic_name = topic_name
+        self._header: RequestHeader | None = None
+
+    def request(self, frame: bytearray) -> None:
+        """A whole request has arrived."""
+        self._header = None
+        try:
+            header = read_request_header(frame)
+            if header.api_key == PRODUCE:
+                self._produce(header, frame)
+            elif header.api_key == FETCH:
+                self._fetch(header, frame)
+        except (PeerViolation, KafkaError):
+            self._header = None  # The broker will say so, and close the connection or refuse.
+
+    def response(self, segments: Sequence[Segment]) -> None:
+        """Its answer has left, as far as the kernel knows to a client that is there."""
+        header, self._header = self._header, None
+        if header is None:
+            return
+        if header.api_key == PRODUCE:
+            self._produced(header, segments)
+        else:
+            self._fetched(header, segments)
+
+    def ended(self, reason: str) -> None:
+        """The connection is over; what was in progress stays without an answer."""
+        self._header = None
+        self._tell(ConnectionEnded(reason))
+
+    def _produce(self, header: RequestHeader, frame: bytearray) -> None:
+        request = decode_produce_request(header, frame)
+        self._header = header if request.acks else None
+        arrived = []
+        for topic, partitions in request.topics:
+            for number, records in partitions:
+                batch = None if records is None else _single_batch(memoryview(records))
+                if records is not None and batch is not None:
+                    seen = records_seen(memoryview(records), batch.record_count)
+                    arrived.append(BatchArrived(TopicPartition(topic, number), batch, seen))
+        self._tell(ProduceArrived(request.acks, tuple(arrived)))
+
+    def _produced(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
+        frame = b"".join(bytes(segment) for segment in segments if not isinstance(segment, FileSlice))
+        answer = decode_produce_response(header.api_version, memoryview(frame)[SIZE_PREFIX_BYTES:])
+        answered = [
+            PartitionAnswered(TopicPartition(topic, part.partition), part.error, part.base_offset, part.error_message)
+            for topic, parts in answer.topics
+            for part in parts
+        ]
+        self._tell(ProduceAnswered(tuple(answered)))
+
+    def _fetch(self, header: RequestHeader, frame: bytearray) -> None:
+        request = decode_fetch_request(header, frame)
+        if request.replica_id != NO_BROKER:
+            return
+        self._header = header
+        offsets = []
+        for topic, partitions in request.topics:
+            name = topic if isinstance(topic, str) else self._topic_name(topic)
+            if name is not None:
+                offsets += [(TopicPartition(name, entry.partition), entry.fetch_offset) for entry in partitions]
+        if offsets:
+            self._tell(FetchArrived(tuple(offsets)))
+
+    def _fetched(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
+        """The frame is decoded with holes where its files are: what is in those is not read, but for batch headers."""
+        answer = decode_fetch_response(header.api_version, memoryview(_with_holes(segments))[SIZE_PREFIX_BYTES:])
+        slices = iter([part for part in segments if isinstance(part, FileSlice) and part.length])
+        answered = []
+        for topic, parts in answer.topics:
+            name = topic if isinstance(topic, str) else self._topic_name(topic)
+            for part in parts:
+                found = next(slices, None) if len(part.records) else None
+                if name is not None and (part.error is not ErrorCode.NONE or found is not None):
+                    headers = () if found is None else tuple(_headers_in(found))
+                    answered.append((TopicPartition(name, part.partition), part.error, headers))
+        if answered:
+            self._tell(FetchAnswered(tuple(answered)))
+
+
+def _seen(record: Record) -> RecordSeen:
+    digest = hashlib.blake2b(digest_size=IDENTITY_BYTES)
+    for part in (record.key, record.value):
+        digest.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+    digest.update(b"%d" % record.timestamp_ms)
+    return RecordSeen(word_of(record.value) or word_of(record.key), digest.digest())
+
+
+def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
+    """() where they cannot be read: compressed by what is not at hand, or no records."""
+    try:
+        records = read_records(batch)
+    except KafkaError:
+        return ()
+    return tuple(map(_seen, records)) if len(records) == count else ()
+
+
+def _single_batch(records: memoryview) -> BatchHeader | None:
+    """The header of a batch that the broker may take: one per partition, whole, as long and as full as it says."""
+    found = list(batches(records))
+    if len(found) != 1:
+        return None
+    header = found[0][1]
+    whole = header.size_bytes == len(records) and check_crc(records, 0, header)
+    return header if whole and is_believable(header) else None
+
+
+def _with_holes(segments: Sequence[Segment]) -> bytearray:
+    """The frame without the bytes of its files: memory that is never touched is never there."""
+    frame = bytearray(sum(part.length if isinstance(part, FileSlice) else len(part) for part in segments))
+    place = 0
+    for part in segments:
+        if isinstance(part, FileSlice):
+            place += part.length
+        else:
+            frame[place : place + len(part)] = part
+            place += len(part)
+    return frame
+
+
+def _headers_in(part: FileSlice) -> list[BatchHeader]:
+    """Headers of the whole batches in a slice. raises: KafkaError where none can be"""
+    headers, place = [], 0
+    while part.length - place >= BATCH_HEADER_BYTES:
+        data = os.pread(part.fd, BATCH_HEADER_BYTES, part.position + place)
+        header = read_header(data)
+        place += header.size_bytes
+        if place > part.length:
+            break
+        headers.append(header)
+    return headers
