@@ -103,8 +103,11 @@ def read_length(frame: Frame, position: int, flexible: bool) -> tuple[int, int]:
 def read_count(frame: Frame, position: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
     """Number of items of an array, -1 for null; `item_bytes` is the least one item can take (1 or more)."""
     if flexible:
-        count, position = read_uvarint(frame, position)
-        count -= 1
+        if (byte := frame[position]) < 0x80:  # as good as always
+            count, position = byte - 1, position + 1
+        else:
+            count, position = read_uvarint(frame, position)
+            count -= 1
     else:
         (count,) = INT32.unpack_from(frame, position)
         position += 4
