@@ -32,6 +32,7 @@ from cluster.quorum_wire import (
     encode_snapshot_answer,
 )
 from cluster.snapshot_writer import SnapshotWriter
+from cluster.wall_clock import WallClock
 from cluster.wire.cold import decode_request as decode_cold
 from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
@@ -70,6 +71,7 @@ class ControllerCore:
         rules: Rules,
         log_dir: Path,
         disk: Disk,
+        clock: WallClock,
         recorder: Recorder,
         draw: Callable[[int], int],
         chronicle: Chronicle,
@@ -86,6 +88,7 @@ class ControllerCore:
         self._rules = rules
         self._log_dir = log_dir
         self._disk = disk
+        self._clock = clock
         self._recorder = recorder
         self._draw = draw
         self._outbox = Outbox()
@@ -290,7 +293,7 @@ class ControllerCore:
             return
         if header.api_key == DESCRIBE_QUORUM:
             description = self._fetches.description
-            values = description.describe(request, self._addresses, self.log.end.offset, now_us)
+            values = description.describe(request, self._addresses, self.log.end.offset, self._clock, now_us)
             respond(encoded(header, values))
         elif self.state is None:
             respond(ErrorCode.NOT_CONTROLLER)

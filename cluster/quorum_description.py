@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cluster.wall_clock import WallClock
 from cluster.wire.entities import Entity
 from controller.quorum import Quorum
 from controller.quorum_messages import ControllerEpoch
@@ -54,9 +55,14 @@ class QuorumDescription:
         return self._replicas
 
     def describe(
-        self, request: Entity, addresses: dict[BrokerId, tuple[str, int]], leader_end: Offset, now_us: int
+        self,
+        request: Entity,
+        addresses: dict[BrokerId, tuple[str, int]],
+        leader_end: Offset,
+        clock: WallClock,
+        now_us: int,
     ) -> dict[str, object]:
-        """Fields of the answer."""
+        """Fields of the answer; its times are those of the leader's wall clock."""
         asked = [
             (str(topic.topic_name), int(one.partition_index)) for topic in request.topics for one in topic.partitions
         ]
@@ -68,7 +74,7 @@ class QuorumDescription:
                 ]
             }
         if self._quorum.is_leader:
-            partition = self._partition(leader_end, now_us)
+            partition = self._partition(leader_end, clock, now_us)
         else:
             partition = _refused(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         nodes = [
@@ -77,7 +83,7 @@ class QuorumDescription:
         ]
         return {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}], "nodes": nodes}
 
-    def _partition(self, leader_end: Offset, now_us: int) -> dict[str, object]:
+    def _partition(self, leader_end: Offset, clock: WallClock, now_us: int) -> dict[str, object]:
         quorum = self._quorum
         replicas = dict(self._of_this_epoch())
         replicas[quorum.local_id] = _Progress(leader_end, now_us, now_us)
@@ -92,8 +98,8 @@ class QuorumDescription:
             "leader_id": quorum.local_id,
             "leader_epoch": quorum.epoch,
             "high_watermark": quorum.high_watermark,
-            "current_voters": [_state(voter, replicas.get(voter, _Progress())) for voter in quorum.voters],
-            "observers": [_state(replica_id, replicas[replica_id]) for replica_id in observers],
+            "current_voters": [_state(voter, replicas.get(voter, _Progress()), clock) for voter in quorum.voters],
+            "observers": [_state(replica_id, replicas[replica_id], clock) for replica_id in observers],
         }
 
 
@@ -107,14 +113,14 @@ def _refused(number: int, error: ErrorCode) -> dict[str, object]:
     }
 
 
-def _state(replica_id: BrokerId, progress: _Progress) -> dict[str, object]:
+def _state(replica_id: BrokerId, progress: _Progress, clock: WallClock) -> dict[str, object]:
     return {
         "replica_id": replica_id,
         "log_end_offset": progress.end_offset,
-        "last_fetch_timestamp": _ms(progress.last_fetch_us),
-        "last_caught_up_timestamp": _ms(progress.last_caught_up_us),
+        "last_fetch_timestamp": _ms(progress.last_fetch_us, clock),
+        "last_caught_up_timestamp": _ms(progress.last_caught_up_us, clock),
     }
 
 
-def _ms(at_us: int) -> int:
-    return at_us if at_us == NEVER_SEEN else at_us // 1000
+def _ms(at_us: int, clock: WallClock) -> int:
+    return at_us if at_us == NEVER_SEEN else clock.at(at_us) // 1000

@@ -56,7 +56,7 @@ class Cores:
             return self._broker(name, incarnation, disks, clock)
         if self._scenario.rules.membership == "zk-session":
             return self._registry(name, log_dir, disks[""])
-        return self._controller(name, incarnation, log_dir, disks[""])
+        return self._controller(name, incarnation, log_dir, disks[""], clock)
 
     def _broker(self, name: str, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> BrokerCore:
         scenario, cluster = self._scenario, self._scenario.cluster
@@ -93,7 +93,7 @@ class Cores:
             recorder=self._trace,
         )
 
-    def _controller(self, name: str, incarnation: int, log_dir: Path, disk: Disk) -> ControllerCore:
+    def _controller(self, name: str, incarnation: int, log_dir: Path, disk: Disk, clock: WallClock) -> ControllerCore:
         scenario, cluster = self._scenario, self._scenario.cluster
         stream = random.Random(f"{scenario.seed}/quorum/{name}/{incarnation}")
         return ControllerCore(
@@ -106,6 +106,7 @@ class Cores:
             rules=scenario.rules,
             log_dir=log_dir,
             disk=disk,
+            clock=clock,
             recorder=self._trace,
         )
 

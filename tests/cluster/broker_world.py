@@ -170,6 +170,7 @@ class BrokerWorld:
             rules=self._rules,
             log_dir=self.controller_dir,
             disk=Disk(self.controller_dir, sync=False),
+            clock=WallClock(),
             recorder=self.trace,
         )
         self.controller_answers = True

@@ -55,7 +55,7 @@ def test_a_name_is_legal_iff_kafka_says_so(name: str) -> None:
 
 @given(st.sampled_from([*KEYS, "nonsense", "", "Segment.Bytes"]), NASTY | st.integers().map(str))
 def test_whatever_value_is_taken_is_kept_and_means_the_same_to_everybody(key: str, value: str) -> None:
-    """The metadata log and a snapshot of it say the same of it, and nothing else ever comes of any value than a refusal."""
+    """Or it is refused, and nothing has happened."""
     state = new_state()
     start_brokers(state, 1)
     state.step(CreateTopic(now_us=0, name="t", partitions=1, replication_factor=1))
