@@ -333,3 +333,20 @@ def test_a_group_lies_where_java_puts_it():
     assert [java_hash(text) for text in ("", "Aa", "BB", "hello")] == [0, 2112, 2112, 99162322]
     assert java_hash("polygenelubricants") == -(2**31) and partition_of("polygenelubricants", 50) == 0
     assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00, "UTF-16 units, not characters"
+
+
+def test_the_same_requests_give_the_same_trace(tmp_path):
+    def play(root):
+        world = BrokerWorld(root, group_initial_rebalance_delay_ms="100").start()
+        world.run(100)
+        world.create(B1)
+        world.create(B1, topic=OFFSETS_TOPIC)
+        world.run(10)
+        members = [stable_member(world, f"c{number}", group=f"g{number}") for number in range(3)]
+        for member in members:
+            member.commit(5)
+        world.run(30_000)
+        return world.rows
+
+    one, other = play(tmp_path / "one"), play(tmp_path / "other")
+    assert one == other and any(type(row.event) is OffsetCommitted for row in one)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -179,3 +181,15 @@ def test_aiokafka_joins_commits_and_goes_on(tmp_path: Path) -> None:
         produce(cluster.bootstrap, range(12, 15))
         assert asyncio.run(consume(cluster.bootstrap, 3)) == [12, 13, 14]
         assert len(cluster.facts(GroupAssigned)) == len(cluster.facts(GroupMemberLeft)) == 2
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed here")
+def test_kcat_reads_in_a_group_and_the_next_time_nothing_twice(tmp_path: Path) -> None:
+    def read_to_the_end(bootstrap: str) -> list[str]:
+        words = ["kcat", "-b", bootstrap, "-G", "k", "-X", "auto.offset.reset=earliest", "-e", "orders"]
+        return subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout.split()
+
+    with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS) as cluster:
+        produce(cluster.bootstrap, range(12))
+        assert sorted(map(int, read_to_the_end(cluster.bootstrap))) == list(range(12))
+        assert read_to_the_end(cluster.bootstrap) == []
