@@ -30,6 +30,7 @@ from scenarios.wording import count_of
 from scenarios.worlds import live_latency, processes
 
 if TYPE_CHECKING:
+    from cluster.live.client_tap import ClientTap
     from cluster.live.time import LiveTime
 
 FOREVER_US = 365 * 86_400 * 1_000_000
@@ -123,6 +124,7 @@ class Server:
         self._say_line = say_line
         self._reads_along = reads_along
         self._in_processes = in_processes
+        self._appends = AppendWatch()
         self._time: LiveTime | None = None
 
     def run(self, runs_dir: Path) -> RunResult:
@@ -131,7 +133,7 @@ class Server:
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
-            watchers=[LossWatch(self._say_line)],
+            watchers=[LossWatch(self._say_line), self._appends],
             companions=[self._read_along, self._stop_on_signal, self._say_when_ready, self._tell_the_story],
         )
 
@@ -177,7 +179,9 @@ class Server:
 
         if self._reads_along:
             taken = run.ledger.records.index
-            fabric.tap = ClientTap(run.trace, run.mirror.sent.records, lambda name: taken.place(name) >= 0, topic_name)
+            fabric.tap = self._appends.tap = ClientTap(
+                run.trace, run.mirror.sent.records, lambda name: taken.place(name) >= 0, topic_name
+            )
             run.name_batch = fabric.tap.names_at
         else:
             run.name_batch = lambda partition, base_offset, crc: None
@@ -230,6 +234,21 @@ def ready_lines(run: Run) -> list[str]:
         lines.append(f"    seq 1 1000 | kcat {at} -P -t {name} -X acks=1")
         lines.append(f"    kcat {at} -C -t {name} -o beginning -e")
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+
+
+class AppendWatch:
+    """Listener: tells the tap what becomes of the batches it has named."""
+
+    def __init__(self) -> None:
+        self.tap: ClientTap | None = None
+
+    def wants(self, kind: type) -> bool:
+        return kind is trace.BatchAppended
+
+    def __call__(self, row: TraceRow) -> None:
+        event = row.event
+        if self.tap is not None and isinstance(event, trace.BatchAppended) and event.role == "leader":
+            self.tap.appended(TopicPartition(event.topic, event.partition), event.base_offset, event.crc)
 
 
 class LossWatch:

@@ -29,7 +29,7 @@ from replica.ids import Offset, TopicPartition
 from replica.records import BatchHeader
 from replica.trace import TraceLog
 
-RECENT_BATCHES_MAX = 10_000
+RECENT_BATCHES_MAX = 20_000
 
 
 class SentBatch(NamedTuple):
@@ -72,6 +72,7 @@ class ClientTap:
         self.positions: dict[tuple[str, TopicPartition], Position] = {}
         self._recent: dict[int, tuple[TopicPartition, Offset, Names]] = {}
         self._twins: dict[tuple[TopicPartition, Offset, int], Names] = {}
+        self._ambiguous: dict[int, None] = {}
 
     def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
         return ClientStory(self, client, node).observe
@@ -80,11 +81,17 @@ class ClientTap:
         """Of a batch in a log. A CRC says enough, unless a client has sent the same words twice in a millisecond."""
         return self._twins.get((partition, base_offset, crc)) or self.records_of(crc)
 
-    def appended(self, partition: TopicPartition, base_offset: Offset, crc: int, names: Names) -> None:
-        """A batch was acked at this offset."""
-        recent = self._recent.pop(crc, None)
+    def sent(self, crc: int, names: Names) -> None:
+        """A batch has come, perhaps a twin of another that was appended before."""
+        recent = self._recent.get(crc)
         if recent is not None and recent[2] != names:
             self._twins[recent[0], recent[1], crc] = recent[2]
+            self._ambiguous[crc] = None
+
+    def appended(self, partition: TopicPartition, base_offset: Offset, crc: int) -> None:
+        """A leader has appended the batch that was sent last with this CRC."""
+        names = self.records_of(crc)
+        if crc in self._ambiguous:
             self._twins[partition, base_offset, crc] = names
         self._recent[crc] = (partition, base_offset, names)
         if len(self._recent) > RECENT_BATCHES_MAX:
@@ -157,6 +164,7 @@ class ClientStory:
             for name in named.new
         ]
         attempt = 1 if named.new else 2
+        self.shared.sent(batch.crc, named.names)
         seq = recorder.emit(
             trace.BatchSent(
                 client=self.client,
@@ -205,7 +213,6 @@ class ClientStory:
     def _acked(self, sent: SentBatch, base_offset: Offset, now_us: int) -> None:
         shared, named = self.shared, sent.batch
         topic, partition = named.topic_partition
-        shared.appended(named.topic_partition, base_offset, named.crc, named.names)
         for place, name in enumerate(named.names):
             shared.recorder.emit(
                 trace.RecordAcked(
@@ -307,7 +314,7 @@ class ClientStory:
         """Whole batches are sent; a client drops what lies before the offset it has asked for."""
         if header.is_control:
             return
-        names = self.shared.records_of(header.crc)
+        names = self.shared.names_at(partition, header.base_offset, header.crc)
         for offset in range(max(header.base_offset, position.asked), header.last_offset + 1):
             place = offset - header.base_offset
             self.shared.recorder.emit(

@@ -79,7 +79,8 @@ class RecordNames:
         self._numbered: dict[str, int] = {}
         self._repeated: dict[str, int] = {}
         self._unanswered_batches: dict[tuple[str, TopicPartition, int], NamedBatch] = {}
-        self._unanswered_records: dict[Identity, str] = {}
+        self._unanswered_records: dict[Identity, list[str]] = {}
+        """Several, where an application says the same thing more than once in a millisecond."""
 
     def of(
         self, client: str, partition: TopicPartition, crc: int, record_count: int, records: Sequence[RecordSeen]
@@ -91,23 +92,38 @@ class RecordNames:
             return replace(again, new=())
         identities = tuple((client, partition, record.digest) for record in records)
         names, new = [], []
+        known_again: dict[Identity, int] = {}
         for place in range(record_count):
-            name = self._unanswered_records.get(identities[place]) if identities else None
+            name = self._known(identities[place], known_again) if identities else None
             if name is None:
                 name = self._new_name(client, records[place] if records else None)
                 new.append(name)
+                if identities:
+                    self._unanswered_records.setdefault(identities[place], []).append(name)
+                    known_again[identities[place]] = len(self._unanswered_records[identities[place]])
             names.append(name)
         named = NamedBatch(client, partition, crc, tuple(names), tuple(new), identities)
         self._unanswered_batches[key] = named
-        self._unanswered_records.update(zip(identities, names, strict=False))
         self._forget_the_oldest()
         return named
+
+    def _known(self, identity: Identity, known_again: dict[Identity, int]) -> str | None:
+        """The next record of this identity that has no answer and is not yet in this batch."""
+        unanswered, count = self._unanswered_records.get(identity, ()), known_again.get(identity, 0)
+        if count >= len(unanswered):
+            return None
+        known_again[identity] = count + 1
+        return unanswered[count]
 
     def answered(self, batch: NamedBatch) -> None:
         """The client knows what became of it, and will not send it again."""
         self._unanswered_batches.pop((batch.client, batch.topic_partition, batch.crc), None)
-        for identity in batch.identities:
-            self._unanswered_records.pop(identity, None)
+        for identity, name in zip(batch.identities, batch.names, strict=False):
+            unanswered = self._unanswered_records.get(identity, [])
+            if name in unanswered:
+                unanswered.remove(name)
+                if not unanswered:
+                    del self._unanswered_records[identity]
 
     def _forget_the_oldest(self) -> None:
         batches, records = self._unanswered_batches, self._unanswered_records
