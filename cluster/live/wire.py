@@ -231,12 +231,14 @@ class TcpWire(Passage[Sequence[Segment]]):
         if message.frame is None:
             self._close_socket()
         elif self._sock_open:
+            # Asked first: who has its answer may be gone an instant later.
+            there = self._tap is not None and self._peer_is_there()
             self._out.add(message.frame, message.on_sent)
             if self._writing:
                 self._out.keep_files()
             else:
                 self._write()
-            if self._tap is not None and self._peer_is_there():
+            if there:
                 self._read_along(answer=message.frame)
 
     def _peer_is_there(self) -> bool:
