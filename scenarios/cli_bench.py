@@ -1,4 +1,4 @@
-"""`highwater bench sim` and `highwater bench fetch`: medians on this machine, with the machine described.
+"""`highwater bench sim`, `fetch` and `sweep`: medians on this machine, with the machine described.
 
 Nothing here is a test: no figure is asserted. Ratios compare two things measured in turn within one run.
 """
@@ -44,7 +44,7 @@ expect: {{verdict: ok}}
 
 @click.group()
 def bench() -> None:
-    """Measure the simulator and the fetch path on this machine."""
+    """Measure the simulator, the fetch path and sweeps on this machine."""
 
 
 def machine() -> dict[str, Any]:
@@ -192,4 +192,39 @@ def fetch(megabytes: int, repeat: int, format_: str) -> int:
         )
     click.echo(f"  fetch path / bare sendfile loop:               {document['ratio']:.2f}    budget 0.8")
     click.echo(f"  the same, with a receiver that keeps the data: {document['ratio_kept']:.2f}")
+    return ExitCode.HELD
+
+
+# --------------------------------------------------------------------------------------------------------- bench sweep
+
+
+@bench.command()
+@click.option("--runs", type=click.IntRange(1, 100_000), default=300, show_default=True, help="Runs per round.")
+@click.option("--repeat", type=click.IntRange(1, 99), default=3, show_default=True, help="Rounds, taken in turn.")
+@click.option("--cores", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes at a time.")
+@format_option
+def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
+    """Runs an hour of a sweep on Spark, against the same runs in a plain process pool."""
+    from scenarios.sweep_bench import measure_sweeps
+
+    with ProgressLine("bench sweep") as line:
+        document = {"machine": machine(), **measure_sweeps(runs, repeat, cores, line.show)}
+    if format_ == "json":
+        print_json(document)
+        return ExitCode.HELD
+    click.echo(
+        f"bench sweep: {runs} runs on {cores} cores, medians of {repeat} rounds taken in turn, all invariants on"
+    )
+    click.echo(_machine_line(document["machine"]))
+    click.echo(f"  {'':<24}{'process pool':>16}{'Spark':>14}{'overhead':>12}")
+    click.echo(f"  {'':<24}{'runs an hour':>16}{'runs an hour':>14}{'':>12}")
+    for row in document["rows"]:
+        click.echo(
+            f"  {row['scenario']:<24}{row['pool_runs_per_hour']:>16,}{row['spark_runs_per_hour']:>14,}"
+            f"{row['overhead']:>12.1%}"
+        )
+    click.echo(
+        "  budget 5,000 an hour on 2 cores, aim 20,000; Spark's include a forked child, a time limit and Arrow rows"
+    )
+    click.echo(f"  starting the Spark session: {document['session_s']} s more, once")
     return ExitCode.HELD

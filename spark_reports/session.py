@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[2]"
+MASTER_ANSWERS_S = 10.0
 
 _LOG4J2 = """\
 status = error
@@ -84,6 +86,7 @@ def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | No
 
 
 def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSession:
+    _must_answer(master)
     jvm_log = scratch / "jvm.log"
     (scratch / "conf").mkdir()
     (scratch / "conf" / "log4j2.properties").write_text(_LOG4J2, encoding="utf-8")
@@ -110,7 +113,8 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
         try:
             session = builder.getOrCreate()
         except Exception as error:
-            raise SparkFailed(f"Spark did not start: {error}\n{_tail(jvm_log)}") from error
+            what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise SparkFailed(f"Spark did not start: {what}\n{_tail(jvm_log)}") from error
     _silence_query_errors()
     return session
 
@@ -122,6 +126,19 @@ def is_local(master: str) -> bool:
 
 def on_this_machine(master: str) -> bool:
     return master.startswith("local") or re.match(r"spark://(127\.|localhost[:,]|\[::1\])", master) is not None
+
+
+def _must_answer(master: str) -> None:
+    """Spark tries for a minute to reach a master that is not there, and ends with a page of Java."""
+    why: OSError | None = None
+    for host, port in re.findall(r"(?:spark://|,)\[?([^,/\]]+)\]?:(\d+)", master):
+        try:
+            socket.create_connection((host, int(port)), MASTER_ANSWERS_S).close()
+            return
+        except (OSError, OverflowError) as error:
+            why = error if isinstance(error, OSError) else OSError(f"{port} is no port")
+    if why is not None:
+        raise SparkFailed(f"no Spark master answers at {master}: {why.strerror or why}")
 
 
 def _worker_python(master: str) -> str:
@@ -177,6 +194,7 @@ def _driver_memory_mb() -> int:
 
 def _tail(path: Path, lines: int = 12) -> str:
     try:
-        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        log = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return "(the JVM left no log)"
+    return "\n".join([line for line in log if not line.startswith("\tat ")][-lines:])

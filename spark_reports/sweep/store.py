@@ -6,6 +6,7 @@ rows/part-NNNNN.parquet   one row per run, no run twice; written under a hidden 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import time
@@ -24,6 +25,7 @@ FORMAT = 1
 PART_EVERY_S = 5.0
 """How long rows wait for others before a part is written: what a killed sweep may lose."""
 _MANIFEST = "sweep.json"
+_LOCK = ".lock"
 
 
 class SweepFolderUnusable(Exception):
@@ -42,7 +44,7 @@ class SweepFolder:
         self.path = path
         self.rows_dir = path / "rows"
         self.rows_dir.mkdir(parents=True, exist_ok=True)
-        self._lock = (path / ".lock").open("w")
+        self._lock = (path / _LOCK).open("w")
         self._waiting: list[pa.Table] = []
         self._written_s = time.monotonic()
         self.counted = 0
@@ -119,8 +121,18 @@ class SweepFolder:
     def close(self) -> None:
         try:
             self.flush()
+            if not self._parts():
+                self._remove()
         finally:
             self._lock.close()
+
+    def _remove(self) -> None:
+        """A sweep without a row leaves no folder, unless something of somebody else is in it."""
+        for name in (_MANIFEST, _LOCK):
+            (self.path / name).unlink(missing_ok=True)
+        for folder in (self.rows_dir, self.path):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     def __enter__(self) -> Self:
         return self

@@ -102,10 +102,3 @@ def test_an_interrupted_sweep_goes_on_and_leaves_no_process(tmp_path: Path) -> N
     document = highwater(tmp_path, *words, "--resume")
     assert (document["runs"], document["played"]) == (40, 40 - kept)
     assert len(rows_in(tmp_path / "stopped")) == 40
-
-
-def test_a_master_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scenarios.cli", *SWEEP, "--seeds", "1", "--master", "spark://127.0.0.1:1"]
-    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 6
-    assert "error: " in done.stderr and "Traceback" not in done.stderr

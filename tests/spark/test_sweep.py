@@ -290,6 +290,7 @@ BAD_COMMANDS = [
     (["--vary", "acks"], 2, "is not path=value"),
     (["--vary", f"{ACKS}=0,1", "--seeds", "1..60000"], 2, "--max-runs 120000"),
     (["--master", "yarn"], 2, "neither local"),
+    (["--master", "spark://127.0.0.1:1", "--seeds", "1"], 6, "no Spark master answers at spark://127.0.0.1:1: "),
     (["--conf", "ui=false"], 2, "is not spark.key=value"),
 ]
 
@@ -299,7 +300,7 @@ def test_a_wrong_command_is_one_clear_error_and_nothing_runs(
     words: list[str], code: int, said: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "scenarios.cli", "sweep", "luck-or-law", *words],
+        [sys.executable, "-m", "scenarios.cli", "sweep", "luck-or-law", *words, "--out", "kept"],
         cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert (done.returncode, said in done.stderr, done.stdout) == (code, True, ""), done.stderr
