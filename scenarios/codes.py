@@ -30,7 +30,8 @@ EXPLANATIONS: dict[str, str] = {
     "E124": 'Not a set of records. Write r0..r9, "r0..r9, r15", none, {at_least: r3..r5}, {at_most: r0..r9}\n'
     "or {count: 5}.",
     "E125": "Not a selector. Write a name, a list of names, leader(t-0), followers(t-0), follower(t-0,1), isr(t-0),\n"
-    'replicas(t-0), controller, brokers, clients, rack(A), others(b1), or "@name" after a step `as: name`.',
+    'replicas(t-0), controller, brokers, clients, rack(A), others(b1), coordinator(GROUP), or "@name" after a step\n'
+    "`as: name`.",
     "E126": "Not a key or value that Kafka accepts in this `config` block. Keys and units are Kafka's own:\n"
     "replica.lag.time.max.ms: 30000, without suffix. `never` stands for the largest number.",
     "E127": "Two rules that exclude each other. A file without `profile` has the rules of the newest era; an older\n"

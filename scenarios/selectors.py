@@ -1,7 +1,8 @@
 """Selectors: which nodes a step means. Parsed with the file, resolved once, at the moment the step fires.
 
 `b1` · `[b1, b2]` · `leader(t-0)` · `followers(t-0)` · `follower(t-0,1)` · `isr(t-0)` · `replicas(t-0)` · `controller` ·
-`brokers` · `clients` · `rack(A)` · `others(b1)` · `"@name"` (what an earlier step named by `as` had resolved to).
+`brokers` · `clients` · `rack(A)` · `others(b1)` · `coordinator(g)` (of a consumer group) ·
+`"@name"` (what an earlier step named by `as` had resolved to).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Protocol
 from replica.ids import TopicPartition
 
 FUNCTIONS_OF_PARTITION = ("leader", "followers", "follower", "isr", "replicas")
-FUNCTIONS = (*FUNCTIONS_OF_PARTITION, "rack", "others")
+FUNCTIONS_OF_NAMES = ("rack", "others", "coordinator")
+FUNCTIONS = (*FUNCTIONS_OF_PARTITION, *FUNCTIONS_OF_NAMES)
 WORDS = ("controller", "brokers", "clients")
 
 _CALL = re.compile(r"([a-z]+)\(([^()]*)\)")
@@ -26,7 +28,7 @@ class Term:
     """One name or call of a selector.
 
     kind: `node`, `captured` (an `@name`), one of WORDS or one of FUNCTIONS
-    names: the node, the captured name, the rack, or the nodes after `others`
+    names: the node, the captured name, the rack, the group, or the nodes after `others`
     position: for `follower`, counted from 1 in assignment order, the current leader left out
     """
 
@@ -78,6 +80,8 @@ class ClusterSight(Protocol):
 
     def leader(self, partition: TopicPartition) -> str | None: ...
 
+    def coordinator(self, group_id: str) -> str | None: ...
+
     def isr(self, partition: TopicPartition) -> tuple[str, ...]: ...
 
     def replicas(self, partition: TopicPartition) -> tuple[str, ...]:
@@ -114,7 +118,7 @@ def parse_term(text: str) -> Term:
     if text in WORDS:
         return Term(text)
     if text in FUNCTIONS:
-        argument = {"rack": "A", "others": "b1", "follower": "t-0,1"}.get(text, "t-0")
+        argument = {"rack": "A", "others": "b1", "coordinator": "g", "follower": "t-0,1"}.get(text, "t-0")
         raise SelectorError(f"`{text}` needs an argument", f"{text}({argument})")
     if not _NAME.fullmatch(text):
         raise SelectorError(f"`{text}` is not a selector")
@@ -128,12 +132,12 @@ def _parse_call(function: str, argument: str) -> Term:
 
         close = difflib.get_close_matches(function, FUNCTIONS, n=1)
         raise SelectorError(f"`{function}(...)` is not a selector", f"{close[0]}({argument})" if close else None)
-    if function in ("rack", "others"):
+    if function in FUNCTIONS_OF_NAMES:
         for name in arguments:
             if not _NAME.fullmatch(name):
                 raise SelectorError(f"`{function}({argument})`: `{name}` is not a name")
-        if function == "rack" and len(arguments) != 1:
-            raise SelectorError("`rack(...)` takes one rack")
+        if function != "others" and len(arguments) != 1:
+            raise SelectorError(f"`{function}(...)` takes one {'rack' if function == 'rack' else 'group'}")
         return Term(function, tuple(arguments))
     partition = parse_partition(arguments[0])
     if function != "follower":
@@ -152,7 +156,7 @@ def text_of(term: Term) -> str:
             return term.names[0]
         case "captured":
             return f"@{term.names[0]}"
-        case "rack" | "others":
+        case "rack" | "others" | "coordinator":
             return f"{term.kind}({', '.join(term.names)})"
         case "follower":
             return f"follower({term.partition},{term.position})"
@@ -187,6 +191,9 @@ def _nodes_of(term: Term, sight: ClusterSight, captured: Mapping[str, tuple[str,
             return sight.brokers
         case "clients":
             return sight.clients
+        case "coordinator":
+            broker = sight.coordinator(term.names[0])
+            return () if broker is None else (broker,)
         case "rack":
             return tuple(broker for broker in sight.brokers if sight.racks.get(broker) == term.names[0])
         case _:

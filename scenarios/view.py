@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from cluster.offsets_topic import partition_of
 from replica import trace
-from replica.ids import TopicPartition
+from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import TraceRow
 from scenarios.spec import Scenario
 
@@ -162,6 +163,11 @@ class ClusterView:
     def leader(self, partition: TopicPartition) -> str | None:
         known = self.partitions.get(partition)
         return known.leader if known else None
+
+    def coordinator(self, group_id: str) -> str | None:
+        """Of a consumer group: who leads the partition it is kept in; None while there is none."""
+        partitions = sum(name.topic == OFFSETS_TOPIC for name in self.partitions)
+        return self.leader(TopicPartition(OFFSETS_TOPIC, partition_of(group_id, partitions))) if partitions else None
 
     def isr(self, partition: TopicPartition) -> tuple[str, ...]:
         known = self.partitions.get(partition)

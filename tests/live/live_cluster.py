@@ -11,8 +11,6 @@ from typing import Any
 
 import trio
 
-from cluster.offsets_topic import partition_of
-from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import TraceEvent
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.serving import FOREVER_US, TopicWish, cluster_of
@@ -70,11 +68,10 @@ class LiveCluster:
     def start(self, name: str) -> None:
         self._call(self._run.simulation.start, name)
 
-    def coordinator(self, group_id: str, partitions: int) -> str | None:
-        """The broker that leads the partition in which the group is kept."""
-        name = TopicPartition(OFFSETS_TOPIC, partition_of(group_id, partitions))
-        leader: str | None = self._call(self._run.view.leader, name)
-        return leader
+    def coordinator(self, group_id: str) -> str | None:
+        """Of the group, by the selector that a scenario would use."""
+        coordinator: str | None = self._call(self._run.view.coordinator, group_id)
+        return coordinator
 
     def facts(self, kind: type[TraceEvent]) -> list[Any]:
         return [row.event for row in list(self._run.rows) if type(row.event) is kind]

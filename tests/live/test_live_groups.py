@@ -18,10 +18,9 @@ from live_cluster import live_cluster
 
 from replica.trace import GroupAssigned, GroupMemberLeft, GroupRebalanced, GroupsLoaded, OffsetCommitted
 
-PARTITIONS = 4
 SETTINGS = (
     "cluster.config.group.initial.rebalance.delay.ms=200",
-    f"cluster.config.offsets.topic.num.partitions={PARTITIONS}",
+    "cluster.config.offsets.topic.num.partitions=4",
     "cluster.config.broker.session.timeout.ms=2000",
     "cluster.config.broker.heartbeat.interval.ms=300",
 )
@@ -102,7 +101,7 @@ def test_a_coordinator_that_dies_in_mid_stream_takes_nothing_with_it(tmp_path: P
         consumer = librdkafka(cluster.bootstrap, "g")
         seen = read(consumer, 30)
         consumer.commit(asynchronous=False)
-        old = cluster.coordinator("g", PARTITIONS)
+        old = cluster.coordinator("g")
         assert old is not None
         cluster.kill(old)
         produce(cluster.bootstrap, range(30, 60))
@@ -119,7 +118,7 @@ def test_a_coordinator_that_dies_in_mid_stream_takes_nothing_with_it(tmp_path: P
 
         wait_for(commits)
         assert [one.offset for one in committed] == [20, 20, 20]
-        new = cluster.coordinator("g", PARTITIONS)
+        new = cluster.coordinator("g")
         assert new != old and any(fact.node == new for fact in cluster.facts(GroupsLoaded))
         assert len(cluster.facts(GroupRebalanced)) == 1
         cluster.start(old)

@@ -367,6 +367,9 @@ class Sight:
     def leader(self, partition: TopicPartition) -> str | None:
         return self.chief
 
+    def coordinator(self, group_id: str) -> str | None:
+        return self.chief if group_id == "my-group" else None
+
     def isr(self, partition: TopicPartition) -> tuple[str, ...]:
         return ("b1", "b3")
 
@@ -389,6 +392,7 @@ class Sight:
         ("clients", ("p1",)),
         ("rack(B)", ("b2", "b3")),
         ("others(b1, b3)", ("b2",)),
+        ("coordinator(my-group)", ("b1",)),
         ("@victim", ("b3", "b1")),
     ],
 )
@@ -405,6 +409,7 @@ def test_a_node_is_meant_once_and_nobody_is_an_error() -> None:
         parse_term("leader(t-0)"),
         parse_term("@nobody"),
         parse_term("rack(Z)"),
+        parse_term("coordinator(other)"),
         parse_term("follower(t-0,9)"),
     ):
         with pytest.raises(SelectorError):
