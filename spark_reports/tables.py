@@ -19,7 +19,7 @@ from spark_reports.transforms.partitions import (
     stopped_intervals,
     with_the_leaders_reasons,
 )
-from spark_reports.transforms.records import final_entries, record_counts, record_fates
+from spark_reports.transforms.records import deleted_records, final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.thin import thinned
 from spark_reports.transforms.verdict import anomalies
@@ -81,11 +81,12 @@ COLUMN_DOCS: dict[str, str] = {
     "present": "in the final log",
     "readable": "below the high watermark of a running leader",
     "read": "a consumer read it",
-    "lost": "acked, not in the final log",
+    "deleted": "an operator deleted it, alone or with its topic",
+    "lost": "acked, not in the final log and not deleted",
     "unseen": "acked, in the final log, not readable",
     "missing": "neither acked nor definitely failed, not in the final log",
     "duplicated": "at more than one offset of the final log",
-    "dirty": "read by a consumer, not in the final log",
+    "dirty": "read by a consumer, not in the final log and not deleted",
     "reordered": "stands after a record its producer sent later",
     "sent": "records sent",
     "acked": "records acked",
@@ -158,7 +159,8 @@ def result_tables(trace: Trace) -> dict[str, DataFrame]:
     states = partition_states(control).cache()
     stopped = stopped_intervals(control)
     entries = final_entries(trace.final_log)
-    fates = record_fates(trace.produce, trace.consume, entries).cache()
+    deleted = deleted_records(trace.produce, trace.log, control)
+    fates = record_fates(trace.produce, trace.consume, entries, deleted).cache()
     windows = unavailability(states, stopped)
     timeline = replica_timeline(control, trace.log, trace.high_watermark)
     lag = replication_lag(control, trace.log, trace.fetch)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_reports.io import read_trace
 from spark_reports.schema import RUN
-from spark_reports.transforms.records import ACKED, FAILED, UNKNOWN, final_entries, record_fates
+from spark_reports.transforms.records import ACKED, FAILED, UNKNOWN, deleted_records, final_entries, record_fates
 from spark_reports.transforms.verdict import VERDICT_ORDER, anomalies
 
 
@@ -32,7 +32,8 @@ def judge_runs(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, RunVe
     """
     trace = read_trace(spark, run_dirs)
     entries = final_entries(trace.final_log)
-    fates = record_fates(trace.produce, trace.consume, entries).cache()
+    deleted = deleted_records(trace.produce, trace.log, trace.control)
+    fates = record_fates(trace.produce, trace.consume, entries, deleted).cache()
     found = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
     names_of_run = {row[RUN]: set(row["names"]) for row in _anomaly_names(found).collect()}
     told = [F.when((F.col("told") == fate) & F.col("sent_seq").isNotNull(), F.lit(fate)) for fate in FATES[:3]]

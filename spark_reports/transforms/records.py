@@ -48,13 +48,44 @@ def final_entries(final_log: DataFrame) -> DataFrame:
     )
 
 
-def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame) -> DataFrame:
-    """One row per record that was sent, stored or read: one conditional groupBy over all three, no joins.
+def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
+    """One row per record that an operator deleted: what a leader had below the start that its log was raised to, and
+    what any replica had of a topic that was deleted.
 
-    in:  produce and consume tables, final_entries()
+    in:  the trace tables     out: *RECORD_KEY
+    """
+    by_start = (F.col("event") == "log_start_offset_advanced") & (F.col("role") == "leader")
+    deletions = control.filter(by_start | (F.col("event") == "topic_deleted")).select(
+        RUN, "topic", F.col("partition").alias("cut_partition"), F.col("node").alias("cut_on"),
+        F.col("seq").alias("deleted_seq"), F.col("log_start_offset").alias("below"),
+    )  # fmt: skip
+    whole_topic = F.col("below").isNull()
+    same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
+    # Hardly any run has a deletion: then the log need not be read at all.
+    doomed = (
+        log.filter(F.col("event") == "batch_appended")
+        .select(*PARTITION_KEY, "crc", "node", "seq", "base_offset")
+        .join(F.broadcast(deletions), [RUN, "topic"])
+        .filter((F.col("seq") < F.col("deleted_seq")) & (whole_topic | same_replica))
+    )
+    names = produce.filter(F.col("event") == "batch_sent").select(
+        *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
+    )
+    return (
+        doomed.join(names, [*PARTITION_KEY, "crc"])
+        .filter(whole_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
+        .select(*RECORD_KEY)
+        .distinct()
+    )
+
+
+def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, deleted: DataFrame) -> DataFrame:
+    """One row per record that was sent, stored, read or deleted: one conditional groupBy over all four, no joins.
+
+    in:  produce and consume tables, final_entries(), deleted_records()
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown),
          handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error, copies (in the final log), offset
-         (the first), present, readable, read, and lost, unseen, missing, duplicated, dirty, reordered
+         (the first), present, readable, read, deleted, and lost, unseen, missing, duplicated, dirty, reordered
     """
     nothing = F.lit(None)
     sends = produce.filter(F.col("record").isNotNull()).select(
@@ -78,6 +109,7 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame) -> 
 
     reads = consume.filter(F.col("event") == "record_read").select(*RECORD_KEY)
     facts = sends.unionByName(without_producer(entries, "stored")).unionByName(without_producer(reads, "read"))
+    facts = facts.unionByName(without_producer(deleted, "deleted"))
     return _with_anomalies(_folded(facts))
 
 
@@ -106,12 +138,14 @@ def _folded(facts: DataFrame) -> DataFrame:
         F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
         F.min_by(F.when(is_stored, F.col("readable")), F.when(is_stored, F.col("offset"))).alias("readable"),
         F.max(F.col("event") == "read").alias("read"),
+        F.max(F.col("event") == "deleted").alias("deleted"),
     )
     told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
     return folded.select(
         *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", told.alias("told"), "handed_over", "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
         (F.col("copies") > 0).alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
+        "deleted",
     )  # fmt: skip
 
 
@@ -121,13 +155,14 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
     before = Window.partitionBy(*PARTITION_KEY, producer).orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
     is_acked = F.col("told") == ACKED
+    is_gone = ~F.col("present") & ~F.col("deleted")
     return fates.withColumns(
         {
-            "lost": is_acked & ~F.col("present"),
+            "lost": is_acked & is_gone,
             "unseen": is_acked & F.col("present") & ~F.col("readable"),
-            "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & ~F.col("present"),
+            "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & is_gone,
             "duplicated": F.col("copies") > 1,
-            "dirty": F.col("read") & ~F.col("present"),
+            "dirty": F.col("read") & is_gone,
             "reordered": F.coalesce(F.col("present") & (F.col("sent_seq") < sent_before), F.lit(False)),
         }
     )

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
 from replica import trace as t
-from spark_reports.io import read_trace
+from spark_reports.io import Trace, read_trace
 from spark_reports.report.embedding import resource
 from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, result_tables
 from spark_reports.transforms import thin
 from spark_reports.transforms.availability import write_stalls
 from spark_reports.transforms.partitions import run_ends
-from spark_reports.transforms.records import final_entries, record_fates
+from spark_reports.transforms.records import deleted_records, final_entries, record_fates
 from spark_reports.transforms.thin import thinned
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import _KEY_MOMENTS
@@ -199,6 +199,30 @@ def end_seen(offset: int, error: str | None = None) -> t.TraceEvent:
     return t.EndOffsetSeen(client="c1", peer="b1", offset=offset, error=error, **PLACE)
 
 
+def kept(record: str, offset: int) -> list[t.TraceEvent]:
+    """A record that b1 has appended as leader and acked."""
+    number = 1 + int(record[1:])
+    batch = t.BatchSent(
+        client="p1", peer="b1", topic="t", partition=0, records=(record,), crc=number, attempt=1, acks=1,
+        producer_id=-1, base_sequence=-1,
+    )  # fmt: skip
+    appended = t.BatchAppended(
+        node="b1", role="leader", topic="t", partition=0, leader_epoch=0, base_offset=offset, last_offset=offset,
+        log_end_offset=offset + 1, size_bytes=100, crc=number, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+    )  # fmt: skip
+    return [sent(record), batch, appended, acked(record, offset)]
+
+
+def starts_at(offset: int, node: str, role: str) -> t.TraceEvent:
+    return t.LogStartOffsetAdvanced(
+        node=node, role=role, topic="t", partition=0, leader_epoch=0, log_start_offset=offset, reason="admin asked"
+    )
+
+
+def deleted_in(trace: Trace) -> DataFrame:
+    return deleted_records(trace.produce, trace.log, trace.control)
+
+
 CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     "all is well": (
         [sent("r0"), sent("r1"), acked("r0", 0), acked("r1", 1), read(0, "r0"), *found("b1", "r0", "r1", leader=True)],
@@ -279,6 +303,20 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
         {("offset-regression", "c1"), ("invariant", "S3")},
     ),
+    "records that an operator has deleted are not lost, nor read and lost": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), read(0, "r0"), starts_at(2, "b1", "leader"),
+         *found("b1", leader=True)],
+        {("lost", "r2")},
+    ),
+    "the start of a follower's log says nothing of the leader's": (
+        [*kept("r0", 0), starts_at(1, "b1", "follower"), *found("b1", leader=True)],
+        {("lost", "r0")},
+    ),
+    "a topic takes its records along, but not those of the next one of its name": (
+        [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r1", 0),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
     "a record without a key gets its partition after it was sent": (
         [sent("r0", partition=-1), acked("r0", 0), *found("b1", "r0", leader=True)],
         set(),
@@ -295,7 +333,7 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
     ]
     trace = read_trace(spark, folders)
     entries = final_entries(trace.final_log)
-    fates = record_fates(trace.produce, trace.consume, entries)
+    fates = record_fates(trace.produce, trace.consume, entries, deleted_in(trace))
     verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
     rows = verdict.select("run", "anomaly", "witness").collect()
     return {
@@ -315,7 +353,9 @@ def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> No
         failed("r2", False), *found("b1", "r0", leader=True),
     ]  # fmt: skip
     trace = read_trace(spark, [written("told", [(i / 10, event) for i, event in enumerate(events)])])
-    fates = record_fates(trace.produce, trace.consume, final_entries(trace.final_log)).orderBy("sent_seq")
+    fates = record_fates(trace.produce, trace.consume, final_entries(trace.final_log), deleted_in(trace)).orderBy(
+        "sent_seq"
+    )
     assert [tuple(row) for row in fates.select("record", "told", "present", "missing").collect()] == [
         ("r0", "acked", True, False),
         ("r1", "failed", False, False),
