@@ -415,7 +415,9 @@ class Simulation:
         self.machines[node].host.shell.call(partial(controller.operate, event, answer))
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
-        """As the active controller knows it. raises: SimulationError while there is none"""
+        """As the active controller knows it. raises: SimulationError while there is none of them"""
+        if all(name.topic != topic for name in self.view.partitions):
+            raise SimulationError(f"there is no topic {topic} yet")
         controller = self._active_controller(self.view.controller)
         if isinstance(controller, RemoteCore):
             return await controller.topic_config(topic)
