@@ -215,6 +215,8 @@ class Host:
             wire.vanish()
 
     def _leave(self) -> None:
+        if self.process is not None and self.process.shell is not None:
+            self.process.shell.end()
         self.process = None
         if self.listener is not None:
             self.listener = None

@@ -29,6 +29,7 @@ class NodeShell:
         self._alarm = world.alarm()
         self._accepted = 0
         self._nursery: trio.Nursery | None = None
+        self._is_over = False
 
     async def run(self) -> None:
         """Serve until the core exits. Owns every task and connection of the node."""
@@ -42,6 +43,10 @@ class NodeShell:
             self._world.start_soon(self._nursery, self._accept)
         self._world.start_soon(self._nursery, self._ticks)
         self._step(self.core.start)
+
+    def end(self) -> None:
+        """The process is gone: whichever of its tasks comes back before it is cancelled, does nothing any more."""
+        self._is_over = True
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
         """Run a method of the core that takes only `now_us`, and perform what it returns: an application's call."""
@@ -107,6 +112,8 @@ class NodeShell:
     # ---------------------------------------------------------------------------------------------------- actions
 
     def _step(self, method: Callable[..., list[Action]], *args: object) -> None:
+        if self._is_over:
+            return
         for action in method(*args, self._world.now_us()):
             self._perform(action)
             if isinstance(action, Exit):

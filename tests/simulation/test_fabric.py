@@ -26,8 +26,8 @@ def lab() -> Lab:
     return lab
 
 
-def resets(lab: Lab) -> None:
-    assert lab.fabric.reset("a", "b") == 1
+async def resets(lab: Lab) -> None:
+    assert await lab.fabric.reset("a", "b") == 1
 
 
 # ------------------------------------------------------------------------------------------------------- connections

@@ -1,0 +1,214 @@
+"""TCP connections of the live world: what is promised of them whatever the socket, the network and the log do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import trio
+
+from cluster.links import Hold, Latency, Network
+from cluster.live.fabric import TcpFabric
+from cluster.live.time import LiveTime
+from cluster.live.wire import CLOSED, TcpWire
+from cluster.node import Segment
+from cluster.world import ConnectionGone
+from replica.file_slice import FileSlice
+from replica.trace import MessageHeld, MessageReleased, TraceLog, TraceRow
+
+FETCH = 1
+MIB = 1 << 20
+
+
+class Bench:
+    """Two machines a and b, b listening, and one connection between them: `near` at a, `far` at b."""
+
+    def __init__(self) -> None:
+        self.rows: list[TraceRow] = []
+        trace = TraceLog([self.rows.append])
+        self.time = LiveTime(trace)
+        self.network = Network(1, Latency("constant", 0), {})
+        self.fabric = TcpFabric(self.time, self.network, trace)
+        self.a, self.b = self.fabric.add_host("a"), self.fabric.add_host("b")
+        self.received: list[bytes] = []
+        self.ended: list[str] = []
+        self.near: TcpWire
+        self.far: TcpWire
+
+    def run(self, test: Callable[[Bench], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with trio.open_nursery() as nursery:
+                self.fabric.open(nursery)
+                # Machines whose process is up, without a shell that would take the connections itself.
+                for host in (self.a, self.b):
+                    host.process = object()  # type: ignore[assignment]
+                listener = self.b.listen()
+                nursery.start_soon(self.time.drive, 60_000_000, bool, trio.lowlevel.checkpoint)
+                self.near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
+                self.far = await listener.accept()  # type: ignore[assignment]
+                with trio.fail_after(30):
+                    await test(self)
+                self.fabric.close()
+                nursery.cancel_scope.cancel()
+
+        trio.run(main)
+
+    async def read(self, wire: TcpWire, take: Callable[[bytearray], None] | None = None) -> None:
+        try:
+            await wire.read(take or (lambda frame: self.received.append(bytes(frame))))
+        except ConnectionGone as gone:
+            self.ended.append(str(gone))
+
+    async def dial(self) -> None:
+        try:
+            await self.fabric.connect(self.a, *self.fabric.address("b", 0))
+        except ConnectionGone as gone:
+            self.ended.append(str(gone))
+
+    async def wait_for(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            await trio.sleep(0.005)
+
+    def facts(self, kind: type) -> list[TraceRow]:
+        return [row for row in self.rows if isinstance(row.event, kind)]
+
+
+def frame(*parts: Segment) -> list[Segment]:
+    size = sum(part.length if isinstance(part, FileSlice) else len(part) for part in parts)
+    return [size.to_bytes(4, "big"), *parts]
+
+
+def test_a_full_socket_holds_nobody_up_and_a_file_that_goes_away_is_sent_all_the_same(tmp_path: Path) -> None:
+    data = os.urandom(24 * MIB)
+    (tmp_path / "segment").write_bytes(data)
+
+    async def test(bench: Bench) -> None:
+        fd = os.open(tmp_path / "segment", os.O_RDONLY)
+        bench.far.send(frame(b"head", FileSlice(fd, 0, len(data)), b"tail"), FETCH, "response", None)
+        bench.far.send(frame(b"second"), FETCH, "response", None)
+        os.close(fd)  # the log is closed while most of it has yet to be sent
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.near)
+            await bench.wait_for(lambda: len(bench.received) == 2)
+            bench.far.close()
+        assert bench.received[0] == b"head" + data + b"tail" and bench.received[1] == b"second"
+        assert bench.ended == [CLOSED]
+        assert bench.b.bytes.sendfile == len(data) and bench.b.bytes.fetch_payload_through_python == 0
+
+    Bench().run(test)
+
+
+def test_one_request_at_a_time_is_taken_from_a_connection() -> None:
+    async def test(bench: Bench) -> None:
+        for name in (b"one", b"two"):
+            bench.near.send(frame(name), FETCH, "request", None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.far)
+            await bench.wait_for(lambda: bench.received)
+            await trio.sleep(0.05)
+            assert bench.received == [b"one"]
+            bench.far.send(frame(b"answer"), FETCH, "response", None)
+            bench.far.unmute()
+            await bench.wait_for(lambda: len(bench.received) == 2)
+            nursery.cancel_scope.cancel()
+
+    Bench().run(test)
+
+
+def test_what_a_dead_process_has_behind_a_cut_is_noticed_only_when_it_heals() -> None:
+    async def test(bench: Bench) -> None:
+        link = bench.network.link("a", "b")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.far, lambda received: bench.far.unmute())
+            link.cuts.append("cut")
+            bench.near.send(frame(b"never arrives"), FETCH, "request", None)
+            bench.near.close()
+            await trio.sleep(0.1)
+            assert bench.ended == []
+            link.remove("cut")
+            bench.fabric.move_on()
+            await bench.wait_for(lambda: bench.ended)
+        assert bench.ended == [CLOSED] and bench.received == []
+
+    Bench().run(test)
+
+
+def test_a_hold_keeps_the_file_bytes_in_the_file_until_it_is_released(tmp_path: Path) -> None:
+    segment = tmp_path / "segment"
+    segment.write_bytes(b"old records")
+
+    async def test(bench: Bench) -> None:
+        hold = Hold("freeze", ["b"], ["a"], FETCH, "body")
+        bench.network.holds.append(hold)
+        fd = os.open(segment, os.O_RDONLY)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.near)
+            bench.far.send(frame(FileSlice(fd, 0, 11)), FETCH, "response", None)
+            await trio.sleep(0.05)
+            assert bench.received == [] and hold.caught == 1 and bench.facts(MessageHeld)
+            segment.write_bytes(b"new records")
+            bench.network.holds.remove(hold)
+            bench.fabric.move_on()
+            await bench.wait_for(lambda: bench.received)
+            nursery.cancel_scope.cancel()
+        os.close(fd)
+        assert bench.received == [b"new records"] and bench.facts(MessageReleased)
+
+    Bench().run(test)
+
+
+def test_slow_frames_have_left_their_file_and_keep_their_order(tmp_path: Path) -> None:
+    segment = tmp_path / "segment"
+    segment.write_bytes(b"old records")
+
+    async def test(bench: Bench) -> None:
+        link = bench.network.link("b", "a")
+        link.added["slow"] = Latency("constant", 150_000)
+        fd = os.open(segment, os.O_RDONLY)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.near)
+            bench.far.send(frame(FileSlice(fd, 0, 11)), FETCH, "response", None)
+            segment.write_bytes(b"new records")
+            link.remove("slow")
+            bench.far.send(frame(b"quick"), FETCH, "response", None)
+            await bench.wait_for(lambda: len(bench.received) == 2)
+            nursery.cancel_scope.cancel()
+        os.close(fd)
+        assert bench.received == [b"old records", b"quick"]
+
+    Bench().run(test)
+
+
+def test_a_machine_without_power_is_silent_and_resets_what_speaks_to_it_when_it_is_back() -> None:
+    async def test(bench: Bench) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.near)
+            bench.b.powered, bench.b.process, bench.b.listener = False, None, None
+            bench.fabric.deaf(bench.b)
+            bench.far.vanish()
+            bench.near.send(frame(b"into the dark"), FETCH, "request", None)
+            nursery.start_soon(bench.dial)
+            await trio.sleep(0.1)
+            assert bench.ended == []  # nothing is heard, and nobody is refused
+            bench.b.powered = True
+            bench.fabric.move_on()
+            await bench.wait_for(lambda: bench.ended)
+            assert bench.ended == ["refused"]  # the machine is back, its server is not; the old connection lies there
+            bench.near.send(frame(b"anybody?"), FETCH, "request", None)
+            await bench.wait_for(lambda: len(bench.ended) == 2)
+            nursery.cancel_scope.cancel()
+
+    Bench().run(test)
+
+
+def test_a_frame_that_promises_too_much_ends_the_connection() -> None:
+    async def test(bench: Bench) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.far)
+            bench.near.send([(1 << 30).to_bytes(4, "big")], FETCH, "request", None)
+            await bench.wait_for(lambda: bench.ended)
+            nursery.cancel_scope.cancel()
+        assert "1073741824 bytes" in bench.ended[0] and "socket.request.max.bytes" in bench.ended[0]
+
+    Bench().run(test)
