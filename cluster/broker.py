@@ -203,6 +203,7 @@ class BrokerCore:
             logs=self.logs,
             recorder=self._recorder,
             clock=self._clock,
+            timers=outbox.timers,
             roles=self._groups,
         )
         self._log_dir_failures = LogDirFailures(

@@ -75,6 +75,7 @@ class BrokerConfig(Config):
     log_message_timestamp_before_max_ms: int = key("log.message.timestamp.before.max.ms", NEVER, low=0)
     log_message_timestamp_after_max_ms: int = key("log.message.timestamp.after.max.ms", NEVER, low=0)
     log_flush_offset_checkpoint_interval_ms: int = key("log.flush.offset.checkpoint.interval.ms", 60_000, low=1)
+    log_segment_delete_delay_ms: int = key("log.segment.delete.delay.ms", 60_000, low=0)
     producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
 
     log_dirs: str = key("log.dirs", "")

@@ -12,9 +12,11 @@ from typing import NamedTuple, Protocol
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
+from cluster.node import Action
 from cluster.partition import Partition
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ReplicaManager
+from cluster.timers import Timers
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.broker_logs import BrokerLogs
@@ -62,6 +64,7 @@ class ReplicaChanges:
         logs: BrokerLogs,
         recorder: Recorder,
         clock: WallClock,
+        timers: Timers[Action],
         roles: Roles,
     ) -> None:
         self.in_controlled_shutdown = False
@@ -75,6 +78,7 @@ class ReplicaChanges:
         self._logs = logs
         self._recorder = recorder
         self._clock = clock
+        self._timers = timers
         self._roles = roles
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
@@ -208,16 +212,20 @@ class ReplicaChanges:
         log = self._logs.logs.get(name)
         if log is not None:
             me = self._identity.name
+            is_deleted = self._cache.image.partition(name.topic, name.partition) is None
+            why = "the topic was deleted" if is_deleted else "it is no replica any more"
             self._recorder.emit(
                 ReplicaDeleted(
                     node=me,
                     topic=name.topic,
                     partition=name.partition,
                     previous_log_end_offset=log.log_end_offset,
-                    reason=f"{me} deletes its log of {name}: it is no replica any more",
+                    reason=f"{me} deletes its log of {name}: {why}",
                 )
             )
-            self._logs.delete(name)
+            remove = self._logs.delete(name)
+            delay_us = self._config.log_segment_delete_delay_ms * 1000
+            self._timers.at(now_us + delay_us, lambda now_us: remove())
 
 
 def _is_news(partition: Partition, registration: PartitionRegistration) -> bool:

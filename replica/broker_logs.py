@@ -6,7 +6,8 @@ source: KIP-112; Kafka LogManager, ReplicaManager.handleLogDirFailure
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -115,8 +116,10 @@ class BrokerLogs:
     def set_config(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self._holder(topic_partition).set_config(topic_partition, config)
 
-    def delete(self, topic_partition: TopicPartition) -> None:
-        self._holder(topic_partition).delete(topic_partition)
+    def delete(self, topic_partition: TopicPartition) -> Callable[[], None]:
+        """Take the partition away; what is returned removes the rest of it, later."""
+        manager = self._holder(topic_partition)
+        return partial(manager.remove, manager.delete(topic_partition))
 
     def truncate_to(self, topic_partition: TopicPartition, offset: Offset) -> Offset:
         return self._holder(topic_partition).truncate_to(topic_partition, offset)

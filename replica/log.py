@@ -428,9 +428,11 @@ class Log:
             segment.become_inactive()
         self.abandon()
 
-    def delete(self) -> None:
-        """Remove all segment files; they stay readable through open descriptors until `abandon`."""
-        self._segments.delete_all()
+    def forget_files(self) -> None:
+        """The log is about to go: what is on the disk counts no more. It stays readable through open descriptors until
+        `abandon`."""
+        for segment in self._segments:
+            self.disk.forget(segment.path)
 
     def abandon(self) -> None:
         """The process dies: files are closed, nothing is written. The page cache keeps what was appended."""

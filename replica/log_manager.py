@@ -32,6 +32,15 @@ from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPar
 from replica.log import Log, Recovery
 from replica.producer_state import PRODUCER_ID_EXPIRATION_MS
 
+DELETED_SUFFIX = "-delete"
+_NAME_MAX = 255
+
+
+def _name_of_deleted(topic_partition: TopicPartition, unique_id: UUID) -> str:
+    """`orders-0.5ba1c6b09a3f4f6b8f4e2d4b8c1f0001-delete`, cut to what a file may be called. source: logDeleteDirName"""
+    suffix = f".{unique_id.hex}{DELETED_SUFFIX}"
+    return f"{str(topic_partition)[: _NAME_MAX - len(suffix)]}{suffix}"
+
 
 class WrongLogDirectory(Exception):
     """The directory belongs to another broker."""
@@ -59,7 +68,8 @@ class LogManager:
         self._default_config = default_config
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._high_watermarks: dict[TopicPartition, Offset] = {}
-        self._deleted: list[Log] = []
+        self._deleted: dict[Path, Log] = {}
+        self._deletions = 0
         self._now_us = 0
 
     @classmethod
@@ -115,6 +125,10 @@ class LogManager:
         log_start_offsets = read_offsets(self.root / LOG_START_OFFSETS)
         self._high_watermarks = read_offsets(self.root / HIGH_WATERMARKS)
         for directory in sorted(self.root.iterdir()):
+            if directory.name.endswith(DELETED_SUFFIX):
+                # Simplified: at once; Kafka lets its delay begin anew.
+                shutil.rmtree(directory, ignore_errors=True)
+                continue
             topic_partition = partition_of(directory) if directory.is_dir() else None
             if topic_partition is None:
                 continue
@@ -164,18 +178,27 @@ class LogManager:
     def set_config(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self.logs[topic_partition].config = config
 
-    def delete(self, topic_partition: TopicPartition) -> None:
-        """Remove the partition and its directory.
-
-        Simplified: at once; Kafka renames the directory to `-delete` and removes it after file.delete.delay.ms.
+    def delete(self, topic_partition: TopicPartition) -> Path:
+        """Take the partition away. Its directory has another name from now on, which is returned, and stands until
+        `remove`: responses may still be reading from its files. source: LogManager.asyncDelete
         """
         log = self.logs.pop(topic_partition)
-        log.delete()
-        self._deleted.append(log)  # Responses may still be reading from its files: they are closed with the manager.
         self.topic_ids.pop(topic_partition, None)
         self.recoveries.pop(topic_partition, None)
         self._high_watermarks.pop(topic_partition, None)
-        shutil.rmtree(log.directory)
+        self._deletions += 1
+        directory = self.root / _name_of_deleted(topic_partition, uuid5(self.directory_id, str(self._deletions)))
+        log.forget_files()
+        log.directory.rename(directory)
+        self._deleted[directory] = log
+        return directory
+
+    def remove(self, directory: Path) -> None:
+        """Remove what `delete` has left, for good. source: LogManager.deleteLogs"""
+        log = self._deleted.pop(directory, None)
+        if log is not None:
+            log.abandon()
+            shutil.rmtree(directory, ignore_errors=True)
 
     def truncate_to(self, topic_partition: TopicPartition, offset: Offset) -> Offset:
         """Truncate a log and write the lowered recovery point at once (LogManager.truncateTo). Returns its new end."""
@@ -265,6 +288,6 @@ class LogManager:
         self._close_deleted()
 
     def _close_deleted(self) -> None:
-        for log in self._deleted:
+        for log in self._deleted.values():
             log.abandon()
         self._deleted.clear()

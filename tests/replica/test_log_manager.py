@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from uuid import UUID
 
 import pytest
@@ -155,14 +156,36 @@ def test_a_deleted_partition_is_gone_but_its_slices_can_still_be_sent(machine):
     manager.create(OTHER, TopicConfig(), TOPIC_ID)
     found = manager.logs[ORDERS].read(0, 1000, 3)
     before = content_of(found)
-    manager.delete(ORDERS)
+    left = manager.delete(ORDERS)
     assert list(manager.logs) == [OTHER]
     assert not (machine.root / "orders-0").exists()
+    assert re.fullmatch(r"orders-0\.[0-9a-f]{32}-delete", left.name)
+    assert left.is_dir()
     assert machine.disk.unflushed_bytes(ORDERS) == 0
     assert content_of(found) == before != b""
+    manager.remove(left)
+    manager.remove(left)
+    assert not left.exists()
+
+
+def test_a_deleted_partition_may_be_made_again_and_what_is_left_of_it_goes_with_the_next_start(machine):
+    manager = machine.fresh()
+    left = []
+    for _ in range(2):
+        left.append(manager.delete(ORDERS))
+        assert manager.create(ORDERS, TopicConfig(), TOPIC_ID).log_end_offset == 0
+    assert len({path.name for path in left}) == 2
     manager.close_clean(1, {})
     manager = machine.start()
-    assert list(manager.logs) == [OTHER]
+    assert list(manager.logs) == [ORDERS]
+    assert not any(path.exists() for path in left)
+
+
+def test_the_name_of_a_deleted_partition_is_not_longer_than_a_file_may_be_called(machine):
+    manager = machine.start()
+    longest = TopicPartition("t" * 249, 12)
+    manager.create(longest, TopicConfig(), TOPIC_ID)
+    assert len(manager.delete(longest).name) == 255
 
 
 def test_logs_are_loaded_in_one_order_and_other_directories_are_left_alone(machine):
