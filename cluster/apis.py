@@ -96,13 +96,14 @@ class Apis:
         }
         self._advertised = {key: ADVERTISED[key] for key in sorted(self._handlers) if key in ADVERTISED}
 
-    def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
-        """One request of `peer`. raises: PeerViolation"""
+    def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
+        """One request of `peer`; returns what it was. raises: PeerViolation"""
         header = read_request_header(frame)
         handler = self._handlers.get(header.api_key)
         if handler is None:
             raise PeerViolation(f"api {header.api_key} is not served here")
         handler(connection, peer, header, frame, now_us)
+        return header
 
     # ------------------------------------------------------------------------------------------------------ produce
 

@@ -41,6 +41,7 @@ from cluster.request_log import RequestLog
 from cluster.responder import Handler, Responder
 from cluster.socket_server import SocketServer
 from cluster.wall_clock import WallClock
+from cluster.wire.headers import RequestHeader
 from cluster.wire.primitives import MAX_INT32
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.zookeeper_plane import ZooKeeperPlane
@@ -505,5 +506,5 @@ class BrokerCore:
             self._groups.settle(now_us)
         return self._server.outgoing(self._outbox.take(), now_us)
 
-    def _handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
-        self._apis.handle(connection, peer, frame, now_us)
+    def _handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
+        return self._apis.handle(connection, peer, frame, now_us)

@@ -7,36 +7,46 @@ here. source: RequestChannel.Request.updateRequestMetrics, SocketServer.Processo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from cluster.node import Action, Close, ConnectionId, Resume, Send, Sent
 from cluster.wire.api_01_fetch import size_of
-from cluster.wire.headers import RequestHeader, read_request_header
+from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH, api_name
-from replica.errors import PeerViolation
 from replica.file_slice import FileSlice
 from replica.trace import Recorder, RequestCompleted
 
 
-@dataclass(slots=True, eq=False)
 class RequestInProgress:
     """One request. Times in microseconds, -1 while the moment has not come.
 
-    processor, connected_us: its connection's network thread, and when that was accepted
     cause: the fact that its arrival followed from     outcome: the latest fact when its handler had done its part
+    processor, connected_us: its connection's network thread, and when that was accepted
     """
 
-    peer: str
-    processor: int
-    connected_us: int
-    header: RequestHeader
-    size_bytes: int
-    cause: int | None
-    received_us: int
-    dequeued_us: int = -1
-    local_complete_us: int = -1
-    response_complete_us: int = -1
-    outcome: int | None = None
+    __slots__ = (
+        "cause",
+        "connected_us",
+        "dequeued_us",
+        "header",
+        "local_complete_us",
+        "outcome",
+        "peer",
+        "processor",
+        "received_us",
+        "response_complete_us",
+        "size_bytes",
+    )
+
+    def __init__(self, processor: int, connected_us: int, size_bytes: int, cause: int | None, received_us: int) -> None:
+        self.processor = processor
+        self.connected_us = connected_us
+        self.size_bytes = size_bytes
+        self.cause = cause
+        self.received_us = received_us
+        self.dequeued_us = self.local_complete_us = self.response_complete_us = -1
+        self.outcome: int | None = None
+        self.header: RequestHeader | None = None
+        self.peer = ""
 
 
 class RequestLog:
@@ -57,22 +67,23 @@ class RequestLog:
         self._connections.pop(connection, None)
         self._in_progress.pop(connection, None)
 
-    def received(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
-        try:
-            header = read_request_header(frame)
-        except PeerViolation:
-            return
+    def received(self, connection: ConnectionId, size_bytes: int, now_us: int) -> None:
+        """A whole request has come in."""
         known = self._connections.get(connection)
         if known is not None:
-            self._in_progress[connection] = RequestInProgress(
-                peer, *known, header, len(frame), self._recorder.cause, now_us
-            )
+            self._in_progress[connection] = RequestInProgress(*known, size_bytes, self._recorder.cause, now_us)
 
     def dequeued(self, connection: ConnectionId) -> None:
         """A handler has taken it."""
         request = self._in_progress.get(connection)
         if request is not None:
             request.dequeued_us = self._stopwatch()
+
+    def told(self, connection: ConnectionId, peer: str, header: RequestHeader) -> None:
+        """What it is, which the handler has found."""
+        request = self._in_progress.get(connection)
+        if request is not None:
+            request.peer, request.header = peer, header
 
     def handled(self, connection: ConnectionId) -> None:
         """Its handler is free again."""
@@ -90,22 +101,30 @@ class RequestLog:
         return actions
 
     def _answered(self, action: Action) -> Action:
-        if not isinstance(action, Send | Resume | Close) or action.connection not in self._in_progress:
+        if not isinstance(action, Send | Resume | Close):
             return action
-        request = self._in_progress.pop(action.connection)
+        request = self._in_progress.pop(action.connection, None)
+        if request is None or request.header is None:
+            return action
         request.response_complete_us = self._stopwatch()
         # An answer given in the handler ends the local time, and nothing was waited for (RequestChannel.sendResponse).
         if request.local_complete_us < 0 or request in self._just_handled:
             request.local_complete_us = request.response_complete_us
-        cause = action.cause if isinstance(action, Send) and action.cause is not None else self._recorder.cause
         if not isinstance(action, Send):
-            self._state(action.connection, request, 0, Sent(self._stopwatch(), self._stopwatch(), 0, 0), cause)
+            self._state(action.connection, request, 0, Sent(self._stopwatch(), self._stopwatch(), 0, 0), None)
             return action
-        slices = any(isinstance(segment, FileSlice) and segment.length for segment in action.segments)
-        if request.header.api_key == FETCH and not slices:
+        size_bytes, from_files = 0, False
+        for segment in action.segments:
+            size_bytes += size_of(segment)
+            from_files = from_files or isinstance(segment, FileSlice)
+        if request.header.api_key == FETCH and not from_files:
             return action
-        size_bytes = sum(size_of(segment) for segment in action.segments)
-        return replace(action, on_sent=lambda sent: self._state(action.connection, request, size_bytes, sent, cause))
+        connection, cause = action.connection, self._recorder.cause if action.cause is None else action.cause
+
+        def on_sent(sent: Sent) -> None:
+            self._state(connection, request, size_bytes, sent, cause)
+
+        return Send(connection, action.segments, action.api, action.part, action.cause, on_sent)
 
     def _state(
         self,
@@ -116,6 +135,7 @@ class RequestLog:
         cause: int | None,
     ) -> None:
         header = request.header
+        assert header is not None, "what is stated was handled"
         dequeued_us = request.dequeued_us if request.dequeued_us >= 0 else request.local_complete_us
         causes = [seq for seq in (request.cause, request.outcome, cause) if seq is not None]
         self._recorder.aside(

@@ -20,12 +20,13 @@ from cluster.node import Action, ConnectionId, Resume, Send
 from cluster.outbox import Outbox
 from cluster.request_handlers import RequestHandlers
 from cluster.request_log import RequestLog
+from cluster.wire.headers import RequestHeader
 from replica.errors import PeerViolation
 from replica.trace import Recorder
 
 
 class SocketServer:
-    """handle: does a request of `peer`, in a handler; raises PeerViolation, which ends the connection
+    """handle: does a request of `peer`, in a handler; raises PeerViolation, which ends the connection. Tells its header
     on_gone: told of every connection that is over, whoever ended it
     requests: told of every request that is done; None: nobody wants to know
     """
@@ -38,7 +39,7 @@ class SocketServer:
         cpu: CpuTimes,
         outbox: Outbox,
         recorder: Recorder,
-        handle: Callable[[ConnectionId, str, bytearray, int], None],
+        handle: Callable[[ConnectionId, str, bytearray, int], RequestHeader],
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
         requests: RequestLog | None,
     ) -> None:
@@ -112,7 +113,7 @@ class SocketServer:
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         self.connections.active(connection, now_us)
         if self._requests is not None:
-            self._requests.received(connection, self.connections.peer(connection) or "", frame, now_us)
+            self._requests.received(connection, len(frame), now_us)
         thread = self._thread_of.get(connection)
         if thread is not None:
             thread.received(connection, frame, now_us)
@@ -145,7 +146,9 @@ class SocketServer:
         if self._requests is not None:
             self._requests.dequeued(connection)
         try:
-            self._handle(connection, peer, frame, now_us)
+            header = self._handle(connection, peer, frame, now_us)
+            if self._requests is not None:
+                self._requests.told(connection, peer, header)
         except PeerViolation as violation:
             self.connections.close(connection, str(violation))
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from replica.wording import shown
+
 BrokerId = int
 Offset = int
 LeaderEpoch = int
@@ -28,6 +30,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 """Where group coordinators keep groups and the offsets that these commit; Kafka's brokers call it internal."""
 
 
+LONGEST_TOPIC_NAME = 249
+
+
 class TopicPartition(NamedTuple):
     """One partition of one topic; prints as Kafka does, `orders-0`."""
 
@@ -35,7 +40,9 @@ class TopicPartition(NamedTuple):
     partition: int
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
+        # A client may ask for a topic of any name; none that exists is longer or not printable.
+        legal = self.topic.isprintable() and len(self.topic) <= LONGEST_TOPIC_NAME
+        return f"{self.topic if legal else shown(self.topic)}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import click
 
 from scenarios.collector import collect_rarely
 from scenarios.exit_codes import ExitCode
+from scenarios.safe_output import SafeOutput
 
 COMMANDS = {
     "run": ("scenarios.cli_run", "run", "Run a scenario and say what became of every record."),
@@ -85,6 +86,7 @@ def cli(ctx: click.Context) -> None:
 def main() -> NoReturn:
     """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
     collect_rarely()
+    sys.stdout, sys.stderr = SafeOutput(sys.stdout), SafeOutput(sys.stderr)
     try:
         result = cli.main(standalone_mode=False)
         sys.exit(result if isinstance(result, int) else ExitCode.HELD)

@@ -40,7 +40,7 @@ PORTS = click.IntRange(1, 65_535)
     help="Where the run is kept.",
 )  # fmt: skip
 @processes_option
-@click.option("--no-client-records", is_flag=True, help="Do not follow every record of every client: faster.")
+@click.option("--no-client-records", is_flag=True, help="Do not follow every record and request: faster.")
 @set_option
 @plain_option
 def serve(

@@ -49,14 +49,18 @@ def _names(records: Sequence[str], most: int = 4) -> str:
 def requests_text(requests: Requests, style: Style, run: str) -> str:
     """A line per request, the latest ones."""
     rows = requests.completed[-LISTED_MAX:]
+    names = [f"{request_of(row).api} {name_of(request_of(row))}" for row in rows]
+    width = max(map(len, names), default=7)
     head = style.bold(f"  {len(requests.completed):,} Produces, and Fetches that found something")
     lines = ["", f"{head}    {run}"]
     if len(rows) < len(requests.completed):
         lines.append(f"  the last {len(rows)} of them; all with --format json")
-    lines += ["", f"  {'done at':>12}  {'request':<30} {'total':>12} {'queue':>9} {'local':>9} {'remote':>11}  records"]
-    for row in rows:
+    lines += [
+        "",
+        f"  {'done at':>12}  {'request':<{width}} {'total':>12} {'queue':>9} {'local':>9} {'remote':>11}  records",
+    ]
+    for row, name in zip(rows, names, strict=True):
         request = request_of(row)
-        name = f"{request.api} {name_of(request)}"
         times = (
             f"{request.total_time_us:>9,} us {request.request_queue_time_us:>6,} us {request.local_time_us:>6,} us "
             f"{request.remote_time_us:>8,} us"
@@ -66,7 +70,7 @@ def requests_text(requests: Requests, style: Style, run: str) -> str:
             if request.sendfile_bytes
             else _names(requests.records_of(row), 3)
         )
-        lines.append(f"  {_clock(row.at_us)}  {name:<30} {times}  {what}")
+        lines.append(f"  {_clock(row.at_us)}  {name:<{width}} {times}  {what}")
     return "\n".join([*lines, "", "  highwater path RUN REQUEST tells the journey of one, for example of the last:",
                       f"    highwater path {run.split()[0]} {_last(requests)}", ""])  # fmt: skip
 

@@ -167,7 +167,7 @@ class Requests:
                 Stage(sent_us, "send", request.response_send_time_us, _send_text(request)),
             ]
         total = "from the last byte in to the last byte out" if request.response_bytes else "acks=0: there is no answer"
-        stages.append(Stage(row.at_us, "total", request.total_time_us, total))
+        stages.append(Stage(request.received_us + request.total_time_us, "total", request.total_time_us, total))
         return Journey(row, records, (*stages, *self._at_the_client(row, records)))
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:

@@ -26,6 +26,7 @@ from scenarios.record_sets import format_record_names
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.story import StoryLine
+from scenarios.telling import PAUSE_S, SayLine, Teller
 from scenarios.wording import count_of
 from scenarios.worlds import live_latency, processes
 
@@ -39,7 +40,6 @@ ACKED_KEPT = 10_000
 the end looks at all of them."""
 
 Say = Callable[[str], None]
-SayLine = Callable[[StoryLine], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Server:
         self._host = host
         self._ports = {name: port + place for place, name in enumerate(scenario.cluster.brokers)}
         self._say = say
-        self._say_line = say_line
+        self._teller = Teller(say_line)
         self._reads_along = reads_along
         self._in_processes = in_processes
         self._appends = AppendWatch()
@@ -133,8 +133,8 @@ class Server:
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
-            watchers=[LossWatch(self._say_line), self._appends],
-            companions=[self._read_along, self._stop_on_signal, self._say_when_ready, self._tell_the_story],
+            watchers=[LossWatch(self._teller.tell), self._appends],
+            companions=[self._read_along, self._stop_on_signal, self._say_when_ready, self._tell_the_story, self._tell],
         )
 
     def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
@@ -155,6 +155,7 @@ class Server:
             self._time = fabric.time
             return fabric
         self._time = LiveTime(trace_log)
+        self._time.measures_requests = self._reads_along
         return TcpFabric(
             self._time,
             Network(scenario.seed, live_latency(scenario), {}),
@@ -199,14 +200,17 @@ class Server:
             self._say(line)
 
     async def _tell_the_story(self, run: Run) -> None:
-        """Key events as they come. They are many only when much is going wrong, so a look now and then will do."""
+        """Key events as they come."""
         await run.is_ready.wait()
         told = len(run.story.lines)
         while True:
             for line in run.story.lines[told:]:
-                self._say_line(line)
+                self._teller.tell(line)
             told = len(run.story.lines)
-            await trio.sleep(0.05)
+            await trio.sleep(PAUSE_S)
+
+    async def _tell(self, run: Run) -> None:
+        await self._teller.run()
 
 
 def ready_lines(run: Run) -> list[str]:

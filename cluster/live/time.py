@@ -49,13 +49,19 @@ class LiveTime:
         """The driver while it sleeps."""
         self._failure: BaseException | None = None
         self._stopped = False
+        self.measures_requests = True
+        """Whether brokers state every request, with its times."""
 
     def stop(self) -> None:
         """The run is over: the driver returns as if its time had come."""
         self._stopped = True
         self._wake_driver()
 
-    def stopwatch(self) -> int:
+    @property
+    def stopwatch(self) -> Callable[[], int] | None:
+        return self.clock_us if self.measures_requests else None
+
+    def clock_us(self) -> int:
         """The microseconds that `now_us` stood at if a step began now."""
         return (time.monotonic_ns() - self._started_ns) // 1000
 
@@ -63,7 +69,7 @@ class LiveTime:
 
     def enter(self, cause: int | None = None) -> None:
         """A step begins: what it does, happens now, and follows from `cause`."""
-        self.now_us = self._trace.at_us = self.stopwatch()
+        self.now_us = self._trace.at_us = self.clock_us()
         self._trace.cause = cause
         self.events += 1
         self._wake_driver()

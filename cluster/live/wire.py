@@ -63,7 +63,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._live_time = fabric.time
         self._sock = sock
         self._frames = FrameReader(sock, fabric.scratch, max_frame_bytes)
-        self._out = FrameWriter(sock, host.bytes, fabric.time.stopwatch)
+        self._out = FrameWriter(sock, host.bytes, fabric.time.clock_us)
         self._writing = False
         self._under_way = 0
         self._mute = False

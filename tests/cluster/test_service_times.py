@@ -9,6 +9,8 @@ from cluster.outbox import Outbox
 from cluster.request_handlers import RequestHandlers
 from cluster.sampled_rate import Rate
 from cluster.socket_server import SocketServer
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import METADATA
 from replica.trace import TraceLog
 
 MS, S = 1000, 1_000_000
@@ -57,6 +59,11 @@ def test_without_times_nothing_is_wrapped() -> None:
 
 def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], **config: str) -> SocketServer:
     """One network thread, which needs 10 ms for a new connection."""
+
+    def handle(connection: int, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
+        came.append((connection, now_us))
+        return RequestHeader(METADATA, 9, 0, None, 0)
+
     keys = {"num.network.threads": "1", **{name.replace("_", "."): value for name, value in config.items()}}
     server = SocketServer(
         node="b1",
@@ -64,7 +71,7 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
         cpu=CpuTimes(connection_us=10 * MS, connections_per_poll=per_poll),
         outbox=outbox,
         recorder=TraceLog(),
-        handle=lambda connection, peer, frame, now_us: came.append((connection, now_us)),
+        handle=handle,
         requests=None,
     )
     server.open(0)

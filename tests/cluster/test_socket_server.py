@@ -12,11 +12,13 @@ from cluster.node import Close, Send, Sent
 from cluster.outbox import Outbox
 from cluster.request_log import RequestLog
 from cluster.socket_server import SocketServer
-from cluster.wire.headers import request_frame
+from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import METADATA
 from replica.config import ConfigError
 from replica.errors import PeerViolation
 from replica.trace import ConnectionClosed, RequestCompleted, TraceLog, TraceRow
+
+CORRELATION_ID = 7
 
 
 class ServerWorld:
@@ -62,13 +64,14 @@ class ServerWorld:
     def reasons(self) -> list[str]:
         return [row.event.reason for row in self.rows if isinstance(row.event, ConnectionClosed)]
 
-    def _handle(self, connection: int, peer: str, frame: bytearray, now_us: int) -> None:
+    def _handle(self, connection: int, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
         if frame == b"nonsense":
             raise PeerViolation("this is nonsense")
         self.handled.append(connection)
         self.blocked[connection] = self.server.handlers.block(
             lambda now_us: self.outbox.respond(connection, (b"ok",), METADATA)
         )
+        return RequestHeader(METADATA, 9, CORRELATION_ID, None, 0)
 
     def _perform(self) -> None:
         self.server.settle(self.now_us)
@@ -149,12 +152,11 @@ def test_a_violation_closes_its_connection_with_a_reason_and_frees_its_handler()
 
 def test_the_times_of_a_request_add_up() -> None:
     world = ServerWorld(is_watched=True, num_io_threads="1")
-    frame = request_frame(METADATA, 9, 7, "c", b"\x00\x00\x00\x00")[4:]
     world.accept(-1)
     world.accept(-2)
     world.now_us = 100
-    world.send(-1, frame)
-    world.send(-2, frame)
+    world.send(-1)
+    world.send(-2)
     sends: list[Send] = []
     world.server.outgoing, outgoing = (
         lambda actions, now_us: sends.extend(outgoing(actions, now_us)) or [],
@@ -171,7 +173,7 @@ def test_the_times_of_a_request_add_up() -> None:
     assert (one.request_queue_time_us, one.local_time_us, one.response_queue_time_us) == (0, 250, 150)
     assert (two.request_queue_time_us, two.local_time_us, two.response_queue_time_us) == (250, 50, 100)
     for request in (one, two):
-        assert (request.api, request.correlation_id, request.remote_time_us) == ("Metadata", 7, 0)
+        assert (request.api, request.correlation_id, request.remote_time_us) == ("Metadata", CORRELATION_ID, 0)
         assert (
             request.total_time_us
             == 420
