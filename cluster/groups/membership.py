@@ -22,6 +22,7 @@ from cluster.groups.facts import GroupFacts
 from cluster.groups.group import Group, State
 from cluster.groups.index import GroupIndex
 from cluster.groups.rebalance import Rebalances
+from cluster.wire.primitives import MAX_TEXT_BYTES
 from replica.errors import ErrorCode
 from replica.wording import shown
 
@@ -83,6 +84,10 @@ class Membership:
     def _join_new(self, group: Group, event: JoinGroup) -> None:
         """source: doNewMemberJoinGroup"""
         new_id = f"{event.client_id if event.instance_id is None else event.instance_id}-{self._desk.new_uuid()}"
+        if len(new_id.encode()) > MAX_TEXT_BYTES:
+            # As Kafka, which makes the id and then cannot write it into its answer.
+            self._desk.answer(event.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
         known_id = None if event.instance_id is None else group.static_members.get(event.instance_id)
         if known_id is not None:
             self._rebalances.replace_static(group, group.members[known_id], event, new_id)

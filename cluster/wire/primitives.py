@@ -36,6 +36,8 @@ INT32 = Struct(">i")
 INT64 = Struct(">q")
 
 MAX_INT32 = 2**31 - 1
+MAX_TEXT_BYTES = 2**15 - 1
+"""Of any string, also where its length would allow more. source: MessageDataGenerator"""
 NO_TAGS = b"\x00"
 
 _ERROR_CODES = {int(code): code for code in ErrorCode}
@@ -137,6 +139,8 @@ def read_string(frame: Frame, position: int, flexible: bool) -> tuple[str | None
             raise PeerViolation(f"a string has length {length}")
         return None, position
     end = position + length
+    if length > MAX_TEXT_BYTES:
+        raise PeerViolation(f"a string of {length} bytes is longer than any may be")
     if end > len(frame):
         raise PeerViolation(f"a string claims {length} bytes where {len(frame) - position} are left")
     return str(frame[position:end], "utf-8"), end

@@ -282,6 +282,25 @@ def test_what_no_group_can_be_asked(world):
     assert int(huge.sync(**{huge.member_id: b""}).error_code) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+@pytest.mark.parametrize("length", [32_730, 32_731])
+def test_an_id_that_no_message_can_hold_is_not_given_out(world, length):
+    member = Consumer(world, "c1", instance="i" * length)
+    answer = member.join()
+    assert (answer is None) == (length == 32_730) and (answer is None or int(answer.error_code) == -1)
+    world.run(200)
+    if answer is None:
+        assert len(member.joined().member_id) == 32_767
+        assert int(member.sync(**{member.member_id: b"all"}).error_code) == 0
+
+
+def test_a_name_longer_than_any_string_closes_the_connection(world):
+    """A compact length can say more than Kafka's strings may have."""
+    simple = Consumer(world, "tool", group="g" * 32_768)
+    assert simple.commit(1) is None and simple._caller.closed
+    longest = Consumer(world, "tool", group="g" * 32_767)
+    assert longest.commit(1) == ErrorCode.NONE
+
+
 def test_names_that_clients_choose_are_told_cut_and_printable(world):
     wild = "\x1b[31m<script>" + "x" * 5000
     simple = Consumer(world, "tool", group=wild)
