@@ -27,9 +27,11 @@ def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
         lines.append(f"  and {len(rows) - SETTINGS_SHOWN} settings more, in the page and in the table")
     lines += [
         "",
-        "  95 % Wilson intervals in brackets; no writes: mean time per run; ack: over the acks of all runs",
+        "  In brackets the 95 % Wilson interval; ack: from send to ack, over the acks of all runs",
         "",
     ]
+    if all(row["endings"] == 1 < row["finished"] for row in rows):
+        lines += ["  Every seed ends alike: nothing that decides about records is left to chance here.", ""]
     lines += _again("Smallest losing seed", rows, "losing", style)
     lines += _again("Did not finish, or broke an invariant that the rules promise", rows, "unfinished", style)
     lines += [f"  Page:    {document['page']}", f"  Kept in  {document['folder']}"]

@@ -16,7 +16,7 @@
       font,
       view: { stroke: line },
       axis: {
-        labelColor: soft, tickColor: line, domainColor: line, gridColor: line, labelFontSize: 13, labelFont: font,
+        labelColor: soft, titleColor: ink, tickColor: line, domainColor: line, gridColor: line, labelFontSize: 13, labelFont: font,
         labelOverlap: true,
       },
       title: { color: ink, fontSize: 14, fontWeight: 600, font, offset: 6 },

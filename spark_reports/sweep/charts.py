@@ -18,6 +18,7 @@ FACETS_MAX = 12
 WIDTH_PX = 900
 """Nominal; the page sets the real width before it draws."""
 _ROW_PX = 64
+_UNKNOWN = "#c9ced6"
 _DARK_INK, _LIGHT_INK = "#14181f", "#ffffff"
 # White at zero; one hue, from light to dark, so that the order survives any kind of colour blindness and a printer.
 _SHADES = ["#ffffff", "#fde0c5", "#f8a978", "#d95f2b", "#8c2d04"]
@@ -89,9 +90,12 @@ def charts(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> li
         return []
     drawn = []
     for figure in FIGURES:
-        if figure.name == "loss" or any(figure.value(row) for row in rows):
+        # One scale for all its pictures, so that the same shade means the same everywhere.
+        largest = max((figure.value(row) or 0 for row in rows), default=0)
+        if figure.name == "loss" or largest:
             for caption, own in _facets(rows, axes):
-                spec = _heat_map(figure, own, axes) if len(axes) > 1 else _points(figure, own, axes[0])
+                draw_map = len(axes) > 1
+                spec = _heat_map(figure, own, axes, largest or 1) if draw_map else _points(figure, own, axes[0])
                 drawn.append((figure, caption, spec))
     return drawn
 
@@ -110,25 +114,35 @@ def values_of(row: Row) -> list[str]:
     return [setting.partition("=")[2] for setting in row["settings"]]
 
 
-def _heat_map(figure: Figure, rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> Spec:
+def _heat_map(figure: Figure, rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]], largest: float) -> Spec:
     (across, columns), (down, lines) = axes[:2]
-    largest = max((figure.value(row) or 0 for row in rows), default=0) or 1
     cells = [_cell(figure, row, values_of(row)[0], values_of(row)[1], largest) for row in rows]
-    x = alt.X("x:N", sort=list(columns), title=across, axis=alt.Axis(labelAngle=0, orient="top", **_AXIS))
-    y = alt.Y("y:N", sort=list(lines), title=down, axis=alt.Axis(**_AXIS))
+    x = alt.X("x:N", sort=list(columns), title=across, axis=alt.Axis(labelAngle=0, **_AXIS))
+    y = alt.Y("y:N", sort=list(lines), title=down, axis=alt.Axis(**_AXIS, **_UPRIGHT))
     scale = alt.Scale(domain=[0, largest], range=_SHADES, interpolate="rgb")
     told = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
     base = alt.Chart({"values": cells}).encode(x=x, y=y, tooltip=told)
+    known = alt.Color("value:Q", scale=scale, legend=None)
+    shade = alt.condition("datum.value === null", alt.value(_UNKNOWN), known)
     ink = alt.condition("datum.dark", alt.value(_LIGHT_INK), alt.value(_DARK_INK))
     layers = (
-        base.mark_rect(stroke="#8a8f98", strokeWidth=1).encode(color=alt.Color("value:Q", scale=scale, legend=None)),
+        base.mark_rect(stroke="#8a8f98", strokeWidth=1, invalid=None).encode(color=shade),
         base.mark_text(fontSize=20, fontWeight=700, dy=-9).encode(text="label:N", color=ink),
         base.mark_text(fontSize=13, dy=14).encode(text="more:N", color=ink),
     )
     return _spec(alt.layer(*layers), height=_ROW_PX * len(lines))
 
 
-_AXIS: dict[str, Any] = {"labelFontSize": 15, "titleFontSize": 14, "ticks": False, "domain": False, "grid": False}
+_AXIS: dict[str, Any] = {
+    "labelFontSize": 15,
+    "titleFontSize": 14,
+    "ticks": False,
+    "domain": False,
+    "grid": False,
+    "labelPadding": 10,
+}
+# A title beside the axis would be read with one's head on the shoulder, and cut where it is long.
+_UPRIGHT: dict[str, Any] = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "start", "titleX": 0, "titleY": -12}
 _TOLD = (
     ("setting", "setting"),
     ("label", "here"),
@@ -158,9 +172,11 @@ def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]
     points = []
     for row in rows:
         low, high = row.get(f"{figure.name}_low"), row.get(f"{figure.name}_high")
-        points.append({**_cell(figure, row, values_of(row)[0], "", 1), "low": low, "high": high})
+        cell = _cell(figure, row, values_of(row)[0], "", 1)
+        words = " · ".join(filter(None, (cell["label"], cell["more"])))
+        points.append({**cell, "low": low, "high": high, "words": words})
     largest = max((point["high"] or point["value"] or 0 for point in points), default=0) or 1
-    y = alt.Y("x:N", sort=list(values), title=label, axis=alt.Axis(**_AXIS))
+    y = alt.Y("x:N", sort=list(values), title=label, axis=alt.Axis(**_AXIS, **_UPRIGHT))
     is_share = any(point["high"] is not None for point in points)
     shown = "format(datum.value, '~%')" if is_share else "format(datum.value / 1000000, '~g') + ' s'"
     axis_x = alt.Axis(labelExpr=shown, title=None, tickCount=6, labelFontSize=14)
@@ -171,7 +187,7 @@ def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]
     layers = [base.mark_circle(size=140, opacity=1, color=colour).encode(x=x)]
     if is_share:
         layers.insert(0, base.mark_rule(strokeWidth=5, opacity=0.45, color=colour).encode(x="low:Q", x2="high:Q"))
-    layers.append(base.mark_text(fontSize=15, fontWeight=700, dy=-16).encode(x=x, text="label:N"))
+    layers.append(base.mark_text(fontSize=14, fontWeight=600, dy=-16).encode(x=x, text="words:N"))
     return _spec(alt.layer(*layers), height=(_ROW_PX - 6) * len(values))
 
 

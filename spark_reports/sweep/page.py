@@ -54,13 +54,17 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     losing = [row for row in rows if row["loss_runs"]]
     if not finished:
         return "No run was played to its end."
+    unfinished = sum(row["runs"] for row in rows) - finished
+    besides = f" {unfinished:,} more did not finish." if unfinished else ""
     if not losing:
-        return f"Nothing was lost: no acknowledged record in {finished:,} {'run' if finished == 1 else 'runs'}."
+        return (
+            f"Nothing was lost: no acknowledged record in {finished:,} {'run' if finished == 1 else 'runs'}.{besides}"
+        )
     safe = len([row for row in rows if row["finished"] and not row["loss_runs"]])
     worst = max(losing, key=lambda row: row["loss_probability"])
     share = f"{percent(worst['loss_probability'])} ({interval(worst, 'loss')})"
     named = joined([f"{label}={value}" for label, value in zip(labels, values_of(worst), strict=True)])
     if len(rows) == 1:
-        return f"{share} of {finished:,} runs lost an acknowledged record."
+        return f"{share} of {finished:,} runs lost an acknowledged record.{besides}"
     others = f"{safe} of {len(rows)} settings lost nothing" if safe else "every setting lost something"
-    return f"Worst with {named}: {share} of its runs lost an acknowledged record; {others}."
+    return f"Worst with {named}: {share} of its runs lost an acknowledged record; {others}.{besides}"

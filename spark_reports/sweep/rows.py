@@ -54,6 +54,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("events", "int64", True, "facts in the trace"),
     Column("trace_sha256", "string", True, "digest of the trace, the same as `highwater run` prints for this run"),
 )
+FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
 NAMES = tuple(column.name for column in COLUMNS)
 
 

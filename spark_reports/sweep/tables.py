@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from spark_reports.sweep.rows import CRASHED, FINISHED, RAISED, TIMEOUT, rows_schema
+from spark_reports.sweep.rows import CRASHED, FATES, FINISHED, RAISED, TIMEOUT, rows_schema
 
 Z_95 = 1.959963984540054
 """Two-sided 95 % of the normal distribution."""
@@ -43,6 +43,7 @@ DOCS: dict[str, str] = {
             ("high", "upper end of the 95 % Wilson interval of that share"),
         )
     },
+    "endings": "different endings: verdicts and counts of records by fate",
     "lost_records": "acked records lost, all runs together",
     "missing_records": "records that never arrived and were not promised, all runs together",
     "duplicated_records": "records in the log more than once, all runs together",
@@ -78,6 +79,7 @@ def by_setting(rows: DataFrame, settings: Sequence[tuple[str, ...]], seeds: rang
         F.count_if(F.col("held")).alias("held"),
         F.array_sort(F.array_distinct(F.flatten(F.collect_set("verdict")))).alias("verdicts"),
         *(F.count_if(F.col(column) > 0).alias(f"{name}_runs") for name, column in SHARES.items()),
+        F.count_distinct(F.when(finished, F.struct("verdict", "sent", *FATES))).alias("endings"),
         *(_sum(column).alias(f"{column}_records") for column in ("lost", "missing", "duplicated")),
         F.avg("unavailable_us").cast("long").alias("unavailable_mean_us"),
         F.max("unavailable_us").alias("unavailable_max_us"),

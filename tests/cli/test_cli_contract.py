@@ -57,6 +57,14 @@ def test_run_keeps_a_whole_folder(highwater: Highwater, mini: str, tmp_path: Pat
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["0001-mini", "0002-mini", "last"]
 
 
+def test_set_is_for_the_variant_that_is_played(highwater: Highwater) -> None:
+    """acks=0 does not go with idempotence, which another variant of this file asks for."""
+    done = highwater("run", "acks1-leader-kill", "--set", "workloads.p1.config.acks=0", "--format", "json")
+    assert done.document["records"]["missing"] and not done.document["verdict"]
+    asked = highwater("run", "acks1-leader-kill", "--variant", "acks-all", "--set", "workloads.p1.config.acks=0")
+    assert asked.code == 3 and "must be all when enable.idempotence is true" in asked.err
+
+
 def test_results_go_to_stdout_and_nothing_else_does(highwater: Highwater, mini: str) -> None:
     text = highwater("run", mini, "--plain")
     assert (text.code, text.err) == (0, "")

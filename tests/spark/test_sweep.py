@@ -241,10 +241,13 @@ def test_shares_have_wilson_intervals_and_times_are_over_all_acks(spark: SparkSe
     assert of("smallest_unfinished_seed") == [None, None, 3, None]
     assert of("unfinished_why") == [None, None, "crashed: SIGKILL", None]
     assert of("crashed") == [0, 0, 1, 0]
+    assert of("endings") == [1, 2, 2, 0]
     assert of("verdicts") == [[], [], ["lost"], []]
     assert (of("ack_p50_us")[2], of("ack_p99_us")[2], of("ack_max_us")[2]) == (1, 5, 9)
     said = headline(found, ["a"])
-    assert said.startswith("Worst with a=3: 100 % (34.2 to 100.0 %)") and said.endswith("1 of 4 settings lost nothing.")
+    assert said.startswith("Worst with a=3: 100 % (34.2 to 100.0 %)") and said.endswith(
+        "1 of 4 settings lost nothing. 1 more did not finish."
+    )
 
 
 # ----------------------------------------------------------------------------------------------------- the command
