@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from replica.rules import PROFILES, Rules
 from replica.trace import InvariantBroken
+from scenarios import lock
+from scenarios.blame import additions, blame, play_additions, suspects_of
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
+from scenarios.search import SeedJob, schedule_of
 
 CONTROLLING_LEADER_BLINKS = """\
 schema: 1
@@ -41,3 +47,18 @@ def test_a_leader_that_lost_its_log_leads_on_in_its_epoch_in_the_zookeeper_era()
 def test_it_does_not_when_its_log_survives_nor_when_it_has_to_register() -> None:
     assert broken_in("kafka-2.7", "kill") == {}
     assert broken_in("kafka-3.9", "power_off") == {}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("profile", [era for era, rules in PROFILES.items() if rules.unlike(Rules())])
+def test_what_breaks_in_an_era_is_mended_by_rules_that_it_lacks(profile: str) -> None:
+    """Whatever no missing rule would have kept is a bug of ours behind an excuse."""
+    for seed in range(1, 31):
+        schedule = schedule_of(SeedJob(seed, profile, False))
+        result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=True)
+        assert not result.broke_an_invariant, schedule.text
+        suspects = suspects_of(result.rows, result.scenario.rules)
+        broken_with = dict(play_additions(lock.dump(result.scenario), additions(suspects), 1))
+        for found in blame(suspects, broken_with):
+            assert found.to_blame or found.together, f"{found.invariant}\n\n{schedule.text}"
