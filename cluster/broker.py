@@ -182,7 +182,7 @@ class BrokerCore:
                 request_timeout_us=config.request_timeout_ms * 1000,
             )
             self._auto_topics = AutoTopics(self._forwarding, identity.name, config.request_timeout_ms)
-        topic = OffsetsTopic(config, self.cache, self._create_topic)
+        topic = OffsetsTopic(config, self.cache, lambda wanted, now_us: self._create_topics([wanted], now_us))
         self._groups = GroupService(
             node=identity.name,
             life=identity.incarnation_id,
@@ -270,7 +270,7 @@ class BrokerCore:
             cache=self.cache,
             config=self._config,
             responder=self._responder,
-            creation=self._auto_topics,
+            create_topics=self._create_topics,
             controller_id=None if self.zookeeper is None else self.zookeeper.controller_id,
         )
         admin = AdminApis(
@@ -284,11 +284,12 @@ class BrokerCore:
         )
         return {**handlers, **metadata.handlers, **admin.handlers}
 
-    def _create_topic(self, wanted: WantedTopic, now_us: int) -> None:
-        if self.zookeeper is not None:
-            self.zookeeper.create_topic(wanted, now_us)
-        elif self._auto_topics is not None:
-            self._auto_topics.create([wanted], now_us)
+    def _create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
+        if self._auto_topics is not None:
+            self._auto_topics.create(wanted, now_us)
+        elif self.zookeeper is not None:
+            for topic in wanted:
+                self.zookeeper.topics.create(topic)
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")

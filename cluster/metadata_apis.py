@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.auto_topics import AutoTopics, WantedTopic
+from cluster.auto_topics import WantedTopic
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
@@ -37,7 +37,7 @@ Values = dict[str, object]
 
 class MetadataApis:
     """controller_id: of the ZooKeeper era's controller; None where clients may not talk to it (KRaft)
-    creation: None where topics are not created on request
+    create_topics: asks for topics that are not there, again and again if need be
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class MetadataApis:
         cache: MetadataCache,
         config: BrokerConfig,
         responder: Responder,
-        creation: AutoTopics | None,
+        create_topics: Callable[[Sequence[WantedTopic], int], None],
         controller_id: Callable[[], BrokerId] | None,
     ) -> None:
         self._cache = cache
         self._config = config
         self._answer = responder.answer
-        self._creation = creation
+        self._create_topics = create_topics
         self._controller_id = controller_id
         self.handlers: Mapping[int, Handler] = {
             METADATA: self._metadata,
@@ -115,11 +115,11 @@ class MetadataApis:
 
     def _create_missing(self, request: Entity, topics: Sequence[Values], now_us: int) -> None:
         """They are not there yet; the client asks again."""
-        if self._creation is None or not self._config.auto_create_topics_enable:
+        if not self._config.auto_create_topics_enable or not getattr(request, "allow_auto_topic_creation", True):
             return
-        if getattr(request, "allow_auto_topic_creation", True):
-            missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-            self._creation.create([self._new_topic(str(name)) for name in dict.fromkeys(missing)], now_us)
+        missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if missing:
+            self._create_topics([self._new_topic(str(name)) for name in dict.fromkeys(missing)], now_us)
 
     def _new_topic(self, name: str) -> WantedTopic:
         return WantedTopic(name, self._config.num_partitions, self._config.default_replication_factor)

@@ -4,9 +4,7 @@ become, and what it does when a controller tells it something."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from uuid import uuid5
 
-from cluster.auto_topics import WantedTopic
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
@@ -17,15 +15,14 @@ from cluster.isr_writes import IsrWrites
 from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
 from cluster.registry_client import RegistryClient
+from cluster.registry_topics import RegistryTopics
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
 from cluster.topic_configs import TopicConfigs
-from cluster.topic_files import creation
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from controller.events import Reply
 from controller.kafka_controller import KafkaController
-from replica.errors import KafkaError
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.rules import Rules
 from replica.trace import Recorder
@@ -70,7 +67,6 @@ class ZooKeeperPlane:
         on_stop: Callable[[int], None],
     ) -> None:
         self._identity = identity
-        self._config = config
         self._rules = rules
         self._names = names
         self._outbox = outbox
@@ -97,8 +93,15 @@ class ZooKeeperPlane:
             events=self.lifecycle,
         )
         self.controller = KafkaController(broker_id=identity.broker_id, names=names, rules=rules)
-        self._client = client
-        self._topics_created = 0
+        self.topics = RegistryTopics(
+            identity=identity,
+            config=config,
+            names=names,
+            cache=cache,
+            client=client,
+            controller=self.controller,
+            responder=responder,
+        )
         self.lifecycle.client = client
         self.lifecycle.configs = TopicConfigs(client, self._topic_config_changed)
         self.lifecycle.runner = ControllerRunner(
@@ -147,28 +150,7 @@ class ZooKeeperPlane:
             lifecycle=self.lifecycle,
             recorder=self._recorder,
         )
-        return self._apis.handlers
-
-    def create_topic(self, wanted: WantedTopic, now_us: int) -> None:
-        """As brokers before KRaft do it: placed here, written here; another broker may be faster, and that is as good.
-
-        source: KafkaApis.createInternalTopic
-        """
-        self._topics_created += 1
-        try:
-            files = creation(
-                self._cache.image,
-                wanted.name,
-                topic_id=uuid5(self._identity.incarnation_id, f"topic {self._topics_created}"),
-                partitions=wanted.partitions,
-                replication_factor=wanted.replication_factor,
-                config=wanted.config,
-                broker_config=self._config,
-                names=self._names,
-            )
-        except KafkaError:
-            return  # Too few brokers live: whoever asked asks again.
-        self._client.execute(files, lambda results, now_us: None)
+        return {**self._apis.handlers, **self.topics.handlers}
 
     def elect_leader(
         self,

@@ -56,6 +56,23 @@ def test_kafka_python(tmp_path: Path) -> None:
     assert served.summary["records"]["lost"] == []
 
 
+def test_the_zookeeper_era(tmp_path: Path) -> None:
+    """The broker that is the controller creates topics, and every broker those that are asked about."""
+    with serving(tmp_path, "--topic", "orders:1:3", "--profile", "kafka-2.0") as served:
+        admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+        (made,) = admin.create_topics({"t": {"num_partitions": 2, "replication_factor": 3}})["topics"]
+        assert made["error_code"] == 0
+        until(lambda: len(admin.describe_topics(["t"])[0]["partitions"]) == 2)
+        (again,) = admin.create_topics({"t": {}}, raise_errors=False)["topics"]
+        assert again["error_code"] == 36
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
+        assert producer.send("made-by-asking", b"x").get(20).offset == 0
+        producer.close()
+        admin.close()
+        served.stop()
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]
+
+
 def test_librdkafka(tmp_path: Path) -> None:
     pytest.importorskip("confluent_kafka")
     from confluent_kafka import ElectionType, Producer

@@ -1,0 +1,146 @@
+"""Topics of the ZooKeeper era: brokers write them into the registry, for clients and for themselves.
+
+source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaApis.createInternalTopic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from uuid import UUID, uuid5
+
+from cluster.admin_requests import AdminRequest
+from cluster.auto_topics import WantedTopic
+from cluster.broker_lifecycle import BrokerIdentity
+from cluster.config import BrokerConfig
+from cluster.metadata_follower import MetadataCache
+from cluster.node import ConnectionId
+from cluster.refusals import refusal
+from cluster.registry_client import RegistryClient
+from cluster.responder import Handler, Responder
+from cluster.topic_files import creation
+from cluster.topic_requests import create_topics
+from cluster.wire import cold
+from cluster.wire.headers import RequestHeader
+from cluster.wire.versions import CREATE_TOPICS
+from controller import znodes
+from controller.events import CreateTopic, CreateTopicReply
+from controller.kafka_controller import KafkaController
+from controller.registry import Create, Multi, RegistryError, Result
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import Names
+
+
+class RegistryTopics:
+    """`handlers` by API key: of what clients ask, the controller alone does it."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        config: BrokerConfig,
+        names: Names,
+        cache: MetadataCache,
+        client: RegistryClient,
+        controller: KafkaController,
+        responder: Responder,
+    ) -> None:
+        self._identity = identity
+        self._config = config
+        self._names = names
+        self._cache = cache
+        self._client = client
+        self._controller = controller
+        self._responder = responder
+        self._created = 0
+        self.handlers: Mapping[int, Handler] = {CREATE_TOPICS: self._create_topics}
+
+    def create(self, wanted: WantedTopic) -> None:
+        """Placed here, written here; another broker may be faster, and that is as good."""
+        try:
+            files = creation(
+                self._cache.image,
+                wanted.name,
+                topic_id=self._new_id(),
+                partitions=wanted.partitions,
+                replication_factor=wanted.replication_factor,
+                config=wanted.config,
+                broker_config=self._config,
+                names=self._names,
+            )
+        except KafkaError:
+            return  # Too few brokers live: whoever asked asks again.
+        self._client.execute(files, lambda results, now_us: None)
+
+    def _new_id(self) -> UUID:
+        self._created += 1
+        return uuid5(self._identity.incarnation_id, f"topic {self._created}")
+
+    def _create_topics(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        # Simplified: answered when it is written; Kafka waits for the metadata to reach this broker, up to the timeout.
+        request = cold.decode_request(header, frame)
+        if not self._controller.is_active:
+            self._responder.pass_on(connection, header, refusal(header, frame, ErrorCode.NOT_CONTROLLER))
+            return
+        asked = create_topics(AdminRequest(header, request, self._cache.image, self._config, now_us))
+        wanted = [entry.what for entry in asked.entries if isinstance(entry.what, CreateTopic)]
+        replies: list[CreateTopicReply | None] = [None] * len(wanted)
+
+        def replied(place: int, reply: CreateTopicReply) -> None:
+            replies[place] = reply
+            done = [reply for reply in replies if reply is not None]
+            if len(done) == len(replies):
+                self._responder.answer(connection, header, **asked.answer(done))
+
+        if not wanted:
+            self._responder.answer(connection, header, **asked.answer(()))
+        for place, event in enumerate(wanted):
+            self._create(event, partial(replied, place))
+
+    def _create(self, event: CreateTopic, reply: partial[None]) -> None:
+        try:
+            files = creation(
+                self._cache.image,
+                event.name,
+                topic_id=self._new_id(),
+                assignment=event.assignment,
+                partitions=event.partitions,
+                replication_factor=event.replication_factor,
+                config={name: str(value) for name, value in event.config.items()},
+                broker_config=self._config,
+                names=self._names,
+            )
+        except KafkaError as error:
+            reply(CreateTopicReply(error=error.code, message=error.message))
+            return
+        if event.validate_only:
+            reply(_created(files))
+            return
+
+        def written(results: Sequence[Result], now_us: int) -> None:
+            error = results[0].error
+            if error is None:
+                reply(_created(files))
+            elif error is RegistryError.NODE_EXISTS:
+                message = f"topic {event.name} already exists"
+                reply(CreateTopicReply(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=message))
+            else:
+                reply(CreateTopicReply(error=ErrorCode.NOT_CONTROLLER, message="the session with the registry is over"))
+
+        self._client.execute(files, written)
+
+
+def _created(files: Multi) -> CreateTopicReply:
+    settings, topic = files.ops
+    assert isinstance(settings, Create)
+    assert isinstance(topic, Create)
+    topic_id, replicas = znodes.topic_of(topic.data)
+    return CreateTopicReply(
+        error=ErrorCode.NONE,
+        topic_id=topic_id,
+        partitions=len(replicas),
+        replication_factor=len(replicas[0]),
+        config=znodes.config_of(settings.data),
+    )
