@@ -461,6 +461,10 @@ class BrokerCore:
     def next_deadline_us(self) -> int | None:
         return self._outbox.timers.next_deadline_us
 
+    @property
+    def max_request_bytes(self) -> int:
+        return self._config.socket_request_max_bytes
+
     def tick(self, now_us: int) -> list[Action]:
         self._outbox.timers.run_due(now_us)
         return self._actions(now_us)

@@ -26,6 +26,10 @@ class ClientNode(ABC):
     def next_deadline_us(self) -> int | None:
         return self._timers.next_deadline_us
 
+    @property
+    def max_request_bytes(self) -> int:
+        return 0  # nobody connects to a client
+
     def start(self, now_us: int) -> list[Action]:
         self._facts.begin_step(from_outside=False)
         self._running = True

@@ -215,6 +215,10 @@ class ControllerCore:
         dues = (self._outbox.timers.next_deadline_us, state_due_us, self.quorum.next_deadline_us)
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
+    @property
+    def max_request_bytes(self) -> int:
+        return self._config.socket_request_max_bytes
+
     def tick(self, now_us: int) -> list[Action]:
         self._outbox.timers.run_due(now_us)
         if self.is_open:

@@ -101,6 +101,10 @@ class NodeCore(Protocol):
     def next_deadline_us(self) -> int | None:
         """When `tick` wants to be called next; None: never."""
 
+    @property
+    def max_request_bytes(self) -> int:
+        """Of a frame that somebody sends who has connected to this node (socket.request.max.bytes)."""
+
     def start(self, now_us: int) -> list[Action]: ...
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

@@ -102,6 +102,10 @@ class RegistryCore:
         due = (self._outbox.timers.next_deadline_us, self.registry.next_expiry_us)
         return min((at_us for at_us in due if at_us is not None), default=None)
 
+    @property
+    def max_request_bytes(self) -> int:
+        return self._config.socket_request_max_bytes
+
     def tick(self, now_us: int) -> list[Action]:
         self._outbox.timers.run_due(now_us)
         for client in self.registry.expire(now_us):

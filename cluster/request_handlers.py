@@ -71,7 +71,12 @@ class RequestHandlers:
 
     def _run(self, work: Work, done: Work, now_us: int) -> None:
         self._rest, self._current = None, done
-        work(now_us)
+        try:
+            work(now_us)
+        except BaseException:  # A bug of ours: the handler is free again, whatever becomes of the request.
+            self._rest = None
+            self._busy -= 1
+            raise
         if self._rest is None:
             self._busy -= 1
             done(now_us)

@@ -65,6 +65,7 @@ class NodeShell:
             self._accepted += 1
             connection = -self._accepted
             self._wires[connection] = wire
+            wire.allow(self.core.max_request_bytes)
             self._step(self.core.accepted, connection, wire.peer)
             self._world.start_soon(self._nursery, self._read, connection, wire)
 

@@ -50,6 +50,7 @@ class SocketServer:
         self._handle = handle
         self._on_gone = on_gone
         self._requests = requests
+        self._max_request_bytes = config.socket_request_max_bytes
         self._max_connections = config.max_connections
         self._acceptor = Acceptor(config.max_connection_creation_rate, outbox, self._assign, self._is_full)
         self._threads = [
@@ -112,6 +113,10 @@ class SocketServer:
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         self.connections.active(connection, now_us)
+        if len(frame) > self._max_request_bytes:
+            largest = f"{self._max_request_bytes} are allowed (socket.request.max.bytes)"
+            self.connections.close(connection, f"a request of {len(frame)} bytes, {largest}")
+            return
         if self._requests is not None:
             self._requests.received(connection, len(frame), now_us)
         thread = self._thread_of.get(connection)

@@ -31,6 +31,10 @@ class Wire(Protocol):
 
     peer: str
 
+    def allow(self, max_frame_bytes: int) -> None:
+        """A frame that is announced as larger ends the connection before it is read."""
+        ...
+
     @property
     def is_identified(self) -> bool:
         """False until it is known who is at the other end; `peer` is an address until then."""

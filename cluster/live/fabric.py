@@ -37,7 +37,7 @@ class TcpFabric:
     """All machines of one process and their connections.
 
     bind_host: the address that servers listen on     ports: of machines whose port is not to be any free one
-    advertised_host: where clients are told to connect     max_request_bytes: socket.request.max.bytes
+    advertised_host: where clients are told to connect
     """
 
     is_live = True
@@ -52,7 +52,6 @@ class TcpFabric:
         bind_host: str = "127.0.0.1",
         advertised_host: str | None = None,
         ports: dict[str, int] | None = None,
-        max_request_bytes: int = 104_857_600,
     ) -> None:
         self.time = time
         self.network = network
@@ -60,7 +59,6 @@ class TcpFabric:
         self.hosts: dict[str, Host] = {}
         self.exits: list[tuple[str, str]] = []
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.max_request_bytes = max_request_bytes
         self.nursery: trio.Nursery
         self.tap: Tap | None = None
         """Reads the connections of clients from outside along; None: nobody does."""
@@ -127,7 +125,7 @@ class TcpFabric:
         """Our end of a connection that somebody has opened; known by name if it was opened in this process."""
         near = self._callers.pop(caller, None)
         known = self.neighbour(caller) if near is None else near.host.name
-        wire = TcpWire(self, host, known or NOBODY, sock, accepted=True, max_frame_bytes=self.max_request_bytes)
+        wire = TcpWire(self, host, known or NOBODY, sock, accepted=True)
         if near is not None:
             wire.pair_with(near)
         elif known is None:
@@ -216,7 +214,7 @@ class TcpFabric:
 
     async def _connect(self, source: Host, name: str, address: Address) -> TcpWire:
         sock = tcp_socket()
-        wire = TcpWire(self, source, name, sock, accepted=False, max_frame_bytes=None)
+        wire = TcpWire(self, source, name, sock, accepted=False)
         try:
             self.bind(sock, source.name)
             error = sock.connect_ex(address)

@@ -18,12 +18,12 @@ class FrameTooLarge(Exception):
 class FrameReader:
     """max_bytes: of a frame; None: no limit (a client trusts its brokers, as Kafka's does)"""
 
-    __slots__ = ("_buffer", "_filled", "_large", "_large_bytes", "_max_bytes", "_scratch", "_sock")
+    __slots__ = ("_buffer", "_filled", "_large", "_large_bytes", "_scratch", "_sock", "max_bytes")
 
-    def __init__(self, sock: socket.socket, scratch: memoryview, max_bytes: int | None) -> None:
+    def __init__(self, sock: socket.socket, scratch: memoryview, max_bytes: int | None = None) -> None:
         self._sock = sock
         self._scratch = scratch
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._buffer = bytearray()
         self._large: bytearray | None = None
         self._large_bytes = 0
@@ -44,8 +44,8 @@ class FrameReader:
         if len(self._buffer) < SIZE_BYTES:
             return None
         size = int.from_bytes(self._buffer[:SIZE_BYTES], "big", signed=True)
-        if size < 0 or (self._max_bytes is not None and size > self._max_bytes):
-            limit = "" if self._max_bytes is None else f", {self._max_bytes} are allowed (socket.request.max.bytes)"
+        if size < 0 or (self.max_bytes is not None and size > self.max_bytes):
+            limit = "" if self.max_bytes is None else f", {self.max_bytes} are allowed (socket.request.max.bytes)"
             raise FrameTooLarge(f"a frame of {size} bytes was announced{limit}")
         return size
 

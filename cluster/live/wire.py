@@ -38,10 +38,7 @@ FROM_HERE = "closed here"
 
 
 class TcpWire(Passage[Sequence[Segment]]):
-    """One end, of whichever side. Between two ends in this process each frame brings its cause along.
-
-    max_frame_bytes: more than that is not read (socket.request.max.bytes); None: whatever comes
-    """
+    """One end, of whichever side. Between two ends in this process each frame brings its cause along."""
 
     def __init__(
         self,
@@ -51,7 +48,6 @@ class TcpWire(Passage[Sequence[Segment]]):
         sock: socket.socket,
         *,
         accepted: bool,
-        max_frame_bytes: int | None,
     ) -> None:
         super().__init__(fabric, fabric.facts, host.name, peer)
         self._is_identified = True
@@ -62,7 +58,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._fabric = fabric
         self._live_time = fabric.time
         self._sock = sock
-        self._frames = FrameReader(sock, fabric.scratch, max_frame_bytes)
+        self._frames = FrameReader(sock, fabric.scratch)
         self._out = FrameWriter(sock, host.bytes, fabric.time.clock_us)
         self._writing = False
         self._under_way = 0
@@ -149,6 +145,9 @@ class TcpWire(Passage[Sequence[Segment]]):
     @property
     def is_paired(self) -> bool:
         return self._told is not None
+
+    def allow(self, max_frame_bytes: int) -> None:
+        self._frames.max_bytes = max_frame_bytes
 
     @property
     def is_identified(self) -> bool:

@@ -10,6 +10,7 @@ from cluster.config import BrokerConfig
 from cluster.cpu import CpuTimes
 from cluster.node import Close, Send, Sent
 from cluster.outbox import Outbox
+from cluster.request_handlers import RequestHandlers
 from cluster.request_log import RequestLog
 from cluster.socket_server import SocketServer
 from cluster.wire.headers import RequestHeader
@@ -139,6 +140,14 @@ def test_overrides_of_another_form_are_refused(text: str) -> None:
         BrokerConfig.from_mapping({"max.connections.per.ip.overrides": text})
 
 
+def test_a_request_above_the_limit_closes_its_connection() -> None:
+    world = ServerWorld(socket_request_max_bytes="1024")
+    world.accept(-1)
+    world.send(-1, bytes(1025))
+    assert (world.closed, world.handled) == ([-1], [])
+    assert "a request of 1025 bytes, 1024 are allowed" in world.reasons()[0]
+
+
 def test_a_violation_closes_its_connection_with_a_reason_and_frees_its_handler() -> None:
     world = ServerWorld(num_io_threads="1")
     world.accept(-1)
@@ -148,6 +157,18 @@ def test_a_violation_closes_its_connection_with_a_reason_and_frees_its_handler()
     world.send(-2)
     world.finish(-2)
     assert world.answered == [-2]
+
+
+def test_a_bug_in_a_handler_leaves_it_free() -> None:
+    handlers, handled = RequestHandlers(1), list[int]()
+
+    def crash(now_us: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        handlers.submit(crash, 0)
+    handlers.submit(handled.append, 7)
+    assert handled == [7]
 
 
 def test_the_times_of_a_request_add_up() -> None:

@@ -133,6 +133,24 @@ def test_every_kind_of_nonsense_ends_its_own_connection_with_a_reason(served):
     assert all(character.isprintable() or character == "\n" for character in reasons)
 
 
+def test_limits_of_the_cluster_hold_for_whoever_connects(tmp_path):
+    keys = {"connections.max.idle.ms": 500, "socket.request.max.bytes": 2000, "max.connections.per.ip": 4}
+    changes = [word for key, value in keys.items() for word in ("--set", f"cluster.config.{key}={value}")]
+    with serving(tmp_path, "--topic", "honest:1:1", *changes, brokers=1) as served:
+        crowd = [connect(served) for _ in range(5)]
+        assert was_closed(crowd.pop())
+        crowd[0].sendall(struct.pack(">i", 2001))
+        assert was_closed(crowd[0])
+        crowd[1].sendall(struct.pack(">i", 1000) + b"\x00\x03")  # and no more
+        for silent in crowd[1:]:
+            assert was_closed(silent)
+        assert "honest" in Honest(served).asks()
+        served.stop()
+    reasons = "\n".join(closing_reasons(served))
+    for key in ("connections.max.idle.ms", "socket.request.max.bytes", "as many as it may"):
+        assert key in reasons, key
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_hundred_thousand_frames_over_tcp(served):

@@ -35,6 +35,7 @@ class Node:
     def __init__(self, *, answers: bool = False) -> None:
         self.seen: list[Seen] = []
         self.next_deadline_us: int | None = None
+        self.max_request_bytes = 1 << 20
         self._answers = answers
 
     def _see(self, now_us: int, what: str, detail: object = None) -> None:

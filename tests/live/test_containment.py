@@ -1,0 +1,56 @@
+"""A bug of ours that one client's request meets: live it costs that connection, in a simulation it ends the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.offset_apis import OffsetApis
+from replica.trace import RecordRead, RequestCrashed
+from scenarios.loading import load_text
+from scenarios.runner import run_scenario
+from scenarios.worlds import live, simulated
+
+SCENARIO = """
+schema: 1
+id: one-bug
+title: A bug in the middle of it
+duration: 3s
+cluster: {brokers: {b1: {}}}
+topics: {t: {partitions: {0: [b1]}}}
+workloads:
+  p1: {kind: producer, topic: t}
+  c1r: {kind: consumer, topic: t, config: {auto.offset.reset: earliest}}
+timeline:
+  - {at: 800ms, produce: {from: p1, count: 3}}
+expect: {verdict: [invariant]}
+"""
+
+
+@pytest.fixture
+def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, calls = OffsetApis.list_offsets, []
+
+    def buggy(self: OffsetApis, *args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise ZeroDivisionError("only the first one meets it")
+        return honest(self, *args)
+
+    monkeypatch.setattr(OffsetApis, "list_offsets", buggy)
+
+
+def test_live_it_costs_one_connection_and_is_told(one_bug: None, tmp_path: Path) -> None:
+    result = run_scenario(load_text(SCENARIO, "bug.yaml").scenario, runs_dir=tmp_path, world=live, keep_rows=True)
+    (crash,) = [row.event for row in result.rows if isinstance(row.event, RequestCrashed)]
+    assert (crash.node, crash.peer) == ("b1", "c1r")
+    assert "our bug, ZeroDivisionError in test_containment.py:" in crash.reason
+    assert result.broke_an_invariant
+    assert len([row for row in result.rows if isinstance(row.event, RecordRead)]) == 3
+
+
+def test_in_a_simulation_it_ends_the_run(one_bug: None) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_scenario(load_text(SCENARIO, "bug.yaml").scenario, runs_dir=None, world=simulated)
