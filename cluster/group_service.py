@@ -45,7 +45,7 @@ from replica.ids import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
 from replica.records import BatchHeader, build_batch, check_crc, read_records
 from replica.trace import Recorder
 
-LOAD_BYTES_PER_STEP = 256 << 10
+LOAD_BYTES_PER_STEP = 64 << 10
 """A log is read in steps of this size, so that the broker does other things between them."""
 Respond = Callable[[Result], None]
 
@@ -240,7 +240,7 @@ class GroupService:
 
 
 def _replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
-    """Passes over what a damaged disk has left: Kafka gives up there, and coordinates what it has read."""
+    """What a disk has damaged is passed over. Differs from Kafka, which gives up there and then knows no group at all."""
     try:
         if header.is_control or not check_crc(batch, 0, header):
             return
