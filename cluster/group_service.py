@@ -240,7 +240,7 @@ class GroupService:
 
 
 def _replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
-    """What a disk has damaged is passed over. Differs from Kafka, which gives up there and then knows no group at all."""
+    """What a disk has damaged is passed over. Differs from Kafka: it gives up there, and then knows no group."""
     try:
         if header.is_control or not check_crc(batch, 0, header):
             return
