@@ -462,6 +462,10 @@ class BrokerCore:
         return self._outbox.timers.next_deadline_us
 
     @property
+    def accepts(self) -> bool:
+        return not self._server.is_full
+
+    @property
     def max_request_bytes(self) -> int:
         return self._config.socket_request_max_bytes
 

@@ -27,6 +27,10 @@ class ClientNode(ABC):
         return self._timers.next_deadline_us
 
     @property
+    def accepts(self) -> bool:
+        return False
+
+    @property
     def max_request_bytes(self) -> int:
         return 0  # nobody connects to a client
 

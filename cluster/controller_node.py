@@ -216,6 +216,10 @@ class ControllerCore:
         return min((due_us for due_us in dues if due_us is not None), default=None)
 
     @property
+    def accepts(self) -> bool:
+        return True
+
+    @property
     def max_request_bytes(self) -> int:
         return self._config.socket_request_max_bytes
 

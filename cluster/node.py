@@ -102,6 +102,10 @@ class NodeCore(Protocol):
         """When `tick` wants to be called next; None: never."""
 
     @property
+    def accepts(self) -> bool:
+        """False while it has as many connections as it may: more are left to the kernel's queue (max.connections)."""
+
+    @property
     def max_request_bytes(self) -> int:
         """Of a frame that somebody sends who has connected to this node (socket.request.max.bytes)."""
 

@@ -103,6 +103,10 @@ class RegistryCore:
         return min((at_us for at_us in due if at_us is not None), default=None)
 
     @property
+    def accepts(self) -> bool:
+        return True
+
+    @property
     def max_request_bytes(self) -> int:
         return self._config.socket_request_max_bytes
 

@@ -52,7 +52,7 @@ class SocketServer:
         self._requests = requests
         self._max_request_bytes = config.socket_request_max_bytes
         self._max_connections = config.max_connections
-        self._acceptor = Acceptor(config.max_connection_creation_rate, outbox, self._assign, self._is_full)
+        self._acceptor = Acceptor(config.max_connection_creation_rate, outbox, self._assign, self._has_no_place)
         self._threads = [
             NetworkThread(number, cpu, outbox, self._deliver) for number in range(config.num_network_threads)
         ]
@@ -74,7 +74,12 @@ class SocketServer:
         if self.connections.accepted(connection, peer, now_us):
             self._acceptor.offer(connection, now_us)
 
-    def _is_full(self) -> bool:
+    @property
+    def is_full(self) -> bool:
+        """There are max.connections, those that wait for their network thread included."""
+        return len(self.connections) >= self._max_connections
+
+    def _has_no_place(self) -> bool:
         return len(self._thread_of) >= self._max_connections
 
     def _assign(self, connection: ConnectionId, now_us: int) -> None:

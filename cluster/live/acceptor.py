@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ACCEPTED_PER_TURN = 20
 """Then other tasks have their turn (Processor.ConnectionQueueSize)."""
 PAUSE_S = 0.1
-"""How long nobody is accepted when the process has no file descriptor left."""
+"""How long nobody is accepted when the process has no file descriptor left, or as many connections as it may."""
 
 
 class Acceptor:
@@ -41,6 +41,8 @@ class Acceptor:
             if accepted == ACCEPTED_PER_TURN:
                 accepted = 0
                 await trio.lowlevel.checkpoint()
+            while not self._has_room():
+                await trio.sleep(PAUSE_S)
             try:
                 sock, caller = self._server.accept()
             except BlockingIOError:
@@ -53,6 +55,11 @@ class Acceptor:
             else:
                 accepted += 1
                 self._take(sock, caller[:2])
+
+    def _has_room(self) -> bool:
+        if self._host.process is not self._process or not self._host.running:
+            return True
+        return self._host.shell.core.accepts
 
     async def _readable(self) -> bool:
         try:

@@ -166,7 +166,7 @@ class TcpFabric:
         """A bug that one client has met is no reason to take the cluster from all others; it is told and counted."""
         last = traceback.extract_tb(failure.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
-        reason = f"{node} closes a connection of {peer}: our bug, {type(failure).__name__} in {where}: {failure}"
+        reason = f"{node} gives up a request of {peer}: our bug, {type(failure).__name__} in {where}: {failure}"
         self._trace.emit(RequestCrashed(node=node, peer=peer, reason=reason))
         return True
 

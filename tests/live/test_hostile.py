@@ -185,3 +185,20 @@ def test_five_thousand_connections_that_say_nothing_or_not_enough(served):
     for sock in crowd:
         sock.close()
     assert "honest" in honest.asks()
+
+
+def test_connections_beyond_the_limit_wait_at_the_door_and_come_in_when_others_go(tmp_path):
+    with serving(tmp_path, "--topic", "honest:1:1", "--set", "cluster.config.max.connections=3", brokers=1) as served:
+        inside = [Honest(served)]
+        while len(inside) < 3:
+            inside.append(Honest(served))
+            assert "honest" in inside[-1].asks()
+        outside = Honest(served)
+        outside.sock.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            outside.asks()
+        inside.pop().sock.close()
+        outside.sock.settimeout(PATIENCE_S)
+        (size,) = struct.unpack(">i", received(outside.sock, 4))
+        assert size > 0
+        served.stop()

@@ -36,6 +36,7 @@ class Node:
         self.seen: list[Seen] = []
         self.next_deadline_us: int | None = None
         self.max_request_bytes = 1 << 20
+        self.accepts = True
         self._answers = answers
 
     def _see(self, now_us: int, what: str, detail: object = None) -> None:
