@@ -68,6 +68,10 @@ class MetadataApis:
         request = cold.decode_request(header, frame)
         version = header.api_version
         image = self._cache.image
+        if version < FIRST_WITH_TOPIC_IDS and any(map(_is_by_id, request.topics or ())):
+            refused = [_failed(ErrorCode.INVALID_REQUEST, topic.name or "") for topic in request.topics]
+            self._answer(connection, header, topics=refused, controller_id=NO_BROKER)
+            return
         if request.topics is None or (version == 0 and not request.topics):
             topics = [self._topic(name, topic, version) for name, topic in sorted(image.topics.items())]
         else:
@@ -103,10 +107,8 @@ class MetadataApis:
     def _asked_topic(self, asked: Entity, version: int) -> Values:
         """By name, or from version 12 on by id (KIP-516)."""
         topic_id = getattr(asked, "topic_id", None)
-        if version < FIRST_WITH_TOPIC_IDS and (asked.name is None or topic_id is not None):
-            return _failed(ErrorCode.INVALID_REQUEST, asked.name) | {"topic_id": topic_id}
         if topic_id is None:
-            name = str(asked.name)
+            name = str(asked.name or "")
             return self._topic(name, self._cache.image.topics.get(name), version)
         known = self._cache.topic_name(topic_id)
         if known is None:
@@ -264,6 +266,10 @@ class MetadataApis:
             "partitions": partitions,
             "topic_authorized_operations": ALL_OF_TOPIC,
         }
+
+
+def _is_by_id(asked: Entity) -> bool:
+    return asked.name is None or getattr(asked, "topic_id", None) is not None
 
 
 def _failed(error: ErrorCode, name: str | None) -> Values:
