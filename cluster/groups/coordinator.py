@@ -196,7 +196,7 @@ class GroupCoordinator:
         for group in list(self.index.groups.values()):
             if self._commits.expire(group, now_us):
                 del self.index.groups[group.group_id]
-        self._checks_expiry = bool(self.index.owned)
+        self._checks_expiry = bool(self.index.owned or self.index.loading)
         if self._checks_expiry:
             self._desk.after(self._settings.retention_check_interval_ms, self._expire, now_us)
 

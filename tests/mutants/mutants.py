@@ -1,6 +1,6 @@
 """Safety rules, each with the change of source that takes it out, and what catches the mutant.
 
-The rules are kafka-rules sections 2-6 and 11 (invariants S1-S29) and the guards of the TLA+ models of Kafka's
+The rules are kafka-rules sections 2-6, 9 and 11 (invariants S1-S29) and the guards of the TLA+ models of Kafka's
 replication (hachikuji/kafka-specification, Vanlightly/kafka-tlaplus).
 """
 
@@ -29,6 +29,8 @@ LEADER, FOLLOWER, PARTITION = "replica.leader", "replica.follower", "cluster.par
 LOG, SEGMENT, LOADER, EPOCHS = "replica.log", "replica.segment", "replica.log_loader", "replica.leader_epochs"
 PRODUCERS, MANAGER = "replica.producer_state", "cluster.replica_manager"
 METADATA = "cluster.metadata_follower"
+GROUPS, COMMITS, MEMBERSHIP = "cluster.group_service", "cluster.groups.commits", "cluster.groups.membership"
+COORDINATOR = "cluster.groups.coordinator"
 ELIGIBLE, QUORUM = "controller.eligible_leaders", "controller.quorum"
 ALTER, ELECTION, CHANGES, BROKERS = (
     "controller.alter_partition",
@@ -462,5 +464,55 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if self._rules.list_offsets_guard and leader.high_watermark < leader.leader_epoch_start_offset:",
         "        if False:",
         "stale-hw-after-failover",
+    ),
+    # ----------------------------------------------------------------------------------------------------------- groups
+    mutant(
+        "commits-count-at-once",
+        "A committed offset counts once every in-sync replica has it",
+        COMMITS,
+        "        group.offsets.prepare(fitting)\n",
+        "        group.offsets.prepare(fitting)\n        group.offsets.appended(fitting, 0)\n",
+        "test tests/cluster/test_groups_broker.py",
+    ),
+    mutant(
+        "commits-wait-for-nobody",
+        "A commit is answered once every in-sync replica has it (offsets.commit.required.acks=-1)",
+        GROUPS,
+        "0 if action.write is None else ACKS_ALL",
+        "0 if action.write is None else 1",
+        "test tests/cluster/test_groups_broker.py",
+    ),
+    mutant(
+        "coordinator-does-not-read",
+        "A new coordinator reads its groups from the log",
+        GROUPS,
+        "        for header, batch in batches:\n",
+        "        for header, batch in ():\n",
+        "test tests/cluster/test_groups_broker.py",
+    ),
+    mutant(
+        "deposed-coordinator-speaks",
+        "Who leads the partition no more coordinates its groups no more",
+        COORDINATOR,
+        "        self.index.owned.pop(event.partition, None)\n",
+        "",
+        "test tests/cluster/test_groups.py",
+        "test tests/cluster/test_groups_broker.py",
+    ),
+    mutant(
+        "earlier-generation-commits",
+        "A member of an earlier generation commits nothing",
+        COORDINATOR,
+        "        if event.generation != group.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
+        "",
+        "test tests/cluster/test_groups.py",
+    ),
+    mutant(
+        "static-members-are-not-fenced",
+        "Of two with one group.instance.id the earlier one is fenced (KIP-345)",
+        MEMBERSHIP,
+        "        if current != member_id:\n            return ErrorCode.FENCED_INSTANCE_ID\n",
+        "",
+        "test tests/cluster/test_groups.py",
     ),
 )
