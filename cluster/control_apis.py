@@ -30,6 +30,7 @@ from cluster.wire.versions import (
 )
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from controller.control_requests import TopicState
+from controller.controller_context import Process
 from controller.events import AlterPartitionReply
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.kafka_controller import ControlledShutdownReply
@@ -224,13 +225,19 @@ class ControlApis:
     def _alter_partition(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
-        runner = self._lifecycle.runner
-        topic_ids = runner.controller.topic_ids
-        names = {topic_id: topic for topic, topic_id in topic_ids.items()}
-        event = alter_partition_event(cold.decode_request(header, frame), names, now_us)
+        controller = self._lifecycle.runner.controller
+        request = cold.decode_request(header, frame)
 
-        def answer(reply: object) -> None:
-            assert isinstance(reply, AlterPartitionReply)
-            self._answer(connection, header, error_code=reply.error, topics=alter_partition_results(reply, topic_ids))
+        def process() -> Process:
+            # Names by id as they are at its turn: a controller that takes over reads its topics before.
+            topic_ids = dict(controller.topic_ids)
 
-        runner.post(runner.controller.alter_partition(event, answer), now_us)
+            def answer(reply: object) -> None:
+                assert isinstance(reply, AlterPartitionReply)
+                results = alter_partition_results(reply, topic_ids)
+                self._answer(connection, header, error_code=reply.error, topics=results)
+
+            names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+            yield from controller.alter_partition(alter_partition_event(request, names, now_us), answer)
+
+        self._lifecycle.runner.post(process(), now_us)
