@@ -140,6 +140,9 @@ class Host:
     def contains(self, peer: str, failure: Exception) -> bool:
         return self.fabric.contains(self.name, peer, failure)
 
+    def decided(self) -> None:
+        pass  # What it has stated is in the trace already.
+
     def exited(self, halted: str) -> None:
         self._end_process()
         self.fabric.exits.append((self.name, halted))

@@ -123,7 +123,9 @@ class NodeShell:
     def _step(self, method: Callable[..., list[Action]], *args: object) -> None:
         if self._is_over:
             return
-        for action in method(*args, self._world.now_us()):
+        actions = method(*args, self._world.now_us())
+        self._world.decided()
+        for action in actions:
             self._perform(action)
             if isinstance(action, Exit):
                 return

@@ -97,6 +97,10 @@ class World(Protocol):
         """Whether a bug that met a request of `peer` is to cost that connection alone; false: everything stops."""
         ...
 
+    def decided(self) -> None:
+        """A step is decided, and nothing that it wants has been done yet."""
+        ...
+
     def exited(self, halted: str) -> None:
         """The process ends by itself: its connections close now, before anything else can happen.
 

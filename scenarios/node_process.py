@@ -23,6 +23,7 @@ import trio
 
 from cluster.broker import BrokerCore
 from cluster.controller_node import ControllerCore
+from cluster.host import Host
 from cluster.links import Network
 from cluster.live.control import (
     PACKET_BYTES,
@@ -30,7 +31,8 @@ from cluster.live.control import (
     Ask,
     BytesTold,
     ExitTold,
-    FactTold,
+    Fact,
+    FactsTold,
     FileTold,
     NodeState,
     ObservationTold,
@@ -58,7 +60,8 @@ from scenarios.worlds import live_latency
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05
 PR_SET_PDEATHSIG = 1
-RECORDS_TOLD_MAX, HEADERS_TOLD_MAX = 1500, 1000
+RECORDS_TOLD_MAX, HEADERS_TOLD_MAX, FACTS_TOLD_MAX = 1500, 1000, 200
+"""In one message."""
 OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "operate"})
 DIED_OF = "what-{name}-died-of.txt"
 
@@ -172,8 +175,51 @@ def _in_parts(observation: Observation) -> Iterator[Observation]:
         yield observation
 
 
+class StepFacts:
+    """Facts of the step in progress. They leave together, before what the step wants is done."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._at_us = 0
+        self._facts: list[Fact] = []
+
+    def __call__(self, row: TraceRow) -> None:
+        if row.at_us != self._at_us:
+            self.tell()
+            self._at_us = row.at_us
+        self._facts.append(Fact(row.seq, row.causes, row.event))
+
+    def tell(self) -> None:
+        facts, self._facts = self._facts, []
+        for first in range(0, len(facts), FACTS_TOLD_MAX):
+            more = first + FACTS_TOLD_MAX < len(facts)
+            _send(self._control, FactsTold(self._at_us, tuple(facts[first : first + FACTS_TOLD_MAX]), more))
+
+
+def _send(control: socket.socket, told: Told) -> None:
+    try:
+        control.send(pack(told))
+    except OSError:  # Nobody runs this cluster any more.
+        os._exit(1)
+
+
+class NodeHost(Host):
+    """The machine of this process."""
+
+    fabric: NodeFabric
+
+    def decided(self) -> None:
+        self.fabric.facts_of_step.tell()
+
+
 class NodeFabric(NeighbourFabric):
     """The world of this one machine."""
+
+    facts_of_step: StepFacts
+
+    def add_host(self, name: str) -> Host:
+        host = self.hosts[name] = NodeHost(self, name)
+        return host
 
     def address(self, name: str, port: int) -> Address:
         if name in self.hosts and name not in self._ports:
@@ -187,7 +233,8 @@ class Node:
     def __init__(self, scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
         self._order = order
         self._control = control
-        trace = TraceLog([self._tell_fact])
+        self._facts = StepFacts(control)
+        trace = TraceLog([self._facts])
         self._time = LiveTime(trace, order.started)
         self._network = Network(scenario.seed, live_latency(scenario), {})
         self._fabric = NodeFabric(
@@ -200,6 +247,7 @@ class Node:
             bind_host=order.bind_host,
             ports={order.name: order.servers[order.name][1]},
         )
+        self._fabric.facts_of_step = self._facts
         self._host = self._fabric.add_host(order.name)
         self._clock = WallClock(order.started.epoch_us)
         log_dir = log_root / order.name
@@ -226,6 +274,8 @@ class Node:
             nursery.cancel_scope.cancel()
 
     def _has_ended(self) -> bool:
+        """After every step."""
+        self._facts.tell()
         return bool(self._fabric.exits)
 
     async def _end(self) -> None:
@@ -242,13 +292,8 @@ class Node:
     # ---------------------------------------------------------------------------------------------------------- telling
 
     def _tell(self, told: Told) -> None:
-        try:
-            self._control.send(pack(told))
-        except OSError:  # Nobody runs this cluster any more.
-            os._exit(1)
-
-    def _tell_fact(self, row: TraceRow) -> None:
-        self._tell(FactTold(row.at_us, row.seq, row.causes, row.event))
+        self._facts.tell()
+        _send(self._control, told)
 
     async def _tell_bytes(self) -> None:
         told = ByteCounts()

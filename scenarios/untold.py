@@ -1,6 +1,6 @@
 """What a process did in the instant before its death, and did not come to tell.
 
-A node writes its facts one by one as they become true, but a SIGKILL may fall between a write to a log and its fact.
+A node tells the facts of a step when it is decided; a SIGKILL may fall between a write to a log and that.
 The disk knows: what it holds beyond the last fact was appended, and what it lacks was truncated.
 """
 

@@ -10,6 +10,7 @@ import pickle
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cluster.links import Hold, Latency, Link, Network
 from cluster.live.observations import Observation
@@ -26,14 +27,24 @@ BUFFER_BYTES = 4 << 20
 # ------------------------------------------------------------------------------------------------------------------ up
 
 
-@dataclass(frozen=True, slots=True)
-class FactTold:
-    """A fact of this process: its own number and those of its causes count from 0 in each life."""
+class Fact(NamedTuple):
+    """Its own number and those of its causes count from 0 in each life of a node."""
 
-    at_us: int
     number: int
     causes: tuple[int, ...]
     event: TraceEvent
+
+
+@dataclass(frozen=True, slots=True)
+class FactsTold:
+    """What one step has stated: whole, for what is true when a step is over need not be true within it.
+
+    more: the rest of the step follows in the next message
+    """
+
+    at_us: int
+    facts: tuple[Fact, ...]
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class ExitTold:
     halted: str
 
 
-Told = FactTold | FileTold | BytesTold | AnswerTold | ObservationTold | SettledTold | ExitTold
+Told = FactsTold | FileTold | BytesTold | AnswerTold | ObservationTold | SettledTold | ExitTold
 
 
 # ---------------------------------------------------------------------------------------------------------------- down

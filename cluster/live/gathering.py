@@ -1,9 +1,9 @@
 """The facts of several processes in one order that no effect precedes its cause in.
 
-A node writes each fact to its control pair before anything else can follow from it, stamped with a clock that all
-processes of the machine share. So a fact that was read in one round over all pairs has all that led to it in that
-round or the next, and sorting what both have brought by time puts causes first. Nothing has to be waited for, and a
-process that is stopped or dead holds up nobody.
+A node writes the facts of each step to its control pair before anything else can follow from them, stamped with a clock
+that all processes of the machine share. So a step that was read in one round over all pairs has all that led to it in
+that round or the next, and sorting what both have brought by time puts causes first. Nothing has to be waited for, and
+a process that is stopped or dead holds up nobody.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from cluster.live.control import AnswerTold, ExitTold, FactTold, ObservationTold
+from cluster.live.control import AnswerTold, ExitTold, FactsTold, ObservationTold
 from cluster.live.time import LiveTime, Started
 from replica.trace import TraceLog
 
-InPlace = FactTold | AnswerTold | ObservationTold | ExitTold
+InPlace = FactsTold | AnswerTold | ObservationTold | ExitTold
 """What has a place in the order."""
 
 
@@ -98,12 +98,14 @@ class GatheringTime(LiveTime):
         log = self._log
         # What had to wait for its turn is told as of now: the trace does not go back in time.
         self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)
-        log.cause = None
-        if isinstance(what, FactTold):
-            assert what.number == len(source.numbers), "a process numbers its facts without gaps"
-            source.numbers.append(log.emit(what.event, *(source.numbers[cause] for cause in what.causes)))
-        else:
+        if not isinstance(what, FactsTold):
+            log.cause = None
             source.told(what)
+            return
+        for number, causes, event in what.facts:
+            assert number == len(source.numbers), "a process numbers its facts without gaps"
+            log.cause = None
+            source.numbers.append(log.emit(event, *(source.numbers[cause] for cause in causes)))
 
 
 def _nothing() -> None:

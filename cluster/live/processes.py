@@ -27,7 +27,8 @@ from cluster.live.control import (
     BytesTold,
     DiskState,
     ExitTold,
-    FactTold,
+    Fact,
+    FactsTold,
     FileTold,
     LinkState,
     NodeState,
@@ -156,6 +157,8 @@ class Life:
     settled: int = 0
     answers: dict[int, Callable[..., None]] = field(default_factory=dict)
     observers: dict[int, Observer] = field(default_factory=dict)
+    begun: list[Fact] = field(default_factory=list)
+    """Facts of a step of which more is to come."""
     said_why: bool = False
     at_end: bool = False
 
@@ -207,7 +210,12 @@ class RemoteHost(Host):
                 break
             message = unpack_told(self.fabric.packet[:size])
             match message:
-                case FactTold() | AnswerTold() | ObservationTold() | ExitTold():
+                case FactsTold():
+                    life.begun += message.facts
+                    if not message.more:
+                        told.append(FactsTold(message.at_us, tuple(life.begun)))
+                        life.begun.clear()
+                case AnswerTold() | ObservationTold() | ExitTold():
                     told.append(message)
                 case FileTold():
                     _keep_books(life.core.disks[message.log_dir], message)

@@ -11,7 +11,7 @@ from scenarios.catalogue import bundled
 from scenarios.loading import load_file
 from scenarios.runner import run_scenario
 from scenarios.spec import Scenario
-from scenarios.worlds import NewWorld, live, simulated
+from scenarios.worlds import NewWorld, live, processes, simulated
 
 AT_ONCE = 12
 """They mostly wait."""
@@ -38,14 +38,15 @@ def outcome(scenario: Scenario, world: NewWorld) -> dict[str, Any]:
 @pytest.mark.soak
 @pytest.mark.live
 @pytest.mark.timeout(3600)
-def test_the_first_two_lessons_end_live_as_they_end_in_virtual_time() -> None:
+@pytest.mark.parametrize("world", [live, processes], ids=["one process", "a process each"])
+def test_the_first_two_lessons_end_live_as_they_end_in_virtual_time(world: NewWorld) -> None:
     chosen = lessons()
     assert len(chosen) > 80
     # The longest first, so that none is left to wait for alone.
     chosen.sort(key=lambda scenario: -scenario.duration_us)
     expected = [outcome(scenario, simulated) for scenario in chosen]
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        found = list(threads.map(lambda scenario: outcome(scenario, live), chosen))
+        found = list(threads.map(lambda scenario: outcome(scenario, world), chosen))
     wrong = [
         (scenario.run_name, one, other)
         for scenario, one, other in zip(chosen, expected, found, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.live.control import FactTold
+from cluster.live.control import Fact, FactsTold
 from cluster.live.gathering import GatheringTime, InPlace, Source
 from replica.trace import NodeStarted, TraceLog, TraceRow
 
@@ -19,10 +19,10 @@ class Mouth:
     def _read(self) -> list[InPlace]:
         return self.rounds.pop(0) if self.rounds else []
 
-    def fact(self, at_us: int, *causes: int) -> FactTold:
+    def fact(self, at_us: int, *causes: int) -> FactsTold:
         self._number += 1
         event = NodeStarted(node=f"{self.name}{self._number - 1}", role="broker", reason="")
-        return FactTold(at_us, self._number - 1, causes, event)
+        return FactsTold(at_us, (Fact(self._number - 1, causes, event),))
 
 
 def world(*names: str) -> tuple[list[TraceRow], GatheringTime, list[Mouth]]:
