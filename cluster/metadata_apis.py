@@ -12,6 +12,7 @@ from cluster.auto_topics import WantedTopic
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
+from cluster.offsets_topic import wanted_topic
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.entities import Entity
@@ -121,10 +122,7 @@ class MetadataApis:
             return
         missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         if missing:
-            self._create_topics([self._new_topic(str(name)) for name in dict.fromkeys(missing)], now_us)
-
-    def _new_topic(self, name: str) -> WantedTopic:
-        return WantedTopic(name, self._config.num_partitions, self._config.default_replication_factor)
+            self._create_topics([wanted_topic(str(name), self._config) for name in dict.fromkeys(missing)], now_us)
 
     def _topic(self, name: str, topic: TopicImage | None, version: int) -> Values:
         if topic is None:

@@ -34,6 +34,23 @@ def partition_of(group_id: str, partitions: int) -> int:
     return 0 if number == -_SIGN_BIT else abs(number) % partitions
 
 
+def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:
+    """How a topic is made that somebody asks about. source: AutoTopicCreationManager.creatableTopic"""
+    if name != OFFSETS_TOPIC:
+        return WantedTopic(name, config.num_partitions, config.default_replication_factor)
+    return WantedTopic(
+        name,
+        config.offsets_topic_num_partitions,
+        config.offsets_topic_replication_factor,
+        # Simplified: the policy is kept and told, but no log is compacted.
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        },
+    )
+
+
 class OffsetsTopic:
     """create: how the topic comes to be, when the first client looks for a coordinator"""
 
@@ -58,15 +75,4 @@ class OffsetsTopic:
 
     def _ask_for_it(self, now_us: int) -> None:
         """Clients come again until it is there. With too few brokers for its replicas the controller refuses."""
-        wanted = WantedTopic(
-            OFFSETS_TOPIC,
-            self._config.offsets_topic_num_partitions,
-            self._config.offsets_topic_replication_factor,
-            # Simplified: the policy is kept and told, but no log is compacted.
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(self._config.offsets_topic_segment_bytes),
-            },
-        )
-        self._create(wanted, now_us)
+        self._create(wanted_topic(OFFSETS_TOPIC, self._config), now_us)

@@ -21,18 +21,18 @@ def elect_leaders(asked: AdminRequest) -> Asked:
     kind = int(getattr(request, "election_type", PREFERRED))
     named = request.topic_partitions
     if named is None:
-        wanted = [(name.topic, name.partition) for name, _ in asked.image.partitions()]
+        # Those that have the desired leader already are not spoken of in the answer, so they need not be asked.
+        wanted = [
+            (name.topic, name.partition)
+            for name, partition in asked.image.partitions()
+            if not (partition.has_leader if kind == UNCLEAN else partition.has_preferred_leader)
+        ]
     else:
         wanted = [(str(topic.topic), int(number)) for topic in named for number in topic.partitions]
     entries = [_election(asked, topic, number, kind) for topic, number in wanted]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
-        # Of all partitions at once, those that have the desired leader already are not spoken of.
-        told = [
-            (entry, reply)
-            for entry, reply in zip(entries, replies, strict=True)
-            if named is not None or reply.error is not ErrorCode.ELECTION_NOT_NEEDED
-        ]
+        told = zip(entries, replies, strict=True)
         return {
             "error_code": ErrorCode.NONE,
             "replica_election_results": [

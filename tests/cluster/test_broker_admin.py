@@ -1,7 +1,7 @@
 """What an admin client asks of one broker, and what broker and controller make of it."""
 
 import pytest
-from broker_world import B1, B2, T0, BrokerWorld, batch
+from broker_world import B1, B2, B3, T0, BrokerWorld, batch
 
 from cluster.wire.cold import decode_response, encode_request, request
 from cluster.wire.versions import (
@@ -23,7 +23,7 @@ from cluster.wire.versions import (
     METADATA,
 )
 from replica.errors import ErrorCode
-from replica.trace import LogStartOffsetAdvanced, TopicDeleted
+from replica.trace import ElectionRefused, LogStartOffsetAdvanced, TopicDeleted
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -279,6 +279,7 @@ def test_leaders_are_elected(world, admin):
 
     assert elect(0, 7) == [(0, ErrorCode.ELECTION_NOT_NEEDED), (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     assert elect() == []
+    assert not world.facts(ElectionRefused)[2:]
     assert elect(0, kind=1) == [(0, ErrorCode.ELECTION_NOT_NEEDED)]
     assert elect(0, kind=5) == [(0, ErrorCode.INVALID_REQUEST)]
 
@@ -433,6 +434,10 @@ def test_a_topic_that_a_client_asks_about_is_created(world, admin):
     assert ask("t") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask("t") is ErrorCode.NONE
     assert ask("a/b") is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert ask("__consumer_offsets") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    world.join(B3)
+    assert ask("__consumer_offsets") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(topics_of(admin)["__consumer_offsets"].partitions) == 50
     assert ask("old", version=1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask("old", version=1) is ErrorCode.NONE
 
