@@ -30,6 +30,7 @@ COMMANDS = {
     "path": ("scenarios.cli_path", "path", "The journey of one request through its broker, stage by stage."),
     "report": ("scenarios.cli_report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "serve": ("scenarios.cli_serve", "serve", "A live cluster for real Kafka clients."),
+    "fault": ("scenarios.cli_fault", "fault", "Break a running cluster, or mend it."),
     "bench": ("scenarios.cli_bench", "bench", "Measure the simulator, the fetch path and sweeps on this machine."),
 }
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.

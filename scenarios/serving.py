@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -129,12 +130,20 @@ class Server:
 
     def run(self, runs_dir: Path) -> RunResult:
         """Until SIGINT or SIGTERM. raises: PortTaken, OSError, SimulationError"""
+        self._record = runs_dir
         return run_scenario(
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
             watchers=[LossWatch(self._teller.tell), self._appends],
-            companions=[self._read_along, self._stop_on_signal, self._say_when_ready, self._tell_the_story, self._tell],
+            companions=[
+                self._read_along,
+                self._stop_on_signal,
+                self._obey,
+                self._say_when_ready,
+                self._tell_the_story,
+                self._tell,
+            ],
         )
 
     def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
@@ -194,6 +203,19 @@ class Server:
                 self._time.stop()
                 run.ended_early()
 
+    async def _obey(self, run: Run) -> None:
+        """`highwater fault` speaks to this."""
+        from scenarios.control_place import announced
+        from scenarios.control_server import ControlServer
+
+        assert self._time is not None
+        bootstrap = ",".join(f"{host}:{port}" for host, port in run.simulation.bootstrap)
+        try:
+            with announced(self._record, bootstrap, int(time.time())) as listener:
+                await ControlServer(run, self._time).serve(listener)
+        except OSError as error:
+            self._say(f"  `highwater fault` cannot reach this cluster: {error}")
+
     async def _say_when_ready(self, run: Run) -> None:
         await run.is_ready.wait()
         for line in ready_lines(run):
@@ -237,6 +259,10 @@ def ready_lines(run: Run) -> list[str]:
     for name in list(scenario.topics)[:1]:
         lines.append(f"    seq 1 1000 | kcat {at} -P -t {name} -X acks=1")
         lines.append(f"    kcat {at} -C -t {name} -o beginning -e")
+    lines += [
+        "",
+        f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",
+    ]
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
 
 

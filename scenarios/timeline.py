@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from replica.trace import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.expectations import Expectation, RunSight, check_now, end_offset_seen
@@ -17,6 +17,17 @@ from scenarios.steps import At, Check, EndOffsetTest, Produce, Step, When
 from scenarios.workload import Workloads
 
 Work = Callable[[], Awaitable[None]]
+Tell = Callable[[str, bool], None]
+"""What came of an operator's step, in a sentence, and whether it is done (of a check: whether it held)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A fault that has begun and has not ended."""
+
+    step: Step
+    done: Done
+    began_us: int
 
 
 class EndOffsetAnswers:
@@ -64,7 +75,7 @@ class Timeline:
         self._waiting_for: dict[int, Step] = {}
         self._seen_version = -1
         self._answers = answers
-        self._in_force: dict[str, list[tuple[Step, Done]]] = {}
+        self._in_force: dict[str, list[InForce]] = {}
 
     def begin(self) -> None:
         """Put every `at` step into the queue; arm the first step if it is a `when`."""
@@ -127,32 +138,80 @@ class Timeline:
         failures = "; ".join(state_failures(step.trigger.state, self._sight.view, self._captured))
         self._note(Expectation(f"when {step.name}", False, f"never came true: {failures}"))
 
+    # ------------------------------------------------------------------------------------------------------ operator
+
+    def in_force(self) -> list[InForce]:
+        """In the order in which they began."""
+        return sorted((one for several in self._in_force.values() for one in several), key=lambda one: one.began_us)
+
+    def submit(self, step: Step, tell: Tell) -> None:
+        """A step from an operator, not of the file. What cannot be done is the operator's trouble, not the run's."""
+
+        async def fire() -> None:
+            try:
+                sentence, held = await self._perform(step)
+            except (SimulationError, SelectorError) as error:
+                tell(str(error), False)
+                return
+            tell(sentence, held)
+            self._repeat(step, 1)
+
+        match step.trigger:
+            case When():
+                self._arm(step)
+                tell(f"{step.name} waits for its state", True)
+            case At() if step.trigger.at_us > self._sim.time.now_us:
+                self._at(step.trigger.at_us, step)
+                tell(f"{step.name} waits for its time", True)
+            case At():
+                self._soon(fire)
+
+    def submit_end(self, name: str, tell: Tell) -> None:
+        """End a fault before its time, as `for` would."""
+
+        async def end() -> None:
+            ended = [await self._undo(fault) for fault in list(self._in_force.get(name, ()))]
+            tell("; ".join(ended) or f"no fault named {name} is in force", bool(ended))
+
+        self._soon(end)
+
+    def _soon(self, work: Work) -> None:
+        self._sim.time.at(self._sim.time.now_us, lambda: self._due.append(work))
+
     # -------------------------------------------------------------------------------------------------------- firing
 
     async def _fire(self, step: Step, turn: int) -> None:
-        payload = step.payload
-        match payload:
-            case Check():
-                self._check(step, payload)
-            case Produce():
-                self._workloads.produce(payload)
-            case _:
-                await self._do(step)
-        if step.every_us is not None and turn < step.times:
-            self._at(self._sim.time.now_us + step.every_us, step, turn + 1)
+        try:
+            await self._perform(step)
+        except (SimulationError, SelectorError) as error:
+            self._note(Expectation(f"step {step.name}", False, str(error)), step)
+        self._repeat(step, turn)
         if turn == 1:
             follower = self._waiting_for.pop(step.index, None)
             if follower is not None:
                 self._arm(follower)
 
-    async def _do(self, step: Step) -> None:
+    async def _perform(self, step: Step) -> tuple[str, bool]:
+        """What it did, and of a check whether it held. raises: SimulationError, SelectorError"""
+        payload = step.payload
+        match payload:
+            case Check():
+                result = self._check(step, payload)
+                return f"{result.what}: {result.why}", result.held
+            case Produce():
+                self._workloads.produce(payload)
+                return f"{payload.producer} sends {payload.count}", True
+            case _:
+                return (await self._do(step)).sentence, True
+
+    def _repeat(self, step: Step, turn: int) -> None:
+        if step.every_us is not None and turn < step.times:
+            self._at(self._sim.time.now_us + step.every_us, step, turn + 1)
+
+    async def _do(self, step: Step) -> Done:
         cause = self._sim.trace.cause
-        try:
-            done = await self._faults.perform(step.name, step.payload)
-            await self._sim.fabric.settle()
-        except (SimulationError, SelectorError) as error:
-            self._note(Expectation(f"step {step.name}", False, str(error)), step)
-            return
+        done = await self._faults.perform(step.name, step.payload)
+        await self._sim.fabric.settle()
         if step.label is not None:
             self._captured[step.label] = done.targets
         self._sim.trace.emit(
@@ -160,36 +219,41 @@ class Timeline:
             *(() if cause is None else (cause,)),
         )
         for label in done.ended:
-            self._end(label, done.sentence)
+            for ended in self._in_force.pop(label, ()):
+                self._state_end(ended, done.sentence)
         if done.undo is not None:
-            self._in_force.setdefault(step.name, []).append((step, done))
+            fault = InForce(step, done, self._sim.time.now_us)
+            self._in_force.setdefault(step.name, []).append(fault)
             if step.for_us is not None:
                 due_us = self._sim.time.now_us + step.for_us
-                self._sim.time.at(due_us, lambda: self._due.append(lambda: self._undo(step, done)))
+                self._sim.time.at(due_us, lambda: self._due.append(lambda: self._end(fault)))
+        return done
 
-    async def _undo(self, step: Step, done: Done) -> None:
+    async def _end(self, fault: InForce) -> None:
         """The time of a fault is over, if nothing has ended it before."""
-        in_force = self._in_force.get(step.name, [])
-        if (step, done) in in_force:
-            in_force.remove((step, done))
-            assert done.undo is not None
-            sentence = await done.undo()
-            await self._sim.fabric.settle()
-            self._state_end(step, done, sentence)
+        if fault in self._in_force.get(fault.step.name, ()):
+            await self._undo(fault)
 
-    def _end(self, label: str, sentence: str) -> None:
-        for step, done in self._in_force.pop(label, ()):
-            self._state_end(step, done, sentence)
+    async def _undo(self, fault: InForce) -> str:
+        self._in_force[fault.step.name].remove(fault)
+        assert fault.done.undo is not None
+        sentence = await fault.done.undo()
+        await self._sim.fabric.settle()
+        self._state_end(fault, sentence)
+        return sentence
 
-    def _state_end(self, step: Step, done: Done, sentence: str) -> None:
-        self._sim.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=done.targets, reason=sentence))
+    def _state_end(self, fault: InForce, sentence: str) -> None:
+        step, targets = fault.step, fault.done.targets
+        self._sim.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=targets, reason=sentence))
 
-    def _check(self, step: Step, payload: Check) -> None:
+    def _check(self, step: Step, payload: Check) -> Expectation:
         name = f"check {step.label}" if step.label else step.name
-        self._note(check_now(payload, self._sight, self._sim.time.now_us, name), step)
+        result = check_now(payload, self._sight, self._sim.time.now_us, name)
+        self._note(result, step)
         if payload.end_offset is not None:
             self._answers.waiting.append((payload.end_offset, name))
             self._workloads.ask_end_offset(payload.end_offset.client, payload.end_offset.partition)
+        return result
 
     def _note(self, result: Expectation, step: Step | None = None) -> None:
         """The user is told the step's line; the trace is not, for the lock file has other lines and the same trace."""

@@ -160,6 +160,7 @@ class Life:
     begun: list[Fact] = field(default_factory=list)
     """Facts of a step of which more is to come."""
     said_why: bool = False
+    seized: bool = False
     at_end: bool = False
 
 
@@ -296,6 +297,7 @@ class RemoteHost(Host):
         life = self._life
         if life is None:
             return
+        life.seized = True
         _signal(life, signal.SIGSTOP)
         with trio.move_on_after(SETTLE_S):
             while not _is_stopped(life):
@@ -355,7 +357,7 @@ class RemoteHost(Host):
     @property
     def has_settled(self) -> bool:
         life = self._life
-        return life is None or self.paused or life.at_end or life.settled >= life.asked_to_settle
+        return life is None or self.paused or life.seized or life.at_end or life.settled >= life.asked_to_settle
 
 
 class ProcessFabric(NeighbourFabric):

@@ -1,0 +1,167 @@
+"""`highwater fault`: an operator's hand on a running `highwater serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scenarios.cli_common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.diagnostics import printable
+from scenarios.exit_codes import ExitCode
+from scenarios.runs import RUNS_DIR
+from scenarios.style import Style
+
+CODE_OF = {
+    "words": ExitCode.USAGE,
+    "request": ExitCode.USAGE,
+    "step": ExitCode.INVALID_SCENARIO,
+    "moment": ExitCode.EXPECTATION_FAILED,
+}
+HELP = """Break a running `highwater serve`, or mend it: the verbs and selectors of the scenario language, now.
+
+\b
+  highwater fault kill b1                     start b1, stop b1, power_off b1
+  highwater fault kill 'leader(orders-0)'     any selector of the language
+  highwater fault pause b2 3s                 undone after 3 s; or: resume b2
+  highwater fault cut b1-b3                   heal, or heal NAME with --as NAME
+  highwater fault latency b1-b2 200ms         loss b1-b2 5%, bandwidth b1-b2 50kB/s
+  highwater fault hold b2-b1 Fetch            release
+  highwater fault slow_disk b1 200ms 10s      flush b1, fill_disk b1, wipe b1
+  highwater fault elect orders-0 b1           or: elect orders-0 b1 unclean
+  highwater fault set_config orders min.insync.replicas=1
+  highwater fault reassign orders-0 b1,b2
+  highwater fault --yaml '{cut: {between: [b1, b3], direction: to}, for: 3s}'
+  highwater fault list                        faults in force, nodes, partitions
+  highwater fault end slow_disk-4             end a fault by its name in the list
+"""
+
+
+@click.command(help=HELP, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, metavar="VERB [WORD]...")
+@click.option("--for", "lasts", metavar="TIME", help="Undo it after that long, such as 3s.")
+@click.option("--as", "label", metavar="NAME", help='What `heal NAME` and "@name" call it.')
+@click.option("--yaml", "text", metavar="STEP", help="Any step of the language as it is, instead of words.")
+@click.option(
+    "--record", type=click.Path(path_type=Path), metavar="DIR", help="The folder of the cluster meant: its --record."
+)
+@format_option
+@plain_option
+def fault(
+    words: tuple[str, ...],
+    lasts: str | None,
+    label: str | None,
+    text: str | None,
+    record: Path | None,
+    format_: str,
+    plain: bool,
+) -> int:
+    from scenarios.control_place import NoCluster, ask, find_cluster
+
+    request = _request(words, lasts, label, text)
+    try:
+        answer = ask(find_cluster(record, RUNS_DIR), request)
+    except NoCluster as missing:
+        fail(printable(str(missing)), ExitCode.MISSING, printable(missing.fix))
+    if format_ == "json":
+        print_json(answer.get("state", answer))
+    elif "state" in answer:
+        click.echo("\n".join(map(printable_line, state_lines(answer["state"], style_for_stdout(plain)))))
+    elif answer.get("ok"):
+        name = f"{answer['fault']}: " if "fault" in answer else ""
+        click.echo(printable(f"{name}{answer.get('what')}"))
+    else:
+        _tell(answer)
+    return ExitCode.HELD if answer.get("ok") else CODE_OF.get(str(answer.get("kind")), ExitCode.EXPECTATION_FAILED)
+
+
+def _request(words: tuple[str, ...], lasts: str | None, label: str | None, text: str | None) -> dict[str, Any]:
+    unknown = next((word for word in words if word.startswith("--")), None)
+    if unknown is not None:
+        raise click.NoSuchOption(unknown, possibilities=["--for", "--as", "--yaml", "--record", "--format", "--plain"])
+    if text is not None:
+        if words or lasts or label:
+            raise click.UsageError(
+                "--yaml brings the whole step: `for` and `as` belong into it, and words are not needed"
+            )
+        return {"yaml": text}
+    if not words:
+        raise click.UsageError("what is to happen? For example: highwater fault kill b1, or highwater fault list")
+    if words[0] == "list":
+        if len(words) > 1:
+            raise click.UsageError(f"`list` has no use for `{words[1]}`")
+        return {"list": True}
+    if words[0] == "end":
+        if len(words) != 2:
+            raise click.UsageError("`end` needs the name of one fault: see `highwater fault list`")
+        return {"end": words[1]}
+    return {"words": list(words), "for": lasts, "as": label}
+
+
+def _tell(answer: dict[str, Any]) -> None:
+    lines = str(answer.get("error")).splitlines() or [""]
+    if answer.get("kind") != "step":  # The language's diagnostics say by themselves that they are errors.
+        lines[0] = f"error: {lines[0]}"
+    if "fix" in answer:
+        lines.append(f"  = fix: {answer['fix']}")
+    click.echo("\n".join(map(printable, lines)), err=True)
+
+
+def printable_line(line: str) -> str:
+    """Keeps the colours that we have put there ourselves."""
+    return "\x1b".join(printable(part) for part in line.split("\x1b"))
+
+
+# ------------------------------------------------------------------------------------------------------------ screen
+
+
+def state_lines(state: dict[str, Any], style: Style) -> list[str]:
+    """The table of `fault list`."""
+    lines = [f"  {', '.join(state['bootstrap'])}   {state['profile']}, {state['at_s']:.1f} s", "", "  NODES"]
+    wide = max(len(node["node"]) for node in state["nodes"])
+    lines += [f"  {node['node']:<{wide}}  {_node_state(node, style)}" for node in state["nodes"]]
+    shown = [one for one in state["partitions"] if not one["partition"].startswith("__")]
+    hidden = len(state["partitions"]) - len(shown)
+    if shown:
+        lines += ["", *_partition_lines(shown, style)]
+    if hidden:
+        lines.append(f"  and {hidden} partitions of internal topics (--format json shows them)")
+    lines += ["", "  FAULTS IN FORCE" if state["faults"] else "  no fault is in force"]
+    for fault in state["faults"]:
+        until = "" if fault["until_s"] is None else f", until {fault['until_s']:.1f} s"
+        sign = style.paint(style.sign("fault"), "yellow")
+        lines.append(f"  {sign} {fault['fault']}: {fault['what']} (since {fault['since_s']:.1f} s{until})")
+    return lines
+
+
+def _node_state(node: dict[str, Any], style: Style) -> str:
+    colour = {"running": "green", "paused": "yellow", "down": "red"}[node["state"]]
+    text = style.paint(f"{node['state']:<8}", colour)
+    if node["active_controller"]:
+        text += " active controller"
+    if node["fenced"]:
+        text += " fenced"
+    led = [name for name in node["leads"] if not name.startswith("__")]
+    internal = len(node["leads"]) - len(led)
+    if led or internal:
+        more = [f"{internal} internal"] if internal else []
+        text += f" leads {', '.join([*led[:8], *(['...'] if len(led) > 8 else []), *more])}"
+    return text
+
+
+def _partition_lines(partitions: list[dict[str, Any]], style: Style) -> list[str]:
+    """One line each: leader, ISR, and every replica's HW/LEO."""
+    wide = max(9, *(len(one["partition"]) for one in partitions))
+    isr_wide = max(3, *(len(",".join(one["isr"])) for one in partitions))
+    lines = [f"  {'PARTITION':<{wide}}  LEADER    {'ISR':<{isr_wide}}  REPLICAS, HW/LEO"]
+    for one in partitions:
+        leader = f"{one['leader'] or 'none'} e{one['leader_epoch']}"
+        isr = ",".join(one["isr"])
+        replicas = "  ".join(
+            f"{replica['node']} {replica['high_watermark']}/{replica['log_end_offset']}" for replica in one["replicas"]
+        )
+        short = len(one["isr"]) < one["min_isr"]
+        isr = style.paint(f"{isr:<{isr_wide}}", "red" if short else "bold")
+        lines.append(f"  {one['partition']:<{wide}}  {leader:<8}  {isr}  {replicas}")
+    return lines

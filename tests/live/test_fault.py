@@ -1,0 +1,145 @@
+"""`highwater fault` against a running cluster, whose brokers are tasks or processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from serving import ROOT, Served, serving
+
+from scenarios.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
+from scenarios.trace_writer import read_rows
+
+
+def fault(record: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios.cli", "fault", "--record", str(record), *words],
+        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=record,
+    )  # fmt: skip
+    assert done.returncode == code, done
+    return done
+
+
+def state(record: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(fault(record, "list", "--format", "json").stdout)
+    return answer
+
+
+def wait_for(record: Path, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    until = time.monotonic() + 30
+    while not holds(found := state(record)):
+        assert time.monotonic() < until, found
+        time.sleep(0.05)
+    return found
+
+
+def node(found: dict[str, Any], name: str) -> dict[str, Any]:
+    (one,) = [one for one in found["nodes"] if one["node"] == name]
+    return one
+
+
+def facts_of_faults(served: Served) -> list[tuple[str, str]]:
+    rows = read_rows(served.record / (served.record / "last").read_text().strip() / "trace")
+    kinds = {"FaultBegan": "began", "FaultEnded": "ended"}
+    return [(kinds[kind], row.event.fault) for row in rows if (kind := type(row.event).__name__) in kinds]
+
+
+@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, ...]) -> None:
+    quick = ("--set", "cluster.config.broker.session.timeout.ms=1000",
+             "--set", "cluster.config.broker.heartbeat.interval.ms=100")  # fmt: skip
+    with serving(tmp_path, "--topic", "t:1:3", *quick, *world) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
+        producer.send("t", b"one").get(20)
+        (partition,) = state(tmp_path)["partitions"]
+        leader = partition["leader"]
+        assert {replica["log_end_offset"] for replica in partition["replicas"]} == {1}
+        assert "kill-1" in fault(tmp_path, "kill", "leader(t-0)").stdout
+        found = wait_for(tmp_path, lambda found: found["partitions"][0]["leader"] not in (leader, None))
+        assert node(found, leader)["state"] == "down"
+        assert [one["fault"] for one in found["faults"]] == ["kill-1"]
+        producer.send("t", b"two").get(20)
+        fault(tmp_path, "start", leader)
+        found = wait_for(tmp_path, lambda found: len(found["partitions"][0]["isr"]) == 3)
+        assert found["faults"] == []
+        fault(tmp_path, "cut", "b1-b3", "--as", "wall")
+        fault(tmp_path, "slow_disk", "b2", "1ms")
+        assert [one["fault"] for one in state(tmp_path)["faults"]] == ["wall", "slow_disk-4"]
+        fault(tmp_path, "heal", "wall")
+        fault(tmp_path, "end", "slow_disk-4")
+        fault(tmp_path, "--yaml", "{pause: c1, for: 200ms, as: nap}")
+        assert wait_for(tmp_path, lambda found: not found["faults"])["nodes"][3]["state"] == "running"
+        table = fault(tmp_path, "list", "--plain").stdout
+        assert "no fault is in force" in table and "t-0" in table and "2/2" in table
+        producer.close()
+        served.stop()
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]
+    expected = [("began", "kill-1"), ("began", "start-2"), ("began", "wall"), ("began", "slow_disk-4"),
+                ("began", "heal-5"), ("ended", "wall"), ("ended", "slow_disk-4"),
+                ("began", "nap"), ("ended", "nap")]  # fmt: skip
+    assert facts_of_faults(served) == expected
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("serve"), "--topic", "t:1:1", brokers=1) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("kil", "b1"), 2, "did you mean `kill`?"),
+        (("kill", "b7"), 3, "unknown broker `b7`"),
+        (("kill", "leader(u-0)"), 3, "unknown topic `u`"),
+        (("heal", "nothing"), 3, "no partition or cut"),
+        (("start", "b1"), 1, "b1 is running already"),
+        (("end", "cut-1"), 1, "no fault named cut-1"),
+        (("--yaml", "{kill: b1, stop: b1}"), 3, "two verbs"),
+        (("--yaml", "- [kill"), 3, "error["),
+        (("--yaml", "!!python/object:os.system {}"), 3, "error["),
+        (("--yaml", "x" * 70_000), 6, "65,536 are allowed"),
+        (("lst",), 2, "unknown fault `lst`"),
+        (("kill", "b1", "--fro", "3s"), 2, "--fro"),
+        ((), 2, "what is to happen?"),
+    ],
+)
+def test_what_cannot_be_done_is_one_clear_error(served: Served, words: tuple[str, ...], code: int, told: str) -> None:
+    done = fault(served.record, *words, code=code)
+    assert told in done.stderr and "Traceback" not in done.stderr and done.stdout == ""
+
+
+def test_nothing_but_a_small_whole_request_of_this_user_is_obeyed(served: Served) -> None:
+    path = Path(json.loads((served.record / STATE_FILE).read_text())["socket"])
+    assert path.parent == own_directory()
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o600, 0o700]
+
+    def answer(data: bytes) -> dict[str, Any]:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(20)
+            sock.connect(str(path))
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+            told: dict[str, Any] = json.loads(b"".join(iter(lambda: sock.recv(65536), b"")))
+        return told
+
+    deep = b"[" * 60_000
+    for data in (b"no json", b"{}", b"\xff\xfe", b"null", deep, b'{"words": [1], "for": null, "as": null}'):
+        assert not answer(data)["ok"]
+    assert "more than" in answer(b" " * (REQUEST_BYTES_MAX + 1))["error"]
+    assert state(served.record)["nodes"][0]["state"] == "running"
+
+
+def test_nobody_there_is_told_with_the_fix(tmp_path: Path) -> None:
+    done = fault(tmp_path, "list", code=6)
+    assert "no cluster is running" in done.stderr and "highwater serve" in done.stderr

@@ -1,0 +1,72 @@
+"""Words of `highwater fault` and the steps that they stand for."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from scenarios.fault_shorthand import EXAMPLES, FORMS, ShorthandError, step_of
+from scenarios.steps import VERBS
+
+NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2")
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        ("kill b1", {"kill": "b1"}),
+        ("power-off b1,b2 5s", {"power_off": ["b1", "b2"], "for": "5s"}),
+        ("pause b2 3s", {"pause": "b2", "for": "3s"}),
+        ("kill follower(t-0,1)", {"kill": "follower(t-0,1)"}),
+        ("cut b1-b3 to 3s", {"cut": {"between": ["b1", "b3"], "direction": "to"}, "for": "3s"}),
+        ("cut b1 b2,b3", {"cut": {"between": ["b1", ["b2", "b3"]]}}),
+        ("cut leader(t-0)-b3", {"cut": {"between": ["leader(t-0)", "b3"]}}),
+        ("cut eu-1-eu-2", {"cut": {"between": ["eu-1", "eu-2"]}}),
+        ("cut eu-1 b1", {"cut": {"between": ["eu-1", "b1"]}}),
+        ("heal", {"heal": "all"}),
+        ("heal slow other", {"heal": ["slow", "other"]}),
+        ("latency b1-b2 200ms 5s", {"latency": {"between": ["b1", "b2"], "add": "200ms"}, "for": "5s"}),
+        ("hold b2-b1 Fetch request", {"hold": {"from": "b2", "to": "b1", "part": "request", "api": "Fetch"}}),
+        ("partition b1 b2,b3,c1", {"partition": [["b1"], ["b2", "b3", "c1"]]}),
+        ("elect orders-0 b1 unclean", {"elect": {"partition": "orders-0", "broker": "b1", "unclean": True}}),
+        ("elect", {"elect": "preferred"}),
+        ("set_config t a.b=1 c=", {"set_config": {"topic": "t", "config": {"a.b": "1", "c": ""}}}),
+        ("set_config b1,b2 a.b=1", {"set_config": {"brokers": ["b1", "b2"], "config": {"a.b": "1"}}}),
+        ("slow_disk brokers=b1,b2 read=2s", {"slow_disk": {"brokers": ["b1", "b2"], "read": "2s"}}),
+        ("bump_clock b1 -60s", {"bump_clock": {"brokers": "b1", "by": "-60s"}}),
+    ],
+)
+def test_words(words: str, step: object) -> None:
+    assert step_of(words.split(), NODES, None, None) == step
+
+
+def test_for_and_as_are_fields_of_the_step() -> None:
+    assert step_of(["kill", "b1"], NODES, "3s", "first") == {"kill": "b1", "for": "3s", "as": "first"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        ("kil b1", "unknown fault `kil`", "`kill`"),
+        ("crash b1", "unknown fault `crash`", "`kill`"),
+        ("kill", "needs a node", "highwater fault kill"),
+        ("cut b1", "needs two sides", "cut b1-b3"),
+        ("cut a-b-c", "more than one way", "cut b1-b3"),
+        ("latency b1-b2", "how much", "200ms"),
+        ("resume b1 b2 extra=1", "stands beside fields", "resume"),
+        ("flush b1 t-0 now", "no use for `now`", "flush"),
+        ("check x", "no short form", "--yaml"),
+    ],
+)
+def test_what_is_no_step_is_told_with_an_example(words: str, message: str, fix: str) -> None:
+    with pytest.raises(ShorthandError) as raised:
+        step_of(words.split(), NODES, None, None)
+    assert message in str(raised.value) and fix in raised.value.fix
+
+
+def test_every_example_is_a_step_itself() -> None:
+    assert list(EXAMPLES) == [verb for verb in EXAMPLES if verb in VERBS] and set(FORMS) <= set(EXAMPLES)
+    for verb, example in EXAMPLES.items():
+        if verb != "check":
+            assert verb in step_of(shlex.split(example), NODES, None, None)
