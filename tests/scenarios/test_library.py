@@ -13,6 +13,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from cluster.config import BrokerConfig
+from replica.config import TopicConfig
 from scenarios import catalogue
 from scenarios.cli import cli
 from scenarios.cli_catalogue import story
@@ -74,6 +76,8 @@ def test_the_json_schema_accepts_what_we_accept(name: str) -> None:
 
 def test_the_json_schema_knows_the_same_words() -> None:
     assert set(SCHEMA["properties"]) == {*FIELDS, "variants"}
+    assert set(SCHEMA["$defs"]["brokerConfig"]["properties"]) == set(BrokerConfig.keys())
+    assert set(SCHEMA["$defs"]["topicConfig"]["properties"]) == set(TopicConfig.keys())
     step = SCHEMA["$defs"]["step"]
     assert set(step["properties"]) == {"at", "when", "timeout", "every", "times", "for", "as", *VERBS}
     refused = [{"schema": 2}, {"id": "Not A Slug"}, {"topics": {"../x": {"partitions": 1}}}, {"timelines": []}]
