@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -73,15 +75,19 @@ def test_a_value_that_fits_nowhere_is_an_error_one_that_fits_somewhere_a_row() -
     assert tried(f"{ACKS}=0,all", "workloads.p1.config.enable.idempotence=true,false") == ("", 1)
 
 
-def test_a_run_is_what_the_replay_command_plays(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_run_is_what_the_replay_command_plays(tmp_path: Path) -> None:
     sweep = sweep_of("luck-or-law", "duration=25s", variant="unlucky")
     settings = (f"{MIN_ISR}=1",)
     row = sweep.play(settings, 2)
-    assert (row["status"], row["verdict"], row["lost"]) == ("finished", ["lost"], 28)
     words = shlex.split(sweep.replay_command(settings, 2))
     assert words[:2] == ["highwater", "run"]
     done = CliRunner().invoke(cli, [*words[1:], "--out", str(tmp_path), "--format", "json"], standalone_mode=False)
-    assert row["trace_sha256"] in done.output
+    document = json.loads(done.stdout)
+    records = {fate: len(names) for fate, names in document["records"].items() if fate != "sent"}
+    assert {name: row[name] for name in records} == records
+    for name in ("verdict", "held", "our_bug", "retries", "events", "trace_sha256"):
+        assert row[name] == document[name]
+    assert row["status"] == "finished" and row["lost"] > 0
     assert sweep.play(settings, 3)["trace_sha256"] != row["trace_sha256"], "the seed must matter"
 
 
