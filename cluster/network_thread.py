@@ -125,7 +125,7 @@ class NetworkThread:
             self._poll(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        if self._is_busy or not self._is_set_up.get(connection):
+        if self._is_polling or self._is_blocked or not self._is_set_up.get(connection):
             self._frames.append((connection, frame))
         elif not self._deliver(self, connection, frame, now_us):
             self._frames.append((connection, frame))

@@ -39,8 +39,12 @@ class RequestHandlers:
 
     def submit(self, work: Work, now_us: int, done: Work = _nobody) -> None:
         """Handle a request as soon as a handler is free. done: called when the handler has finished with it"""
-        self._waiting.append((work, done))
-        self._go_on(now_us)
+        if self._busy < self.num_io_threads and not self._waiting:  # As good as always: a request waits for nothing.
+            self._busy += 1
+            self._run(work, done, now_us)
+        else:
+            self._waiting.append((work, done))
+            self._go_on(now_us)
 
     def block(self, rest: Work) -> Work:
         """To be called by the work in progress: its handler stays taken until the returned function is called, which
