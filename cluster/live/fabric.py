@@ -20,6 +20,7 @@ from cluster.live.acceptor import Acceptor
 from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
 from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
+from cluster.live.request_memory import RequestMemory
 from cluster.live.sockets import PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
 from cluster.live.time import LiveTime
 from cluster.live.wire import CLOSED, TcpWire
@@ -70,6 +71,7 @@ class TcpFabric:
         self._wires: dict[TcpWire, None] = {}
         self._dark: dict[TcpWire, None] = {}
         self._waiting_dials: dict[Parking, None] = {}
+        self.request_memory = RequestMemory()
         self._trace = trace
         self._outsiders: dict[str, None] = {}
         self._callers: dict[Address, TcpWire] = {}

@@ -67,19 +67,16 @@ class FrameReader:
         return count
 
     @property
+    def is_large(self) -> bool:
+        """What comes in is a frame that has memory of its own."""
+        return self._large is not None
+
+    @property
     def has_frame(self) -> bool:
         if self._large is not None:
             return self._filled == self._large_bytes
         size = self._size()
         return size is not None and len(self._buffer) >= SIZE_BYTES + size
-
-    def peek(self) -> memoryview | None:
-        """The next frame, if it is whole, without its size prefix."""
-        if not self.has_frame:
-            return None
-        if self._large is not None:
-            return memoryview(self._large)
-        return memoryview(self._buffer)[SIZE_BYTES : SIZE_BYTES + (self._size() or 0)]
 
     def take(self) -> bytearray | None:
         """The next frame, if it is whole, without its size prefix. raises: FrameTooLarge"""

@@ -78,6 +78,8 @@ class TcpWire(Passage[Sequence[Segment]]):
                 if self._mute or not self._may_run(self._wake):
                     await self._live_time.park(self._parking)
                     continue
+                if self._frames.is_large and self._frames.has_frame:
+                    self._fabric.request_memory.release(self)
                 frame = self._frames.take()
                 if frame is not None:
                     self._mute = self.accepted
@@ -104,6 +106,8 @@ class TcpWire(Passage[Sequence[Segment]]):
         """Read what there is, or wait for something; returns whether it had to wait. raises: FrameTooLarge"""
         try:
             count = self._frames.fill()
+            if self.accepted and self._frames.is_large:
+                self._fabric.request_memory.grow(self, count)
         except BlockingIOError:
             try:
                 await trio.lowlevel.wait_readable(self._sock)
@@ -346,12 +350,18 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._close_socket()
             self._wake()
 
+    def give_up(self, reason: str) -> None:
+        """Others need the memory of what is coming in here."""
+        self._live_time.enter()
+        self.end(reason)
+
     def _close_socket(self) -> None:
         if self._sock_open:
             self._sock_open = False
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
             self._out.clear()
+            self._fabric.request_memory.release(self)
             self._fabric.forget(self)
             if self._tap is not None:
                 self._tap.ended(self.gone or "the broker has closed the connection")

@@ -202,3 +202,20 @@ def test_connections_beyond_the_limit_wait_at_the_door_and_come_in_when_others_g
         (size,) = struct.unpack(">i", received(outside.sock, 4))
         assert size > 0
         served.stop()
+
+
+@pytest.mark.soak
+def test_hundreds_of_large_requests_that_never_end_do_not_fill_the_memory(served):
+    honest, before_kib = Honest(served), memory_kib(served)
+    crowd, part = [], bytes(4_000_000)
+    for _ in range(300):  # 1.2 GB in all
+        sock = connect(served)
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            sock.sendall(struct.pack(">i", 100_000_000) + part)
+        crowd.append(sock)
+        assert "honest" in honest.asks()
+    assert memory_kib(served) - before_kib < 1_200_000
+    for sock in crowd:
+        sock.close()
+    served.stop()
+    assert "has stalled for longest" in "\n".join(closing_reasons(served))
