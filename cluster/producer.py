@@ -30,6 +30,7 @@ from cluster.producer_facts import ProducerFacts
 from cluster.producer_idempotence import IdempotenceState
 from cluster.producer_sender import Sender
 from cluster.timers import Timer, Timers
+from cluster.wall_clock import WallClock
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import Names, TopicPartition
@@ -65,8 +66,13 @@ class ProducerCore(ClientNode):
         rng: random.Random,
         *,
         names: Names | None = None,
+        clock: WallClock | None = None,
     ) -> None:
-        """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own"""
+        """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own
+
+        clock: of its machine, for the timestamps of records
+        """
+        self._clock = clock or WallClock()
         self._config = config
         self._rng = rng
         self._timers: Timers[Action] = Timers()
@@ -182,7 +188,10 @@ class ProducerCore(ClientNode):
         first = records[0]
         partition = self._partition_of(first)
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if partition is None else partition)
-        pending = [PendingRecord(record, now_us, self._facts.record_sent(tp, record.name)) for record in records]
+        ahead_us = self._clock.offset_us
+        pending = [
+            PendingRecord(record, now_us, self._facts.record_sent(tp, record.name), ahead_us) for record in records
+        ]
         self._metadata.add_topic(first.topic)
         deadline_us = now_us + self._config.max_block_ms * 1000
         self._waiting.append(WaitingSend(pending, partition, own_batch, whole, deadline_us))

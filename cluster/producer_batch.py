@@ -29,16 +29,20 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingRecord:
-    """A record between the send call and its ack or failure; `sent_seq` is the trace's fact of the send call."""
+    """A record between the send call and its ack or failure; `sent_seq` is the trace's fact of the send call.
+
+    clock_offset_us: how far the wall clock is ahead of the time of the run
+    """
 
     record: ProducerRecord
     sent_us: int
     sent_seq: int
+    clock_offset_us: int = 0
 
     @property
     def timestamp_ms(self) -> int:
         """CreateTime, as it goes into the batch."""
-        return self.sent_us // 1000
+        return (self.sent_us + self.clock_offset_us) // 1000
 
 
 def varint_bytes(number: int) -> int:

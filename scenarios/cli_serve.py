@@ -127,7 +127,10 @@ def _run(server: Server, record: Path) -> RunResult:
     try:
         return server.run(record)
     except PortTaken as taken:
-        fail(str(taken), ExitCode.MISSING, f"choose other ports with --port, for example --port {taken.port + 1000}")
+        fix = f"choose other ports with --port, for example --port {1024 + (taken.port + 1000) % 60_000}"
+        if taken.is_foreign:
+            fix = "choose an address of this machine with --host"
+        fail(str(taken), ExitCode.MISSING, fix)
     except SimulationError as error:
         fail(str(error), ExitCode.EXPECTATION_FAILED)
     except OSError as error:

@@ -110,7 +110,7 @@ class Cores:
             recorder=self._trace,
         )
 
-    def client(self, workload: Workload, incarnation: int) -> ProducerCore | ConsumerCore:
+    def client(self, workload: Workload, incarnation: int, clock: WallClock) -> ProducerCore | ConsumerCore:
         stream = random.Random(f"{self._scenario.seed}/workload/{workload.name}/{incarnation}")
         if workload.kind == "producer":
             return ProducerCore(
@@ -120,6 +120,7 @@ class Cores:
                 topic=workload.topic,
                 recorder=self._trace,
                 rng=stream,
+                clock=clock,
             )
         return ConsumerCore(
             name=workload.name,

@@ -184,7 +184,7 @@ class Simulation:
 
     def _new_core(self, name: str, machine: Machine) -> Core:
         if machine.log_dir is None:
-            return self._cores.client(self.scenario.workloads[name], machine.incarnations)
+            return self._cores.client(self.scenario.workloads[name], machine.incarnations, machine.clock)
         stand_in = machine.host.stand_in(machine.incarnations, machine.disks, machine.clock)
         if stand_in is not None:
             assert isinstance(stand_in, RemoteCore)

@@ -30,6 +30,7 @@ from replica.trace import RequestCrashed, TraceLog
 
 Address = tuple[str, int]
 SYN_BYTES = 60
+LOOPBACK = "127.0.0.1"
 
 __all__ = ["PortTaken", "TcpFabric"]
 
@@ -37,8 +38,8 @@ __all__ = ["PortTaken", "TcpFabric"]
 class TcpFabric:
     """All machines of one process and their connections.
 
-    bind_host: the address that servers listen on     ports: of machines whose port is not to be any free one
-    advertised_host: where clients are told to connect
+    bind_host: the address that servers with a port of their own listen on, and are reached at
+    ports: of those; any other server gets a free one of the loopback
     """
 
     is_live = True
@@ -50,8 +51,7 @@ class TcpFabric:
         trace: TraceLog,
         api_name: Callable[[int], str] = str,
         *,
-        bind_host: str = "127.0.0.1",
-        advertised_host: str | None = None,
+        bind_host: str = LOOPBACK,
         ports: dict[str, int] | None = None,
     ) -> None:
         self.time = time
@@ -64,7 +64,6 @@ class TcpFabric:
         self.tap: Tap | None = None
         """Reads the connections of clients from outside along; None: nobody does."""
         self._bind_host = bind_host
-        self._advertised_host = advertised_host or bind_host
         self._wanted_ports = ports or {}
         self._ports: dict[str, ServerPort] = {}
         self._acceptors: dict[str, Acceptor] = {}
@@ -87,13 +86,14 @@ class TcpFabric:
     def address(self, name: str, port: int) -> Address:
         """raises: PortTaken, for a port that was asked for"""
         if name not in self._ports:
-            self._ports[name] = ServerPort(self._bind_host, self._wanted_ports.get(name, 0))
-        return self._advertised_host, self._ports[name].port
+            host = self._bind_host if name in self._wanted_ports else LOOPBACK
+            self._ports[name] = ServerPort(host, self._wanted_ports.get(name, 0))
+        return self._ports[name].address
 
     def name_of(self, address: Address) -> str:
         """The machine whose server is reached at an address, else the address itself."""
         for name, port in self._ports.items():
-            if address == (self._advertised_host, port.port):
+            if address == port.address:
                 return name
         return f"{address[0]}:{address[1]}"
 

@@ -417,7 +417,7 @@ class ProcessFabric(NeighbourFabric):
             name=name,
             incarnation=incarnation,
             started=self.time.started,
-            bind_host=self._bind_host,
+            bind_host=self._addresses[name][0],
             servers=dict(self._addresses),
             sources=dict(self._origins),
             reads_along=self._reads_along,

@@ -14,12 +14,15 @@ BACKLOG = 50
 
 
 class PortTaken(Exception):
-    """Somebody else listens on a port that was asked for."""
+    """A port that was asked for cannot be listened on. is_foreign: the address is none of this machine's"""
 
-    def __init__(self, host: str, port: int, why: str) -> None:
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        in_use = error.errno == errno.EADDRINUSE
+        why = "another program listens there" if in_use else error.strerror or str(error)
         super().__init__(f"{host}:{port} cannot be listened on: {why}")
         self.host = host
         self.port = port
+        self.is_foreign = error.errno == errno.EADDRNOTAVAIL
 
 
 def raise_descriptor_limit() -> None:
@@ -50,9 +53,8 @@ class ServerPort:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._host = host
         self._reserved = _bound(host, port)
-        self.port: int = self._reserved.getsockname()[1]
+        self.address: tuple[str, int] = (host, self._reserved.getsockname()[1])
         if port:  # Bound besides a listener it can be, as a server that restarts; listening tells whether it is free.
             try:
                 self.listen().close()
@@ -62,12 +64,12 @@ class ServerPort:
 
     def listen(self) -> socket.socket:
         """raises: PortTaken"""
-        server = _bound(self._host, self.port)
+        server = _bound(*self.address)
         try:
             server.listen(BACKLOG)
         except OSError as error:
             server.close()
-            raise PortTaken(self._host, self.port, error.strerror or str(error)) from None
+            raise PortTaken(*self.address, error) from None
         return server
 
     def close(self) -> None:
@@ -80,9 +82,7 @@ def _bound(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         sock.close()
-        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        why = "another program listens there" if taken else getattr(error, "strerror", None) or str(error)
-        raise PortTaken(host, port, why) from None
+        raise PortTaken(host, port, error) from None
     return sock
