@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import trio
 
+from cluster.host import Process
 from cluster.links import Hold, Latency, Network
 from cluster.live.fabric import TcpFabric
 from cluster.live.time import LiveTime
@@ -42,11 +44,12 @@ class Bench:
                 self.fabric.open(nursery)
                 # Machines whose process is up, without a shell that would take the connections itself.
                 for host in (self.a, self.b):
-                    host.process = object()  # type: ignore[assignment]
+                    host.process = Process(shell=SimpleNamespace(core=SimpleNamespace(accepts=True), end=int))
                 listener = self.b.listen()
                 nursery.start_soon(self.time.drive, 60_000_000, bool, trio.lowlevel.checkpoint)
                 self.near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
                 self.far = await listener.accept()  # type: ignore[assignment]
+                self.far.allow(100 * MIB)
                 with trio.fail_after(30):
                     await test(self)
                 self.fabric.close()
