@@ -289,7 +289,7 @@ class BrokerCore:
             self._auto_topics.create(wanted, now_us)
         elif self.zookeeper is not None:
             for topic in wanted:
-                self.zookeeper.topics.create(topic)
+                self.zookeeper.topics.create(topic, now_us)
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")

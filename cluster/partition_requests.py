@@ -5,7 +5,7 @@ source: ReplicationControlManager.electLeaders, .alterPartitionReassignments, .l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
@@ -32,19 +32,11 @@ def elect_leaders(asked: AdminRequest) -> Asked:
     entries = [_election(asked, topic, number, kind) for topic, number in wanted]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
-        told = zip(entries, replies, strict=True)
-        return {
-            "error_code": ErrorCode.NONE,
-            "replica_election_results": [
-                {
-                    "topic": topic,
-                    "partition_result": [
-                        {"partition_id": entry.partition, **error_fields(reply)} for entry, reply in results
-                    ],
-                }
-                for topic, results in groupby(told, key=lambda pair: pair[0].name)
-            ],
-        }
+        results = [
+            {"topic": topic, "partition_result": [{"partition_id": number, **error} for number, error in partitions]}
+            for topic, partitions in _by_topic(entries, replies)
+        ]
+        return {"error_code": ErrorCode.NONE, "replica_election_results": results}
 
     return Asked(entries, values)
 
@@ -54,6 +46,15 @@ def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
         return Entry(topic, refused(ErrorCode.INVALID_REQUEST, f"election type {kind} is unknown"), partition=number)
     how: Literal["preferred", "unclean"] = "preferred" if kind == PREFERRED else "unclean"
     return Entry(topic, ElectLeader(now_us=asked.now_us, topic=topic, partition=number, kind=how), partition=number)
+
+
+def _by_topic(
+    entries: Sequence[Entry], replies: Sequence[SingleReply]
+) -> Iterator[tuple[str | None, list[tuple[int, dict[str, object]]]]]:
+    """Each topic with its partitions, and what became of them."""
+    told = zip(entries, replies, strict=True)
+    for topic, results in groupby(told, key=lambda pair: pair[0].name):
+        yield topic, [(entry.partition, error_fields(reply)) for entry, reply in results]
 
 
 def alter_partition_reassignments(asked: AdminRequest) -> Asked:
@@ -75,19 +76,11 @@ def alter_partition_reassignments(asked: AdminRequest) -> Asked:
     ]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
-        told = zip(entries, replies, strict=True)
-        return {
-            "error_code": ErrorCode.NONE,
-            "responses": [
-                {
-                    "name": topic,
-                    "partitions": [
-                        {"partition_index": entry.partition, **error_fields(reply)} for entry, reply in results
-                    ],
-                }
-                for topic, results in groupby(told, key=lambda pair: pair[0].name)
-            ],
-        }
+        responses = [
+            {"name": topic, "partitions": [{"partition_index": number, **error} for number, error in partitions]}
+            for topic, partitions in _by_topic(entries, replies)
+        ]
+        return {"error_code": ErrorCode.NONE, "responses": responses}
 
     return Asked(entries, values)
 

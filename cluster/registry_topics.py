@@ -5,7 +5,7 @@ source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaA
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from uuid import UUID, uuid5
 
@@ -55,22 +55,17 @@ class RegistryTopics:
         self._created = 0
         self.handlers: Mapping[int, Handler] = {CREATE_TOPICS: self._create_topics}
 
-    def create(self, wanted: WantedTopic) -> None:
-        """Placed here, written here; another broker may be faster, and that is as good."""
-        try:
-            files = creation(
-                self._cache.image,
-                wanted.name,
-                topic_id=self._new_id(),
-                partitions=wanted.partitions,
-                replication_factor=wanted.replication_factor,
-                config=wanted.config,
-                broker_config=self._config,
-                names=self._names,
-            )
-        except KafkaError:
-            return  # Too few brokers live: whoever asked asks again.
-        self._client.execute(files, lambda results, now_us: None)
+    def create(self, wanted: WantedTopic, now_us: int) -> None:
+        """Placed here, written here; another broker may be faster, and that is as good. With too few brokers nothing
+        comes of it, and whoever asked asks again."""
+        event = CreateTopic(
+            now_us=now_us,
+            name=wanted.name,
+            partitions=wanted.partitions,
+            replication_factor=wanted.replication_factor,
+            config=wanted.config,
+        )
+        self._create(event, lambda reply: None)
 
     def _new_id(self) -> UUID:
         self._created += 1
@@ -99,7 +94,7 @@ class RegistryTopics:
         for place, event in enumerate(wanted):
             self._create(event, partial(replied, place))
 
-    def _create(self, event: CreateTopic, reply: partial[None]) -> None:
+    def _create(self, event: CreateTopic, reply: Callable[[CreateTopicReply], None]) -> None:
         try:
             files = creation(
                 self._cache.image,
