@@ -173,14 +173,13 @@ class Requests:
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
         """What the handler appended: back along the causes from the facts that it left, as long as they are its own."""
         request = request_of(row)
-        until_us = request.received_us + request.request_queue_time_us + request.local_time_us
         found: dict[int, trace.BatchAppended] = {}
         for cause in row.causes if request.api == "Produce" else ():
             seq: int | None = cause
             while seq is not None:
                 one = self._by_seq[seq]
                 is_own = getattr(one.event, "node", None) == request.node
-                if not is_own or not request.received_us <= one.at_us <= until_us:
+                if not is_own or one.at_us < request.received_us:
                     break
                 if isinstance(one.event, trace.BatchAppended) and one.event.role == "leader":
                     found[seq] = one.event
