@@ -44,6 +44,10 @@ def elect_leaders(asked: AdminRequest) -> Asked:
 def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
     if kind not in (PREFERRED, UNCLEAN):
         return Entry(topic, refused(ErrorCode.INVALID_REQUEST, f"election type {kind} is unknown"), partition=number)
+    if asked.image.partition(topic, number) is None:
+        # Decided here, so that no name of a client's own making comes into the trace.
+        unknown = refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
+        return Entry(topic, unknown, partition=number)
     how: Literal["preferred", "unclean"] = "preferred" if kind == PREFERRED else "unclean"
     return Entry(topic, ElectLeader(now_us=asked.now_us, topic=topic, partition=number, kind=how), partition=number)
 
