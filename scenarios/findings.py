@@ -25,6 +25,8 @@ def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
 
     Old rules let invariants break by design, and records with them: then what became of a safe schedule's records is
     laid to the era. With no such invariant broken nothing accounts for it but us.
+    One thing that Kafka does is not told apart yet: a leader that knows nothing of a producer takes any sequence as its
+    first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up behind later ones.
     """
     result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=schedule.safe)
     by_design = any(not fact.promised for fact in result.broken)
