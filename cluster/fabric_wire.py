@@ -170,18 +170,14 @@ class FabricWire(Passage[bytearray]):
     def _shut(self, reason: str) -> None:
         if not self.open:
             return
-        self.open = False
-        self.withheld = None
-        self.stopped.clear()
+        self._let_go()
         self.inbox.clear()
         self._depart(Message(None, 0, reason, END_BYTES))
         self.fabric.forget(self)
 
     def vanish(self) -> None:
         """The machine lost power: nobody is told."""
-        self.open = False
-        self.withheld = None
-        self.stopped.clear()
+        self._let_go()
         self.inbox.clear()
         self.fabric.forget(self)
 
@@ -191,16 +187,9 @@ class FabricWire(Passage[bytearray]):
         if not link.is_cut:
             self.fabric.time.at(self.fabric.time.now_us + link.base.low_us, partial(self.end, reason))
 
-    def end(self, reason: str) -> None:
-        """This end learns that the connection is over; what it has already received can still be read."""
-        if self.open and self.gone is None:
-            self.gone = reason
-            self.open = False
-            self.withheld = None
-            self.stopped.clear()
-            self._facts.lost(self.host.name, self.peer, reason)
-            self.wake()
-            self.fabric.forget(self)
+    def _ended(self) -> None:
+        self.wake()
+        self.fabric.forget(self)
 
     def wake(self) -> None:
         """Let the reader look again: a frame it may read has come, or the connection is over."""

@@ -117,6 +117,10 @@ class Passage(ABC, Generic[Frame]):
     def unmute(self) -> None: ...
 
     @abstractmethod
+    def _ended(self) -> None:
+        """The end of the connection is known and stated: let whoever reads know of it."""
+
+    @abstractmethod
     def _torn(self, reason: str) -> None:
         """A file ended too early when its bytes were to leave at last: the connection is closed, with this reason."""
 
@@ -199,3 +203,19 @@ class Passage(ABC, Generic[Frame]):
                 self._facts.released(self._node, self.peer, message.api, message.part)
             # A callback each: every delivery may wake a task, and one callback wakes one.
             self._time.at(self._time.now_us, partial(self._deliver, message))
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    def end(self, reason: str) -> None:
+        """This end learns that the connection is over; what it has already received can still be read."""
+        if self.open and self.gone is None:
+            self.gone = reason
+            self._let_go()
+            self._facts.lost(self._node, self.peer, reason)
+            self._ended()
+
+    def _let_go(self) -> None:
+        """Nothing leaves from this end any more; what may not arrive yet is lost."""
+        self.open = False
+        self.withheld = None
+        self.stopped.clear()

@@ -313,9 +313,7 @@ class TcpWire(Passage[Sequence[Segment]]):
     def _shut(self) -> None:
         if not self.open:
             return
-        self.open = False
-        self.withheld = None
-        self.stopped.clear()
+        self._let_go()
         self._depart(Message(None, 0, CLOSED, END_BYTES))
         self._wake()
 
@@ -326,9 +324,7 @@ class TcpWire(Passage[Sequence[Segment]]):
 
     def vanish(self) -> None:
         """The machine lost power: nobody is told, and the socket stays as it is until the machine is back."""
-        self.open = False
-        self.withheld = None
-        self.stopped.clear()
+        self._let_go()
         self._wake()
         self._fabric.went_dark(self)
 
@@ -339,16 +335,9 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self.end(RESET)
 
-    def end(self, reason: str) -> None:
-        """This end learns that the connection is over; what it has already received can still be read."""
-        if self.open and self.gone is None:
-            self.gone = reason
-            self.open = False
-            self.withheld = None
-            self.stopped.clear()
-            self._facts.lost(self.host.name, self.peer, reason)
-            self._close_socket()
-            self._wake()
+    def _ended(self) -> None:
+        self._close_socket()
+        self._wake()
 
     def give_up(self, reason: str) -> None:
         """Others need the memory of what is coming in here."""
