@@ -187,7 +187,7 @@ class FabricWire(Passage[bytearray]):
         if not link.is_cut:
             self.fabric.time.at(self.fabric.time.now_us + link.base.low_us, partial(self.end, reason))
 
-    def _ended(self) -> None:
+    def _end_known(self) -> None:
         self.wake()
         self.fabric.forget(self)
 

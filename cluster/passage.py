@@ -117,7 +117,7 @@ class Passage(ABC, Generic[Frame]):
     def unmute(self) -> None: ...
 
     @abstractmethod
-    def _ended(self) -> None:
+    def _end_known(self) -> None:
         """The end of the connection is known and stated: let whoever reads know of it."""
 
     @abstractmethod
@@ -212,7 +212,7 @@ class Passage(ABC, Generic[Frame]):
             self.gone = reason
             self._let_go()
             self._facts.lost(self._node, self.peer, reason)
-            self._ended()
+            self._end_known()
 
     def _let_go(self) -> None:
         """Nothing leaves from this end any more; what may not arrive yet is lost."""

@@ -335,7 +335,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self.end(RESET)
 
-    def _ended(self) -> None:
+    def _end_known(self) -> None:
         self._close_socket()
         self._wake()
 
