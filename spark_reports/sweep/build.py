@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_reports.interrupts import Interrupts
 from spark_reports.session import SMALL_TRACE_SETTINGS, is_local, on_this_machine, spark_session
 from spark_reports.sweep.job import Task, play_on_spark
 from spark_reports.sweep.rows import COLUMNS, FINISHED, Run
@@ -70,14 +73,22 @@ def run_sweep(
     missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
     progress(Pace.begin(missing))  # before Spark starts, so that the line is there meanwhile
     with (
+        Interrupts() as interrupts,
         tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
         spark_session(master, {**_SETTINGS, **conf}) as spark,
     ):
+        interrupts.hold()
         if not is_local(master):  # local workers have what this process has
             archive = Path(scratch) / "highwater-code.zip"
             write_code_zip(archive)
             spark.sparkContext.addPyFile(str(archive))
-        pace = _play(spark, folder, task, missing, progress)
+
+        def bear(pace: Pace) -> None:
+            interrupts.check()
+            progress(pace)
+
+        bear(Pace.begin(missing))
+        pace = _play(spark, folder, task, missing, bear)
         # Workers elsewhere have no files of ours.
         rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
         return Swept(pace, _settings_table(by_setting(rows, settings, seeds), folder.path), f"PySpark {spark.version}")
@@ -92,24 +103,29 @@ def _play(
     began = time.perf_counter()
     pace = Pace.begin(runs)
     try:
-        for rows in play_on_spark(spark, task, runs) if runs else ():
-            pace = pace._replace(seconds=time.perf_counter() - began)
-            if rows is not None:
-                folder.add(rows)
-                losing = rows.filter(pc.greater(rows["lost"], 0))
-                first = pace.first_losing
-                if first is None and losing.num_rows:
-                    first = Run(tuple(losing["settings"][0].as_py()), losing["seed"][0].as_py())
-                pace = pace._replace(
-                    played=pace.played + rows.num_rows,
-                    losing=pace.losing + losing.num_rows,
-                    unfinished=pace.unfinished + rows.filter(pc.not_equal(rows["status"], FINISHED)).num_rows,
-                    first_losing=first,
-                )
-            progress(pace)
+        with contextlib.closing(play_on_spark(spark, task, runs)) as coming:
+            for rows in coming:
+                pace = pace._replace(seconds=time.perf_counter() - began)
+                if rows is not None:
+                    folder.add(rows)
+                    pace = _after(pace, rows)
+                progress(pace)
     finally:
         folder.flush()
     return pace
+
+
+def _after(pace: Pace, rows: pa.Table) -> Pace:
+    losing = rows.filter(pc.greater(rows["lost"], 0))
+    first = pace.first_losing
+    if first is None and losing.num_rows:
+        first = Run(tuple(losing["settings"][0].as_py()), losing["seed"][0].as_py())
+    return pace._replace(
+        played=pace.played + rows.num_rows,
+        losing=pace.losing + losing.num_rows,
+        unfinished=pace.unfinished + rows.filter(pc.not_equal(rows["status"], FINISHED)).num_rows,
+        first_losing=first,
+    )
 
 
 def _settings_table(table: DataFrame, folder: Path) -> list[dict[str, Any]]:

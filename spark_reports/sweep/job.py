@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
@@ -52,10 +52,10 @@ class Task(NamedTuple):
     limit_s: float
 
 
-def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Run]) -> Iterator[pa.Table | None]:
+def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Run]) -> Generator[pa.Table | None, None, None]:
     """Rows as they come, in no order, one for each run; None at every tick in which nothing came.
 
-    Stopping the iteration cancels what is under way.  raises: WorkersUnfit
+    Closing the generator cancels what is under way.  raises: WorkersUnfit
     """
     waiting = _Portions(runs)
     under_way: dict[Future[_Played], list[Run]] = {}
