@@ -102,10 +102,10 @@ def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: sock
 
 
 def _stand_alone() -> None:
-    """Ctrl-C is for the process that runs the cluster; its death is ours, even if we are stopped."""
+    """Ctrl-C and SIGTERM are for the process that runs the cluster; its death is ours, even if we are stopped."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     nowhere = os.open(os.devnull, os.O_RDWR)
