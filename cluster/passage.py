@@ -17,7 +17,7 @@ from cluster.links import Hold, Network
 from cluster.node import OnSent, Segment
 from cluster.world import Fabric, TornSend
 from replica.file_slice import FileSlice
-from replica.trace import ConnectionLost, MessageHeld, MessageReleased, TraceLog
+from replica.trace import ConnectionClosed, ConnectionLost, MessageHeld, MessageReleased, TraceLog
 
 END_BYTES = 40
 """What the end of a connection weighs on its link: a segment without data."""
@@ -79,6 +79,10 @@ class NetworkFacts:
     def lost(self, node: str, peer: str, reason: str) -> None:
         sentence = f"{node} lost its connection to {peer}: {reason}"
         self._trace.emit(ConnectionLost(node=node, peer=peer, reason=sentence))
+
+    def closed(self, node: str, peer: str, reason: str) -> None:
+        sentence = f"{node} closes a connection of {peer}: {reason}"
+        self._trace.emit(ConnectionClosed(node=node, peer=peer, reason=sentence))
 
 
 class Passage(ABC, Generic[Frame]):

@@ -3,6 +3,7 @@ time."""
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class PartitionHistory:
 _TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
 """Verbs whose effect is told by NodeStopped and NodeStarted."""
 
+REFUSALS_MAX = 500
 _UNDOING = ("heal", "release", "resume")
 
 
@@ -102,6 +104,8 @@ class Story:
             trace.BatchCorrupted: self._data_lost,
             trace.LogDirFailed: self._data_lost,
             trace.ProduceRefused: self._produce_refused,
+            trace.ConnectionClosed: self._connection_closed,
+            trace.RequestCrashed: self._connection_closed,
             trace.CheckMade: self._check_made,
             trace.InvariantBroken: self._invariant_broken,
             trace.GroupsLoaded: self._group_fact,
@@ -223,10 +227,18 @@ class Story:
 
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
         """The first refusal of its kind; the others are counted elsewhere."""
-        key = (event.node, f"{event.topic}-{event.partition}", event.error)
-        if key not in self._refused:
-            self._refused[key] = None
-            self._say(row, "refused", f"{event.error}: {event.reason}")
+        kind = (event.node, f"{event.topic}-{event.partition}", event.error)
+        self._say_once(row, kind, f"{event.error}: {event.reason}")
+
+    def _connection_closed(self, row: TraceRow, event: trace.ConnectionClosed | trace.RequestCrashed) -> None:
+        why = re.sub(r"\d+", "#", event.reason.rpartition(f"{event.peer}: ")[2])
+        self._say_once(row, (event.node, "", why), event.reason)
+
+    def _say_once(self, row: TraceRow, kind: tuple[str, str, str], text: str) -> None:
+        """Clients make such events, as many as they like: the first of a kind is told, and only so many kinds."""
+        if kind not in self._refused and len(self._refused) < REFUSALS_MAX:
+            self._refused[kind] = None
+            self._say(row, "refused", text)
 
     def _check_made(self, row: TraceRow, event: trace.CheckMade) -> None:
         if not event.held:

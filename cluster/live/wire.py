@@ -92,8 +92,7 @@ class TcpWire(Passage[Sequence[Segment]]):
                     await trio.lowlevel.checkpoint()
                     reads = 0
         except FrameTooLarge as large:
-            self._live_time.enter()
-            self.end(str(large))
+            self.give_up(str(large))
         raise ConnectionGone(self.gone or FROM_HERE)
 
     def _is_over(self) -> bool:
@@ -340,9 +339,13 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._wake()
 
     def give_up(self, reason: str) -> None:
-        """Others need the memory of what is coming in here."""
-        self._live_time.enter()
-        self.end(reason)
+        """What is coming in here is not to be read any further."""
+        if self.open and self.gone is None:
+            self._live_time.enter()
+            self.gone = reason
+            self._let_go()
+            self._facts.closed(self.host.name, self.peer, reason)
+            self._end_known()
 
     def _close_socket(self) -> None:
         if self._sock_open:

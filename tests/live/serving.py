@@ -40,12 +40,13 @@ class Served:
     record: Path
     ready: list[str]
     output: str = ""
+    errors: str = ""
     summary: dict[str, Any] = field(default_factory=dict)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
-        self.output, errors = self.process.communicate(timeout=60)
-        assert self.process.returncode == 0, errors
+        self.output, self.errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, self.errors
         last = (self.record / "last").read_text().strip()
         self.summary = json.loads((self.record / last / "summary.json").read_text())
 

@@ -130,6 +130,7 @@ def test_every_kind_of_nonsense_ends_its_own_connection_with_a_reason(served):
     reasons = "\n".join(closing_reasons(served))
     for why in ("2147483647 bytes", "-1 bytes", "api 999", "1195725856 bytes"):
         assert why in reasons, why
+    assert "a frame of 2147483647 bytes was announced" in served.errors
     assert all(character.isprintable() or character == "\n" for character in reasons)
 
 
