@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
+from replica.trace import OPTIONAL_TABLES
 from spark_reports.schema import RUN, trace_schema
 
 
@@ -17,7 +19,7 @@ class RunFolderUnusable(Exception):
 
 
 class Trace(NamedTuple):
-    """The seven trace tables of one or many runs, each with the column `run` in front."""
+    """The trace tables of one or many runs, each with the column `run` in front; `request` may be empty."""
 
     control: DataFrame
     log: DataFrame
@@ -26,6 +28,7 @@ class Trace(NamedTuple):
     produce: DataFrame
     consume: DataFrame
     final_log: DataFrame
+    request: DataFrame
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
@@ -44,7 +47,11 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
 
 def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
     folders = [run_dir.resolve() / "trace" / table for run_dir in run_dirs]
-    for run_dir, folder in zip(run_dirs, folders, strict=True):
+    if table in OPTIONAL_TABLES:
+        folders = [folder for folder in folders if folder.is_dir()]
+        if not folders:
+            return spark.createDataFrame([], StructType([StructField(RUN, StringType()), *trace_schema(table)]))
+    for run_dir, folder in zip(run_dirs, folders, strict=table not in OPTIONAL_TABLES):
         if not any(folder.glob("part-*.parquet")):
             raise RunFolderUnusable(
                 f"{run_dir}: trace table {table!r} has no part: this is not the folder of a whole run"

@@ -7,8 +7,11 @@ from pyspark.sql import functions as F
 
 from spark_reports.io import Trace
 from spark_reports.schema import REPLICA_KEY
-from spark_reports.transforms.availability import availability, unavailability, write_stalls
+from spark_reports.transforms.availability import availability, read_stalls, unavailability, write_stalls
 from spark_reports.transforms.elections import elections
+from spark_reports.transforms.exposure import data_at_risk
+from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
+from spark_reports.transforms.high_watermark import hw_stalls
 from spark_reports.transforms.isr import isr_changes, isr_intervals
 from spark_reports.transforms.lag import replication_lag
 from spark_reports.transforms.latency import ack_latency
@@ -21,6 +24,7 @@ from spark_reports.transforms.partitions import (
 )
 from spark_reports.transforms.records import deleted_records, final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
+from spark_reports.transforms.terms import leader_terms
 from spark_reports.transforms.thin import thinned
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
@@ -43,7 +47,13 @@ TABLE_DOCS: dict[str, str] = {
     "unavailability": "stretches in which a partition was offline, under-replicated or under min ISR",
     "availability": "time in each kind of trouble, by partition",
     "write_stalls": "stretches in which a producer waited and no write succeeded",
+    "read_stalls": "stretches in which committed records waited for a consumer and it read nothing",
     "ack_latency": "percentiles of the time to the ack, by topic and acks level",
+    "leader_terms": "one row per time a broker led a partition",
+    "hw_stalls": "stretches in which records waited above a high watermark that did not move, and who held it",
+    "data_at_risk": "acked records above their leader's high watermark, over time: lost if it died then",
+    "catch_ups": "one row per replica of a broker that started again: how fast it caught up",
+    "fetch_efficiency": "bytes per answered fetch and per system call, by broker and who fetched",
 }
 
 COLUMN_DOCS: dict[str, str] = {
@@ -149,6 +159,34 @@ COLUMN_DOCS: dict[str, str] = {
     "p99_us": "99th percentile",
     "p999_us": "99.9th percentile",
     "max_us": "largest",
+    "replication_factor": "replicas the partition should have (without those a reassignment is adding)",
+    "from_seq": "seq of its begin",
+    "until_seq": "seq of its end",
+    "ended_by": "what ended it",
+    "pinned_by": "followers in the ISR that held the high watermark longest",
+    "pinned_us": "how long they held it",
+    "waiting_records": "records that waited (the most)",
+    "at_risk_records": "acked records above the leader's high watermark",
+    "started_us": "when the broker started again",
+    "first_fetch_us": "its first fetch",
+    "from_offset": "what it fetched from first",
+    "caught_up_us": "its fetch reached the leader's end (null: never)",
+    "to_offset": "the leader's end, then",
+    "joined_us": "when it came back into the ISR (null: it did not, or had not left)",
+    "bytes": "bytes appended meanwhile",
+    "records_per_s": "records per second of that time",
+    "bytes_per_s": "bytes per second of that time",
+    "peer": "who fetched: a follower or a client",
+    "partition_reads": "partitions of fetches answered with records",
+    "record_bytes": "bytes of records sent",
+    "bytes_per_read": "record_bytes by partition_reads",
+    "empty_fetches": "partitions a follower asked for, and nothing was sent",
+    "requests": "fetches that found something (null: the run did not measure requests)",
+    "bytes_per_request": "bytes of answers by requests",
+    "sendfile_bytes": "bytes that left by sendfile",
+    "sendfile_calls": "system calls for them",
+    "bytes_per_call": "sendfile_bytes by sendfile_calls",
+    "sendfile_share": "share of the answered bytes that left by sendfile",
 }
 
 
@@ -164,6 +202,8 @@ def result_tables(trace: Trace) -> dict[str, DataFrame]:
     windows = unavailability(states, stopped)
     timeline = replica_timeline(control, trace.log, trace.high_watermark)
     lag = replication_lag(control, trace.log, trace.fetch)
+    terms = leader_terms(control).cache()
+    changes = isr_changes(states)
     return {
         "runs": runs(control),
         "records": fates,
@@ -172,7 +212,7 @@ def result_tables(trace: Trace) -> dict[str, DataFrame]:
         "lost_records": lost_records(fates, trace.produce, trace.log, control),
         "key_moments": key_moments(control),
         "partition_states": states,
-        "isr_changes": isr_changes(states),
+        "isr_changes": changes,
         "isr_intervals": isr_intervals(states),
         "stopped_intervals": stopped,
         "fault_intervals": fault_intervals(control),
@@ -182,7 +222,13 @@ def result_tables(trace: Trace) -> dict[str, DataFrame]:
         "unavailability": windows,
         "availability": availability(windows, states),
         "write_stalls": write_stalls(trace.produce, ends),
+        "read_stalls": read_stalls(control, trace.consume, terms, trace.high_watermark),
         "ack_latency": ack_latency(trace.produce),
+        "leader_terms": terms,
+        "hw_stalls": hw_stalls(states, terms, trace.log, trace.fetch, trace.high_watermark),
+        "data_at_risk": data_at_risk(trace.produce, terms, trace.high_watermark),
+        "catch_ups": catch_ups(control, trace.log, trace.fetch, changes),
+        "fetch_efficiency": fetch_efficiency(trace.fetch, trace.request),
     }
 
 

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, REPLICA_KEY
+from spark_reports.transforms.partitions import touching
 
 LEADER, IN_SYNC, OUT_OF_SYNC = "leader", "in sync", "out of sync"
 
@@ -19,7 +20,7 @@ def isr_changes(states: DataFrame) -> DataFrame:
     before = F.lag("isr").over(Window.partitionBy(*PARTITION_KEY).orderBy("seq"))
     return (
         states.withColumn("previous_isr", before)
-        .filter(F.col("previous_isr").isNotNull() & (F.array_sort("isr") != F.array_sort("previous_isr")))
+        .filter((F.col("event") != "partition_created") & (F.array_sort("isr") != F.array_sort("previous_isr")))
         .select(
             *PARTITION_KEY,
             F.col("from_us").alias("at_us"),
@@ -40,7 +41,6 @@ def isr_intervals(states: DataFrame) -> DataFrame:
     in:  partition_states()
     out: *REPLICA_KEY, from_us, until_us, standing (leader, in sync, out of sync), reason; none of length 0
     """
-    in_order = Window.partitionBy(*REPLICA_KEY).orderBy("seq")
     standing = (
         F.when(F.col("leader") == F.col("node"), LEADER)
         .when(F.array_contains("isr", F.col("node")), IN_SYNC)
@@ -51,12 +51,6 @@ def isr_intervals(states: DataFrame) -> DataFrame:
         .withColumn("node", F.explode(F.array_union("replicas", "isr")))
         .withColumn("standing", standing)
     )
-    turns = per_replica.withColumn("previous", F.lag("standing").over(in_order)).filter(
-        F.col("previous").isNull() | (F.col("previous") != F.col("standing"))
-    )
-    last_us = per_replica.groupBy(*REPLICA_KEY).agg(F.max("until_us").alias("last_us"))
-    return (
-        turns.withColumn("next_us", F.lead("from_us").over(in_order))
-        .join(F.broadcast(last_us), list(REPLICA_KEY))
-        .select(*REPLICA_KEY, "from_us", F.coalesce("next_us", "last_us").alias("until_us"), "standing", "reason")
+    return touching(per_replica, (*REPLICA_KEY, "standing")).select(
+        *REPLICA_KEY, "from_us", "until_us", "standing", "reason"
     )

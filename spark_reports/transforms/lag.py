@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.schema import PARTITION_KEY
+from spark_reports.transforms.terms import TERM_KEY as _TERM
+from spark_reports.transforms.terms import leader_terms
 
-_TERM = (*PARTITION_KEY, "leader_epoch", "leader")
 _OUT = ("follower", "at_us", "seq", "fetch_offset", "log_end_offset", "lag_records", "lag_us", "behind_us")
 
 
@@ -44,45 +45,11 @@ def _appends(log: DataFrame) -> DataFrame:
 
 def _term_ends(control: DataFrame) -> DataFrame:
     """The last moment of each leader's term, so that the lag of a silent follower is drawn up to it."""
-    began = control.filter(F.col("event") == "leadership_began").select(
-        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "at_us", "seq"
-    )
-    ends = control.filter(F.col("event").isin("leader_elected", "partition_went_offline")).select(
-        *PARTITION_KEY,
-        F.col("leader_epoch").alias("next_epoch"),
-        F.col("at_us").alias("end_us"),
-        F.col("seq").alias("end_seq"),
-    )
-    stops = control.filter(F.col("event") == "node_stopped").select(
-        RUN, F.col("node").alias("leader"), F.col("at_us").alias("stop_us"), F.col("seq").alias("stop_seq")
-    )
-    last = control.groupBy(RUN).agg(F.max("at_us").alias("last_us"), F.max("seq").alias("last_seq"))
-    term = (
-        began.join(F.broadcast(ends), list(PARTITION_KEY), "left")
-        .withColumn("is_next", F.col("next_epoch") > F.col("leader_epoch"))
-        .groupBy(*_TERM, "at_us", "seq")
-        .agg(
-            F.min(F.when(F.col("is_next"), F.col("end_us"))).alias("end_us"),
-            F.min(F.when(F.col("is_next"), F.col("end_seq"))).alias("end_seq"),
-        )
-        .join(F.broadcast(stops), [RUN, "leader"], "left")
-        .withColumn("is_later", F.col("stop_seq") > F.col("seq"))
-        .groupBy(*_TERM, "end_us", "end_seq")
-        .agg(
-            F.min(F.when(F.col("is_later"), F.col("stop_us"))).alias("stop_us"),
-            F.min(F.when(F.col("is_later"), F.col("stop_seq"))).alias("stop_seq"),
-        )
-        .join(F.broadcast(last), RUN)
-    )
     nothing = F.lit(None).cast("long")
-    return term.select(
-        *_TERM,
-        F.least("end_us", "stop_us", "last_us").alias("at_us"),
-        F.least("end_seq", "stop_seq", "last_seq").alias("seq"),
-        nothing.alias("fetch_offset"),
-        nothing.alias("log_end_offset"),
-        F.lit(False).alias("is_fetch"),
-    )
+    return leader_terms(control).select(
+        *_TERM, F.col("until_us").alias("at_us"), F.col("until_seq").alias("seq"),
+        nothing.alias("fetch_offset"), nothing.alias("log_end_offset"), F.lit(False).alias("is_fetch"),
+    )  # fmt: skip
 
 
 def _measured(moments: DataFrame, control: DataFrame) -> DataFrame:

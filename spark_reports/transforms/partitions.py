@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
 
-_STATE_EVENTS = ("partition_created", "leader_elected", "partition_went_offline", "isr_committed")
+_STATE_EVENTS = (
+    "partition_created", "leader_elected", "partition_went_offline", "isr_committed", "reassignment_began",
+    "reassignment_completed", "reassignment_cancelled",
+)  # fmt: skip
 _NO_LEADER = ""
 
 
@@ -39,33 +44,75 @@ def partition_states(control: DataFrame) -> DataFrame:
     """One row per decision of the controller about a partition: its state from then until the next decision.
 
     out: *PARTITION_KEY, seq, from_us, until_us, event, leader (null: nobody), leader_epoch, partition_epoch, isr,
-         replicas, min_isr, reason. Intervals of one partition touch; decisions at one instant leave some of length 0.
+         replicas, replication_factor, min_isr, reason. Intervals of one partition touch while its topic exists;
+         decisions at one instant leave some of length 0.
     """
     in_order = Window.partitionBy(*PARTITION_KEY).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    decided = control.filter(F.col("event").isin(*_STATE_EVENTS))
     leader = F.when(F.col("event").isin("partition_created", "leader_elected"), F.col("broker")).when(
         F.col("event") == "partition_went_offline", F.lit(_NO_LEADER)
     )
+    # While a reassignment is under way the replicas it adds do not count. source: Partition.OngoingReassignmentState
+    factor = F.when(
+        F.col("event") == "reassignment_began", F.size(F.array_except("replicas", F.coalesce("adding", F.array())))
+    ).otherwise(F.nullif(F.size("replicas"), F.lit(-1)))
+
+    def standing(value: Column | str) -> Column:
+        return F.last(value, ignorenulls=True).over(so_far)
+
     return (
-        decided.select(
+        _decisions(control)
+        .select(
             *PARTITION_KEY,
             "seq",
             F.col("at_us").alias("from_us"),
             F.lead("at_us").over(in_order).alias("next_us"),
             "event",
-            F.nullif(F.last(leader, ignorenulls=True).over(so_far), F.lit(_NO_LEADER)).alias("leader"),
-            "leader_epoch",
-            "partition_epoch",
-            "isr",
-            F.last("replicas", ignorenulls=True).over(so_far).alias("replicas"),
-            F.last("min_isr", ignorenulls=True).over(so_far).alias("min_isr"),
+            F.nullif(standing(leader), F.lit(_NO_LEADER)).alias("leader"),
+            standing("leader_epoch").alias("leader_epoch"),
+            standing("partition_epoch").alias("partition_epoch"),
+            standing("isr").alias("isr"),
+            standing("replicas").alias("replicas"),
+            standing(factor).alias("replication_factor"),
+            standing("min_isr").alias("min_isr"),
             "reason",
         )
+        .filter((F.col("event") != "topic_deleted") & F.col("replicas").isNotNull())
         .join(F.broadcast(run_ends(control)), RUN)
         .withColumn("until_us", F.coalesce("next_us", "end_us"))
         .drop("next_us", "end_us")
     )
+
+
+def _decisions(control: DataFrame) -> DataFrame:
+    """What the controller decided about partitions; what it decided about a whole topic, once for each of them."""
+    decided = control.filter(F.col("event").isin(*_STATE_EVENTS))
+    whole_topic = control.filter(
+        (F.col("event") == "topic_deleted") | ((F.col("event") == "config_altered") & F.col("min_isr").isNotNull())
+    )
+    partitions = decided.filter(F.col("event") == "partition_created").select(*PARTITION_KEY).distinct()
+    for_each = whole_topic.drop("partition").join(F.broadcast(partitions), [RUN, "topic"])
+    return decided.unionByName(for_each.select(*decided.columns))
+
+
+def touching(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Join stretches of one key that touch (gaps and islands); the first one's reason stays.
+
+    in:  stretches with *key, seq, from_us, until_us, reason     out: *key, from_us, until_us, reason
+    """
+    in_order = Window.partitionBy(*key).orderBy("seq")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    is_new = F.coalesce(F.lag("until_us").over(in_order) < F.col("from_us"), F.lit(True))
+    return (
+        stretches.withColumn("is_new", is_new.cast("int"))
+        .withColumn("island", F.sum("is_new").over(so_far))
+        .groupBy(*key, "island")
+        .agg(
+            F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us"),
+            F.min_by("reason", "seq").alias("reason"),
+        )
+        .drop("island")
+    )  # fmt: skip
 
 
 def stopped_intervals(control: DataFrame) -> DataFrame:

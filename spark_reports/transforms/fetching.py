@@ -1,0 +1,116 @@
+"""The fetch path in figures: bytes per answer and per system call, and how fast a follower that came back caught up."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_reports.schema import PARTITION_KEY, REPLICA_KEY, RUN
+
+
+def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
+    """One row per broker and whoever fetched from it (a follower or a client).
+
+    in:  the tables fetch and request; only runs that measure requests have rows in the latter
+    out: run, node, peer, partition_reads (partitions of fetches answered with records), record_bytes, bytes_per_read,
+         empty_fetches (of a follower: partitions asked for and nothing sent), and from the request log, else null:
+         requests (fetches that found something), bytes_per_request, sendfile_bytes, sendfile_calls, bytes_per_call,
+         sendfile_share (of the bytes answered)
+    """
+    pair = [RUN, "node", "peer"]
+    sent = F.col("event") == "records_sent"
+    reads = fetch.groupBy(*pair).agg(
+        F.count_if(sent).alias("partition_reads"),
+        F.coalesce(F.sum(F.when(sent, F.col("size_bytes"))), F.lit(0)).alias("record_bytes"),
+        F.count_if(F.col("event") == "follower_fetched").alias("asked"),
+    )
+    fetches = (
+        request.filter(F.col("api") == "Fetch")
+        .groupBy(*pair)
+        .agg(
+            F.count("*").alias("requests"),
+            F.sum("response_bytes").alias("response_bytes"),
+            F.sum("sendfile_bytes").alias("sendfile_bytes"),
+            F.sum("sendfile_calls").alias("sendfile_calls"),
+        )
+    )
+    return reads.join(fetches, pair, "left").select(
+        *pair, "partition_reads", "record_bytes", _ratio("record_bytes", "partition_reads").alias("bytes_per_read"),
+        F.when(F.col("asked") > 0, F.greatest(F.lit(0), F.col("asked") - F.col("partition_reads")))
+        .alias("empty_fetches"),
+        "requests", _ratio("response_bytes", "requests").alias("bytes_per_request"), "sendfile_bytes",
+        "sendfile_calls", _ratio("sendfile_bytes", "sendfile_calls").alias("bytes_per_call"),
+        _ratio("sendfile_bytes", "response_bytes").alias("sendfile_share"),
+    )  # fmt: skip
+
+
+def _ratio(above: str, below: str) -> Column:
+    return F.when(F.col(below) > 0, F.col(above) / F.col(below))
+
+
+def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: DataFrame) -> DataFrame:
+    """One row per replica of a broker that started again: from its first fetch to the leader's end, and into the ISR.
+
+    in:  the tables control, log and fetch, isr_changes()
+    out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (what it fetched from first), caught_up_us (its fetch
+         reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
+         had never left), records, bytes (appended meanwhile), records_per_s, bytes_per_s
+    """
+    life = _lives(control)
+    fetched = _of_life(
+        fetch.filter(F.col("event") == "follower_fetched").select(
+            *PARTITION_KEY, F.col("peer").alias("node"), "seq", "at_us", "fetch_offset", "log_end_offset"
+        ),
+        life,
+    )
+    reached = F.col("fetch_offset") >= F.col("log_end_offset")
+    replica = [*REPLICA_KEY, "started_us", "from_seq", "until_seq"]
+    at = F.struct(F.col("seq"), F.col("at_us"), F.col("fetch_offset"))
+    caught = fetched.groupBy(*replica).agg(F.min(at).alias("first"), F.min(F.when(reached, at)).alias("caught"))
+    joined = _of_life(
+        changes.select(*PARTITION_KEY, F.explode("joined").alias("node"), "seq", "at_us"), life
+    ).groupBy(*replica).agg(F.min("at_us").alias("joined_us"))  # fmt: skip
+    few = caught.select(*replica, "first", "caught")
+    until = F.coalesce("caught.seq", "until_seq")
+    inside = (F.col("seq") > F.col("first.seq")) & (F.col("seq") <= until)
+    bytes_ = (
+        log.filter(F.col("role") == "follower")
+        .select(*REPLICA_KEY, "seq", "size_bytes")
+        .join(F.broadcast(few), list(REPLICA_KEY))
+        .filter(inside)
+        .groupBy(*replica)
+        .agg(F.sum("size_bytes").alias("bytes"))
+    )
+    records = F.col("caught.fetch_offset") - F.col("first.fetch_offset")
+    took_s = (F.col("caught.at_us") - F.col("first.at_us")) / 1_000_000
+    counted = F.coalesce("bytes", F.lit(0))
+    return (
+        caught.join(joined, replica, "left")
+        .join(bytes_, replica, "left")
+        .select(
+            *REPLICA_KEY, "started_us", F.col("first.at_us").alias("first_fetch_us"),
+            F.col("first.fetch_offset").alias("from_offset"), F.col("caught.at_us").alias("caught_up_us"),
+            F.col("caught.fetch_offset").alias("to_offset"), "joined_us", records.alias("records"),
+            counted.alias("bytes"), F.when(took_s > 0, records / took_s).alias("records_per_s"),
+            F.when(took_s > 0, counted / took_s).alias("bytes_per_s"),
+        )
+    )  # fmt: skip
+
+
+def _lives(control: DataFrame) -> DataFrame:
+    """Brokers that started again: from a start after the first to the next stop. out: run, node, seqs, started_us"""
+    in_order = Window.partitionBy(RUN, "node").orderBy("seq")
+    turns = control.filter(F.col("event").isin("node_started", "node_stopped")).select(
+        RUN, "node", "event", "at_us", "seq", F.lead("seq").over(in_order).alias("next_seq"),
+        F.lag("event").over(in_order).alias("before"),
+    )  # fmt: skip
+    again = (F.col("event") == "node_started") & F.col("before").isNotNull()
+    return turns.filter(again).select(
+        RUN, "node", F.col("at_us").alias("started_us"), F.col("seq").alias("from_seq"),
+        F.coalesce("next_seq", F.lit((1 << 63) - 1)).alias("until_seq"),
+    )  # fmt: skip
+
+
+def _of_life(facts: DataFrame, life: DataFrame) -> DataFrame:
+    inside = (F.col("seq") > F.col("from_seq")) & (F.col("seq") < F.col("until_seq"))
+    return facts.join(F.broadcast(life), [RUN, "node"]).filter(inside)

@@ -1,0 +1,132 @@
+"""High watermarks that stood still while records waited above them: for how long, and who held them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_reports.schema import PARTITION_KEY
+from spark_reports.transforms.terms import TERM_KEY, within_terms
+
+SHORTEST_HW_STALL_US = 500_000
+"""A shorter wait for the followers' next fetches is replication at work (replica.fetch.wait.max.ms is 500 ms)."""
+
+ADVANCED = "the high watermark moved"
+
+
+def hw_stalls(states: DataFrame, terms: DataFrame, log: DataFrame, fetch: DataFrame, moved: DataFrame) -> DataFrame:
+    """One row per stretch of a leader's term in which records waited above a high watermark that did not move.
+
+    in:  partition_states(), leader_terms(), the tables log, fetch and high_watermark
+    out: *TERM_KEY, from_us, until_us, high_watermark, waiting_records (the most), ended_by,
+         pinned_by         followers in the ISR that held it longest: they had not fetched beyond it
+         pinned_us         for how long: until their fetch, or until they left the ISR
+         under_min_isr_us  time in which the ISR was below min.insync.replicas (no advance then from 3.7, KAFKA-15583)
+    """
+    stalls = _stalls(terms, log, moved)
+    key = [*TERM_KEY, "from_us", "from_seq", "until_us", "until_seq", "high_watermark", "waiting_records", "ended_by"]
+    held = _held(stalls, states, fetch)
+    longest = F.max("held_us").over(Window.partitionBy(*TERM_KEY, "from_seq"))
+    pinned = (
+        held.withColumn("longest", longest)
+        .filter((F.col("held_us") == F.col("longest")) & (F.col("held_us") > 0))
+        .groupBy(*TERM_KEY, "from_seq")
+        .agg(F.array_sort(F.collect_set("follower")).alias("pinned_by"), F.max("held_us").alias("pinned_us"))
+    )
+    return (
+        _with_time_under_min_isr(stalls.select(*key), states)
+        .join(pinned, [*TERM_KEY, "from_seq"], "left")
+        .select(
+            *TERM_KEY, "from_us", "until_us", "high_watermark", "waiting_records", "ended_by",
+            F.coalesce("pinned_by", F.array().cast("array<string>")).alias("pinned_by"),
+            F.coalesce("pinned_us", F.lit(0)).alias("pinned_us"), "under_min_isr_us",
+        )
+    )  # fmt: skip
+
+
+def _stalls(terms: DataFrame, log: DataFrame, moved: DataFrame) -> DataFrame:
+    began = terms.select(*TERM_KEY, F.col("from_us").alias("at_us"), F.col("from_seq").alias("seq"),
+                         "log_end_offset", "high_watermark")  # fmt: skip
+    as_leader = F.col("role") == "leader"
+    appends = log.filter(as_leader).select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "at_us", "seq", "log_end_offset",
+        F.lit(None).cast("long").alias("high_watermark"),
+    )  # fmt: skip
+    moves = moved.filter(as_leader).select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "at_us", "seq", "log_end_offset",
+        "high_watermark",
+    )  # fmt: skip
+    facts = within_terms(
+        began.unionByName(appends).unionByName(moves),
+        terms.withColumnsRenamed({"until_us": "term_until_us", "ended_by": "term_ended_by"}),
+        "term_until_us", "term_ended_by",
+    )  # fmt: skip
+    term = [*TERM_KEY, "from_seq"]
+    in_order = Window.partitionBy(*term).orderBy("seq")
+    level = F.last("high_watermark", ignorenulls=True).over(
+        in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    waits = F.col("log_end_offset") > F.col("level")
+    levels = (
+        facts.withColumn("level", level)
+        .groupBy(*term, "until_seq", "term_until_us", "term_ended_by", "level")
+        .agg(
+            F.min(F.struct(F.col("seq"), F.col("at_us"))).alias("first"),
+            F.min(F.when(waits, F.struct(F.col("seq"), F.col("at_us")))).alias("began"),
+            (F.max("log_end_offset") - F.col("level")).alias("waiting_records"),
+        )
+        .withColumn("next", F.lead("first").over(Window.partitionBy(*term).orderBy("first")))
+    )
+    until_us = F.coalesce("next.at_us", "term_until_us")
+    return levels.filter(until_us - F.col("began.at_us") >= SHORTEST_HW_STALL_US).select(
+        *TERM_KEY, F.col("began.at_us").alias("from_us"), F.col("began.seq").alias("from_seq"),
+        until_us.alias("until_us"), F.coalesce("next.seq", "until_seq").alias("until_seq"),
+        F.col("level").alias("high_watermark"), "waiting_records",
+        F.when(F.col("next").isNotNull(), ADVANCED).otherwise(F.col("term_ended_by")).alias("ended_by"),
+    )  # fmt: skip
+
+
+def _overlapping(stalls: DataFrame, states: DataFrame) -> DataFrame:
+    """Each stall with the decisions that were in force during it; stalls are few."""
+    ruled = states.select(*PARTITION_KEY, F.col("seq").alias("state_seq"), F.col("from_us").alias("state_from_us"),
+                          F.col("until_us").alias("state_until_us"), "isr", "min_isr")  # fmt: skip
+    overlaps = (F.col("state_from_us") < F.col("until_us")) & (F.col("state_until_us") > F.col("from_us"))
+    return ruled.join(F.broadcast(stalls), list(PARTITION_KEY)).filter(overlaps)
+
+
+def _held(stalls: DataFrame, states: DataFrame, fetch: DataFrame) -> DataFrame:
+    """How long each follower held each stall, from its beginning. out: *TERM_KEY, from_seq, follower, held_us"""
+    stall = [*TERM_KEY, "from_seq"]
+    in_sync = (
+        _overlapping(stalls, states)
+        .select(*stall, "from_us", "until_us", "state_until_us", F.explode("isr").alias("follower"))
+        .filter(F.col("follower") != F.col("leader"))
+        .groupBy(*stall, "from_us", "until_us", "follower")
+        .agg(F.max("state_until_us").alias("in_isr_until_us"))
+    )
+    fetched = fetch.filter(F.col("event") == "follower_fetched").select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"), "seq", "at_us",
+        "fetch_offset",
+    )  # fmt: skip
+    inside = (F.col("seq") >= F.col("from_seq")) & (F.col("seq") <= F.col("until_seq"))
+    released = (
+        fetched.join(F.broadcast(stalls.select(*stall, "until_seq", "high_watermark")), list(TERM_KEY))
+        .filter(inside & (F.col("fetch_offset") > F.col("high_watermark")))
+        .groupBy(*stall, "follower")
+        .agg(F.min("at_us").alias("released_us"))
+    )
+    until_us = F.least("released_us", "in_isr_until_us", "until_us")
+    return in_sync.join(released, [*stall, "follower"], "left").select(
+        *stall, "follower", (until_us - F.col("from_us")).alias("held_us")
+    )
+
+
+def _with_time_under_min_isr(stalls: DataFrame, states: DataFrame) -> DataFrame:
+    length = F.least("state_until_us", "until_us") - F.greatest("state_from_us", "from_us")
+    under = (
+        _overlapping(stalls, states)
+        .filter(F.size("isr") < F.col("min_isr"))
+        .groupBy(*TERM_KEY, "from_seq")
+        .agg(F.sum(length).alias("under_min_isr_us"))
+    )
+    return stalls.join(under, [*TERM_KEY, "from_seq"], "left").fillna(0, ["under_min_isr_us"])

@@ -1,0 +1,65 @@
+"""Who led a partition from when to when: the frame of what only a leader knows."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_reports.schema import PARTITION_KEY, RUN
+
+TERM_KEY = (*PARTITION_KEY, "leader_epoch", "leader")
+
+NEXT_LEADER, LEADER_STOPPED, RUN_ENDED = "another leader", "the leader stopped", "the run ended"
+
+
+def leader_terms(control: DataFrame) -> DataFrame:
+    """One row per time a broker learned that it leads: its term, to when the controller chose another or none, its
+    broker stopped, or the run ended. What a deposed leader does before it hears of it belongs to no term.
+
+    out: *TERM_KEY, from_us, from_seq, until_us, until_seq, ended_by, log_end_offset and high_watermark at its beginning
+    """
+    began = control.filter(F.col("event") == "leadership_began").select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("at_us").alias("from_us"),
+        F.col("seq").alias("from_seq"), "log_end_offset", "high_watermark",
+    )  # fmt: skip
+    ends = control.filter(F.col("event").isin("leader_elected", "partition_went_offline")).select(
+        *PARTITION_KEY,
+        F.col("leader_epoch").alias("next_epoch"),
+        F.struct(F.col("seq"), F.col("at_us")).alias("chosen"),
+    )
+    stops = control.filter(F.col("event") == "node_stopped").select(
+        RUN, F.col("node").alias("leader"), F.struct(F.col("seq"), F.col("at_us")).alias("stop")
+    )
+    last = control.groupBy(RUN).agg(F.max(F.struct(F.col("seq"), F.col("at_us"))).alias("last"))
+    is_next = (F.col("next_epoch") > F.col("leader_epoch")) & (F.col("chosen.seq") > F.col("from_seq"))
+    is_later = F.col("stop.seq") > F.col("from_seq")
+    return (
+        began.join(F.broadcast(ends), list(PARTITION_KEY), "left")
+        .groupBy(*began.columns)
+        .agg(F.min(F.when(is_next, F.col("chosen"))).alias("chosen"))
+        .join(F.broadcast(stops), [RUN, "leader"], "left")
+        .groupBy(*began.columns, "chosen")
+        .agg(F.min(F.when(is_later, F.col("stop"))).alias("stop"))
+        .join(F.broadcast(last), RUN)
+        .withColumn("end", F.least("chosen", "stop", "last"))
+        # A leader that is told of its leadership twice begins no second term.
+        .groupBy(*TERM_KEY, "end", "chosen", "stop")
+        .agg(*[F.min_by(name, "from_seq").alias(name) for name in began.columns if name not in TERM_KEY])
+        .select(
+            *TERM_KEY, "from_us", "from_seq", F.col("end.at_us").alias("until_us"), F.col("end.seq").alias("until_seq"),
+            F.when(F.col("end") == F.col("chosen"), NEXT_LEADER)
+            .when(F.col("end") == F.col("stop"), LEADER_STOPPED)
+            .otherwise(RUN_ENDED).alias("ended_by"),
+            "log_end_offset", "high_watermark",
+        )
+    )  # fmt: skip
+
+
+def within_terms(facts: DataFrame, terms: DataFrame, *columns: str) -> DataFrame:
+    """Facts of leaders, each with the `columns` of the term that it belongs to; facts of no term are left out.
+
+    in: facts with *TERM_KEY and seq, leader_terms()
+    """
+    term = terms.select(*TERM_KEY, "from_seq", "until_seq", *columns)
+    inside = (F.col("seq") >= F.col("from_seq")) & (F.col("seq") <= F.col("until_seq"))
+    return facts.join(F.broadcast(term), list(TERM_KEY)).filter(inside)
