@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,10 +22,25 @@ from scenarios.progress import ProgressLine
     type=click.Path(path_type=Path),
     help="Folder of the report; by default `report` in the (first) run's folder.",
 )
+@click.option(
+    "--tables",
+    "tables_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the Parquet tables; by default `tables` beside the page.",
+)
+@click.option(
+    "--sql",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Answer this file's Spark SQL over the tables instead (`-- comments`, statements end with `;`).",
+)
 @click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
 @format_option
-def report(runs: tuple[str, ...], out: Path | None, open_: bool, format_: str) -> int:
+def report(
+    runs: tuple[str, ...], out: Path | None, tables_dir: Path | None, sql: Path | None, open_: bool, format_: str
+) -> int:
     """Write a Spark report on RUNS (folders, ids, `last`, ...): HW, LEO and ISR over time, lag, elections, losses."""
+    if sql is not None and (out or tables_dir or open_):
+        fail("--sql answers questions and writes nothing: leave out --out, --tables and --open", ExitCode.USAGE)
     from scenarios.runs import RunNotFound, find_run
 
     try:
@@ -33,10 +50,12 @@ def report(runs: tuple[str, ...], out: Path | None, open_: bool, format_: str) -
     from spark_reports.io import RunFolderUnusable
     from spark_reports.report.build import write_report
 
+    if sql is not None:
+        return _answer(run_dirs, sql, format_)
     folder = out or run_dirs[0] / "report"
     try:
         with spark_or_fail(), ProgressLine("report") as line:
-            result = write_report(run_dirs, folder, lambda step, share: line.show(share, step))
+            result = write_report(run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir)
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
     except OSError as error:
@@ -45,7 +64,7 @@ def report(runs: tuple[str, ...], out: Path | None, open_: bool, format_: str) -
         print_json(
             {
                 "report": str(result.path),
-                "tables": str(folder / "tables"),
+                "tables": str(result.tables),
                 "verdicts": result.verdicts,
                 "seconds": round(result.seconds, 3),
             }
@@ -54,7 +73,64 @@ def report(runs: tuple[str, ...], out: Path | None, open_: bool, format_: str) -
         for run_id, kinds in result.verdicts.items():
             click.echo(f"  {run_id}: {', '.join(kinds) or 'ok'} (the Spark verdict, from the trace alone)")
         click.echo(f"  {result.path}   ({result.path.stat().st_size / 1e6:.1f} MB, in {result.seconds:.1f} s)")
-        click.echo(f"  {folder / 'tables'}/   the tables as Parquet, columns explained in README.md there")
+        click.echo(f"  {result.tables}/   the tables as Parquet, columns explained in README.md there")
     if open_:
         webbrowser.open(result.path.resolve().as_uri())
     return ExitCode.HELD
+
+
+ROWS_SHOWN = 1_000
+
+
+def _answer(run_dirs: list[Path], file: Path, format_: str) -> int:
+    """Run the statements of a file over the tables of the runs; the answers go to stdout, one after the other."""
+    from spark_reports.io import RunFolderUnusable
+    from spark_reports.queries import QueryRefused, ask
+    from spark_reports.report.build import settings_for
+    from spark_reports.session import spark_session
+
+    try:
+        sql = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be read: {error}", ExitCode.USAGE)
+    is_json = format_ == "json"
+    told = []
+    try:
+        with spark_or_fail(), spark_session(settings=settings_for(run_dirs)) as spark:
+            for answer in ask(spark, run_dirs, sql, str(file), None if is_json else ROWS_SHOWN):
+                if is_json:
+                    told.append({"sql": answer.statement.text, "columns": answer.columns, "rows": answer.rows})
+                else:
+                    click.echo(_as_text(answer.columns, answer.rows, answer.more))
+    except QueryRefused as refused:
+        fail(str(refused), ExitCode.USAGE, "tables/README.md beside a report names the tables and their columns")
+    except RunFolderUnusable as unusable:
+        fail(str(unusable), ExitCode.USAGE)
+    if is_json:
+        print_json(told)
+    return ExitCode.HELD
+
+
+def _as_text(columns: list[str], rows: list[list[Any]], more: bool) -> str:
+    """Columns as wide as their widest value, numbers to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    right = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))]
+
+    def line(words: list[str]) -> str:
+        places = zip(words, widths, right, strict=True)
+        return "  " + "  ".join(f"{w:>{n}}" if is_number else f"{w:<{n}}" for w, n, is_number in places).rstrip()
+
+    last = [f"  … and more: only {ROWS_SHOWN:,} rows are shown; --format json prints all"] if more else []
+    counted = f"  ({len(rows):,} row{'' if len(rows) == 1 else 's'})"
+    return "\n".join([line(columns), *map(line, cells), *(last or [counted]), ""])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return " ".join(str(value).split()) if isinstance(value, str) else str(value)

@@ -28,9 +28,11 @@ _FLAGS = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
 
 
 class ReportResult(NamedTuple):
-    """`path`: the HTML file. `verdicts`: anomaly names by run. `seconds`: wall time, the session's start included."""
+    """`path`: the HTML file. `tables`: the folder of the Parquet tables. `verdicts`: anomaly names by run.
+    `seconds`: wall time, the session's start included."""
 
     path: Path
+    tables: Path
     verdicts: dict[str, tuple[str, ...]]
     seconds: float
 
@@ -40,10 +42,12 @@ def write_report(
     out: Path,
     progress: Progress = lambda step, share: None,
     spark: SparkSession | None = None,
+    tables_dir: Path | None = None,
 ) -> ReportResult:
     """Write `out/report.html` and `out/tables/<table>/*.parquet` (with `out/tables/README.md` on their columns).
 
     Both appear when they are whole, in place of earlier ones; nothing else in `out` is touched.
+    tables_dir: where the tables go instead; nothing else in it is touched
     progress: called with what is being done and the share done, 0 to 1, from this thread
     spark:    a session to use; without one, one is started and stopped
     raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
@@ -58,13 +62,23 @@ def write_report(
             progress("starting Spark", 0.0)
             with spark_session(settings=settings_for(run_dirs)) as own_session:
                 verdicts = _build(own_session, run_dirs, scratch, progress)
-        shutil.rmtree(out / "tables", ignore_errors=True)
-        (scratch / "tables").rename(out / "tables")
+        if tables_dir is None:
+            shutil.rmtree(out / "tables", ignore_errors=True)
+        _move_into(scratch / "tables", tables_dir or out / "tables")
         (scratch / "report.html").replace(out / "report.html")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     progress("done", 1.0)
-    return ReportResult(out / "report.html", verdicts, time.perf_counter() - began)
+    return ReportResult(out / "report.html", tables_dir or out / "tables", verdicts, time.perf_counter() - began)
+
+
+def _move_into(folder: Path, target: Path) -> None:
+    """Each thing in `folder` takes the place of its namesake in `target`, which may be on another disk."""
+    target.mkdir(parents=True, exist_ok=True)
+    for thing in sorted(folder.iterdir()):
+        if (target / thing.name).is_dir():
+            shutil.rmtree(target / thing.name)
+        shutil.move(thing, target / thing.name)
 
 
 def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
