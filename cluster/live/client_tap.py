@@ -7,6 +7,7 @@ its request has arrived, and as acked when the answer leaves for a client that i
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -30,6 +31,8 @@ from replica.records import BatchHeader
 from replica.trace import TraceLog
 
 RECENT_BATCHES_MAX = 20_000
+ANSWERS_IN_FLIGHT = 5
+"""max.in.flight.requests.per.connection of most clients."""
 
 
 class SentBatch(NamedTuple):
@@ -113,13 +116,15 @@ class Tap(Protocol):
 class ClientStory:
     """What is told of one connection."""
 
-    __slots__ = ("_produced", "client", "node", "shared")
+    __slots__ = ("_latest", "_produced", "client", "node", "shared")
 
     def __init__(self, shared: ClientTap, client: str, node: str) -> None:
         self.shared = shared
         self.client = client
         self.node = node
         self._produced: dict[TopicPartition, SentBatch] = {}
+        self._latest: deque[NamedBatch] = deque(maxlen=ANSWERS_IN_FLIGHT)
+        """Answers that may still have been on their way when the connection ended."""
 
     def observe(self, observation: Observation, now_us: int) -> None:
         match observation:
@@ -140,6 +145,9 @@ class ClientStory:
         produced, self._produced = self._produced, {}
         for sent in produced.values():
             self._refused(sent, ErrorCode.NETWORK_EXCEPTION, f"{self.client} gets no answer: {reason}")
+        for batch in self._latest:
+            self.shared.names.may_come_again(batch)
+        self._latest.clear()
 
     # ------------------------------------------------------------------------------------------------------- produce
 
@@ -228,6 +236,7 @@ class ClientStory:
                 sent.sent_seq,
             )
         shared.names.answered(named)
+        self._latest.append(named)
 
     def _failed(self, sent: SentBatch, part: PartitionAnswered, now_us: int) -> None:
         """An error that a producer does not retry is the end of these records; what others lead to, is seen later."""

@@ -125,6 +125,15 @@ class RecordNames:
                 if not unanswered:
                     del self._unanswered_records[identity]
 
+    def may_come_again(self, batch: NamedBatch) -> None:
+        """Its answer was on its way when the connection ended: perhaps the client has not seen it."""
+        self._unanswered_batches.setdefault((batch.client, batch.topic_partition, batch.crc), batch)
+        for identity, name in zip(batch.identities, batch.names, strict=False):
+            unanswered = self._unanswered_records.setdefault(identity, [])
+            if name not in unanswered:
+                unanswered.append(name)
+        self._forget_the_oldest()
+
     def _forget_the_oldest(self) -> None:
         batches, records = self._unanswered_batches, self._unanswered_records
         while len(batches) > UNANSWERED_BATCHES_MAX:

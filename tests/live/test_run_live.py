@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from replica.trace import LogTruncated
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.worlds import live
+
+pytestmark = pytest.mark.live
 
 LOST = """
 schema: 1

@@ -7,8 +7,11 @@ import socket
 import subprocess
 from pathlib import Path
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from serving import ROOT, command, free_ports, serving
+
+pytestmark = pytest.mark.live
 
 
 def test_a_client_writes_and_reads_and_the_run_is_kept(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import trio
 
 from cluster.host import Process
@@ -18,6 +19,8 @@ from cluster.node import Segment
 from cluster.world import ConnectionGone
 from replica.file_slice import FileSlice
 from replica.trace import MessageHeld, MessageReleased, TraceLog, TraceRow
+
+pytestmark = pytest.mark.live
 
 FETCH = 1
 MIB = 1 << 20
