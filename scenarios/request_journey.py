@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from replica import trace
@@ -78,8 +78,7 @@ def name_of(request: RequestCompleted) -> str:
 
 def summary_of(row: TraceRow, records: Sequence[str]) -> dict[str, Any]:
     request = request_of(row)
-    fields = {name: getattr(request, name) for name in RequestCompleted.__dataclass_fields__}
-    return {"request": name_of(request), "completed_us": row.at_us, **fields, "records": list(records)}
+    return {"request": name_of(request), "completed_us": row.at_us, **asdict(request), "records": list(records)}
 
 
 class Requests:

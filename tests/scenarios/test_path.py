@@ -42,6 +42,9 @@ def test_every_record_has_its_produce_and_the_list_names_it(run):
     produces = [row for row in requests.completed if request_of(row).api == "Produce"]
     assert sorted(name for row in produces for name in requests.records_of(row)) == ["r0", "r1", "r2"]
     assert name_of(request_of(produces[-1])) in requests_text(requests, Style(), "0001-small")
+    document = requests.journey(produces[-1]).as_json()
+    assert (document["records"], document["api"], document["stages"][-1]["stage"]) == (["r2"], "Produce", "client")
+    assert all(key.islower() for key in document)
 
 
 def test_times_add_up_and_sendfile_moves_what_was_fetched(run):
