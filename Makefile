@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check soak clean
+.PHONY: demo test check soak night clean
 
 demo: .venv/.installed
 	$(BIN)/highwater run acks1-leader-kill
@@ -18,7 +18,10 @@ check: .venv/.installed-dev
 	$(BIN)/mypy
 
 soak: .venv/.installed-dev
-	$(BIN)/python -m pytest -m soak -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m 'soak and not night' -n 2 --dist loadgroup
+
+night: .venv/.installed-dev
+	$(BIN)/python -m pytest -m night -n 2 --dist loadgroup
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -35,7 +35,7 @@ def outcome(scenario: Scenario, world: NewWorld) -> dict[str, Any]:
     return {"verdict": summary["verdict"], "lost": records["lost"], "duplicated": records["duplicated"]}
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.live
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("world", [live, processes], ids=["one process", "a process each"])

@@ -18,23 +18,23 @@ schema: 1
 id: quick-leader-kill
 title: Acked by the leader, gone with the leader, within seconds
 seed: 1
-duration: 4s
+duration: 8s
 cluster:
   controllers: [c1]
   brokers: {b1: {}, b2: {}, b3: {}}
-  config: {broker.session.timeout.ms: 900, broker.heartbeat.interval.ms: 100}
+  config: {broker.session.timeout.ms: 1500, broker.heartbeat.interval.ms: 100}
 topics:
   t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
 workloads:
   p1: {kind: producer, topic: t, config: {acks: 1, enable.idempotence: false}}
   c1r: {kind: consumer, topic: t, config: {auto.offset.reset: earliest}}
 timeline:
-  - {at: 500ms, produce: {from: p1, count: 10}}
-  - {at: 1s, hold: {from: "leader(t-0)", to: "followers(t-0)", api: Fetch, part: response}, as: freeze}
-  - {at: 1100ms, produce: {from: p1, count: 5}}
-  - {at: 1300ms, kill: "leader(t-0)", as: victim}
-  - {at: 2800ms, produce: {from: p1, count: 5}}
-  - {at: 3s, start: "@victim"}
+  - {at: 2s, produce: {from: p1, count: 10}}
+  - {at: 3s, hold: {from: "leader(t-0)", to: "followers(t-0)", api: Fetch, part: response}, as: freeze}
+  - {at: 3.2s, produce: {from: p1, count: 5}}
+  - {at: 3.6s, kill: "leader(t-0)", as: victim}
+  - {at: 5.8s, produce: {from: p1, count: 5}}
+  - {at: 6s, start: "@victim"}
 expect:
   verdict: [lost]
   records: {acked: r0..r19, lost: r10..r14, duplicated: none}
