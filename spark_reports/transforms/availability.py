@@ -108,15 +108,23 @@ def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
         .withColumn("waiting", F.sum(waiting_change).over(so_far))
         .withColumn("successes", F.sum(is_success.cast("int")).over(so_far))
     )
-    stretches = steps.groupBy(*of_producer, "successes").agg(
-        F.min(F.when(F.col("waiting") > 0, F.col("at_us"))).alias("from_us"),
-        F.max_by("waiting", "seq").alias("still_waiting"),
-        F.max("at_us").alias("last_us"),
-        F.min("at_us").alias("first_us"),
-        F.sum((F.col("event") == "batch_refused").cast("int")).alias("refused"),
-        F.array_sort(F.collect_set("error")).alias("errors"),
+    # What is given up in the end is over: what is sent afterwards waits anew.
+    nothing_left = F.coalesce(
+        F.sum((F.col("waiting") == 0).cast("int")).over(in_order.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0)
     )
-    next_success = F.lead("first_us").over(Window.partitionBy(*of_producer).orderBy("successes"))
+    stretches = (
+        steps.withColumn("calms", nothing_left)
+        .groupBy(*of_producer, "successes", "calms")
+        .agg(
+            F.min(F.when(F.col("waiting") > 0, F.col("at_us"))).alias("from_us"),
+            F.max_by("waiting", "seq").alias("still_waiting"),
+            F.max("at_us").alias("last_us"),
+            F.min("at_us").alias("first_us"),
+            F.sum((F.col("event") == "batch_refused").cast("int")).alias("refused"),
+            F.array_sort(F.collect_set("error")).alias("errors"),
+        )
+    )
+    next_success = F.lead("first_us").over(Window.partitionBy(*of_producer).orderBy("successes", "calms"))
     ended = F.when(F.col("still_waiting") > 0, F.coalesce("next_us", "end_us")).otherwise(F.col("last_us"))
     return (
         stretches.withColumn("next_us", next_success)

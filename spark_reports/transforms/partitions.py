@@ -100,7 +100,7 @@ def touching(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
 
     in:  stretches with *key, seq, from_us, until_us, reason     out: *key, from_us, until_us, reason
     """
-    in_order = Window.partitionBy(*key).orderBy("seq")
+    in_order = Window.partitionBy(*key).orderBy("from_us", "seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_new = F.coalesce(F.lag("until_us").over(in_order) < F.col("from_us"), F.lit(True))
     return (
@@ -109,7 +109,7 @@ def touching(stretches: DataFrame, key: Sequence[str]) -> DataFrame:
         .groupBy(*key, "island")
         .agg(
             F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us"),
-            F.min_by("reason", "seq").alias("reason"),
+            F.min_by("reason", F.struct("from_us", "seq")).alias("reason"),
         )
         .drop("island")
     )  # fmt: skip

@@ -1,0 +1,145 @@
+"""Who held a high watermark, what was at risk, how a follower caught up, what a fetch carried: one story by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from replica import trace as t
+from spark_reports.io import read_trace
+from spark_reports.tables import result_tables
+from spark_reports.transforms.availability import unavailability
+from spark_reports.transforms.isr import isr_intervals
+from spark_reports.transforms.partitions import partition_states, stopped_intervals
+from tests.spark.story import NODES, Story
+
+pytestmark = pytest.mark.spark
+
+Written = Callable[[str, list[tuple[float, t.TraceEvent]]], Path]
+
+
+def pinned(run_dir: Path) -> None:
+    """b3 does not fetch r0 and is put out of the ISR; then b2 is as well, below min ISR 2; b3 starts again."""
+    story = Story(run_dir)
+    story.begin()
+    story.at(0.1).emit(
+        t.PositionReset(
+            client="c1r", peer="b1", topic="t", partition=0, offset=0, previous_offset=-1, error=None, reason="-"
+        )
+    )
+    for follower in ("b2", "b3"):
+        story.at(0.5).fetch(follower)
+    story.at(1).produce("r0")
+    story.at(1.1).emit(t.RecordsSent(node="b1", peer="b2", topic="t", partition=0, fetch_offset=0, size_bytes=100))
+    story.fetch("b2")
+    story.at(1.2).fetch("b2")
+    story.emit(
+        t.RequestCompleted(
+            node="b1", peer="b2", api="Fetch", api_version=16, correlation_id=1, connection=1, processor=0,
+            connected_us=0, received_us=0, request_bytes=90, response_bytes=125, request_queue_time_us=0,
+            local_time_us=0, remote_time_us=0, throttle_time_us=0, response_queue_time_us=0, response_send_time_us=0,
+            total_time_us=0, sendfile_calls=2, sendfile_bytes=100,
+        )
+    )  # fmt: skip
+    story.at(4).change_isr(("b1", "b2"), "b3 lags")
+    story.at(4.1).commit()
+    story.at(6).read(0, "r0")
+    story.at(7).change_isr(("b1",), "b2 lags")
+    story.at(8).produce("r1")
+    story.at(9).stop("b3")
+    story.at(10).start("b3")
+    story.at(10.5).fetch("b3")
+    story.at(10.7).fetch("b3")
+    story.at(12).finish()
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
+    run_dir = tmp_path_factory.mktemp("runs") / "pinned"
+    pinned(run_dir)
+    return result_tables(read_trace(spark, [run_dir]))
+
+
+def rows(table: DataFrame, *columns: str, by: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in table.orderBy(by).select(*columns).collect()]
+
+
+def test_a_stalled_high_watermark_names_who_held_it(tables: dict[str, DataFrame]) -> None:
+    columns = ("from_us", "until_us", "high_watermark", "waiting_records", "pinned_by", "pinned_us",
+               "under_min_isr_us", "ended_by")  # fmt: skip
+    assert rows(tables["hw_stalls"], *columns, by="from_us") == [
+        # b2 had r0 at 1.2; b3 held it until it left the ISR.
+        (1_000_000, 4_100_000, 0, 1, ["b3"], 3_000_000, 0, "the high watermark moved"),
+        (8_000_000, 12_000_000, 1, 1, [], 0, 4_000_000, "the run ended"),
+    ]
+
+
+def test_a_consumer_waits_from_the_commit_to_its_read(tables: dict[str, DataFrame]) -> None:
+    columns = ("client", "from_us", "until_us", "waiting_records", "recovered")
+    assert rows(tables["read_stalls"], *columns, by="from_us") == [("c1r", 4_100_000, 6_000_000, 1, True)]
+
+
+def test_acked_records_are_at_risk_until_the_high_watermark_passes_or_the_term_ends(
+    tables: dict[str, DataFrame],
+) -> None:
+    assert rows(tables["data_at_risk"], "at_us", "at_risk_records", "acks", by="seq") == [
+        (1_001_000, 1, 1), (4_100_000, 0, 1), (8_001_000, 1, 1), (12_000_000, 0, 1),
+    ]  # fmt: skip
+
+
+def test_catching_up_after_a_restart(tables: dict[str, DataFrame]) -> None:
+    columns = ("node", "started_us", "first_fetch_us", "caught_up_us", "records", "bytes", "records_per_s", "joined_us")
+    assert rows(tables["catch_ups"], *columns, by="node") == [
+        ("b3", 10_000_000, 10_500_000, 10_700_000, 2, 200, 10.0, None)
+    ]
+
+
+def test_what_a_fetch_carried(tables: dict[str, DataFrame]) -> None:
+    columns = ("peer", "partition_reads", "bytes_per_read", "empty_fetches", "bytes_per_request", "bytes_per_call",
+               "sendfile_share")  # fmt: skip
+    assert rows(tables["fetch_efficiency"], *columns, by="peer") == [
+        ("b2", 1, 100.0, 2, 125.0, 50.0, 0.8),
+        ("b3", 0, None, 3, None, None, None),
+    ]
+
+
+def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
+    spark: SparkSession, written: Written
+) -> None:
+    def place(**more: Any) -> dict[str, Any]:
+        return {"node": "c1", "topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0, "reason": "-",
+                **more}  # fmt: skip
+
+    created = t.PartitionCreated(broker="b1", replicas=NODES, isr=NODES, min_isr=2, **place())
+    moving = place(replicas=("b4", *NODES), adding=("b4",), removing=("b3",))
+    facts = [
+                        (0, created),
+                        (1, t.IsrCommitted(isr=("b1", "b2"), previous_isr=NODES, **place())),
+                        (2, t.ConfigAltered(node="c1", topic="t", key="min.insync.replicas", value="3", min_isr=3,
+                                            reason="-")),
+                        (3, t.ReassignmentBegan(**moving)),
+                        (4, t.IsrCommitted(isr=("b1", "b2", "b4"), previous_isr=("b1", "b2"), **place())),
+                        (5, t.ReassignmentCompleted(**place(replicas=("b1", "b2", "b4")))),
+                        (6, t.TopicDeleted(node="c1", topic="t", reason="-")),
+                        (8, created),
+                        (9, t.RunFinished(reason="-")),
+    ]  # fmt: skip
+    trace = read_trace(spark, [written("decisions", facts)])
+    states = partition_states(trace.control)
+    stopped = stopped_intervals(trace.control)
+    assert rows(unavailability(states, stopped), "kind", "from_us", "until_us", by="kind") == [
+        ("under min ISR", 2_000_000, 4_000_000),
+        ("under-replicated", 1_000_000, 4_000_000),
+    ]
+    of_b4_and_b3 = isr_intervals(states).filter("node in ('b3', 'b4')").orderBy("node")
+    assert rows(of_b4_and_b3, "node", "from_us", "until_us", "standing", by="from_us") == [
+        ("b3", 0, 1_000_000, "in sync"),
+        ("b3", 1_000_000, 5_000_000, "out of sync"),
+        ("b4", 3_000_000, 4_000_000, "out of sync"),
+        ("b4", 4_000_000, 6_000_000, "in sync"),
+        ("b3", 8_000_000, 9_000_000, "in sync"),
+    ]
