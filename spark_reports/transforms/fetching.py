@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, REPLICA_KEY, RUN
+from spark_reports.transforms.partitions import lives
 
 
 def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
@@ -56,7 +57,7 @@ def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: Dat
          reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
          had never left), records, bytes (appended meanwhile), records_per_s, bytes_per_s
     """
-    life = _lives(control)
+    life = lives(control).filter("life > 1").drop("life")
     fetched = _of_life(
         fetch.filter(F.col("event") == "follower_fetched").select(
             *PARTITION_KEY, F.col("peer").alias("node"), "seq", "at_us", "fetch_offset", "log_end_offset"
@@ -94,20 +95,6 @@ def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: Dat
             counted.alias("bytes"), F.when(took_s > 0, records / took_s).alias("records_per_s"),
             F.when(took_s > 0, counted / took_s).alias("bytes_per_s"),
         )
-    )  # fmt: skip
-
-
-def _lives(control: DataFrame) -> DataFrame:
-    """Brokers that started again: from a start after the first to the next stop. out: run, node, seqs, started_us"""
-    in_order = Window.partitionBy(RUN, "node").orderBy("seq")
-    turns = control.filter(F.col("event").isin("node_started", "node_stopped")).select(
-        RUN, "node", "event", "at_us", "seq", F.lead("seq").over(in_order).alias("next_seq"),
-        F.lag("event").over(in_order).alias("before"),
-    )  # fmt: skip
-    again = (F.col("event") == "node_started") & F.col("before").isNotNull()
-    return turns.filter(again).select(
-        RUN, "node", F.col("at_us").alias("started_us"), F.col("seq").alias("from_seq"),
-        F.coalesce("next_seq", F.lit((1 << 63) - 1)).alias("until_seq"),
     )  # fmt: skip
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_reports.schema import PARTITION_KEY
-from spark_reports.transforms.terms import TERM_KEY as _TERM
-from spark_reports.transforms.terms import leader_terms
+from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.partitions import lives
+from spark_reports.transforms.terms import TERM_KEY, leader_terms
 
+_TERM = (*TERM_KEY, "life")
+"""A leader that was down knows nothing of its followers any more, though its epoch may be the same."""
 _OUT = ("follower", "at_us", "seq", "fetch_offset", "log_end_offset", "lag_records", "lag_us", "behind_us")
 
 
@@ -29,11 +31,13 @@ def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame) -> Dat
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"),
         "at_us", "seq", "fetch_offset", "log_end_offset", F.lit(True).alias("is_fetch"),
     )  # fmt: skip
+    fetched = _in_lives(fetched, control)
+    appends = _in_lives(_appends(log), control)
     followers = fetched.select(*_TERM, "follower").distinct()
-    moments = _appends(log).drop("last_offset").unionByName(_term_ends(control))
+    moments = appends.drop("last_offset").unionByName(_term_ends(control))
     seen_by_each = moments.join(F.broadcast(followers), list(_TERM)).select(*fetched.columns)
     measured = _measured(fetched.unionByName(seen_by_each), control)
-    return _with_age_of_oldest_missing(measured, _appends(log))
+    return _with_age_of_oldest_missing(measured, appends)
 
 
 def _appends(log: DataFrame) -> DataFrame:
@@ -46,10 +50,21 @@ def _appends(log: DataFrame) -> DataFrame:
 def _term_ends(control: DataFrame) -> DataFrame:
     """The last moment of each leader's term, so that the lag of a silent follower is drawn up to it."""
     nothing = F.lit(None).cast("long")
-    return leader_terms(control).select(
-        *_TERM, F.col("until_us").alias("at_us"), F.col("until_seq").alias("seq"),
+    ends = leader_terms(control).select(
+        *TERM_KEY, F.col("until_us").alias("at_us"), F.col("until_seq").alias("seq"),
         nothing.alias("fetch_offset"), nothing.alias("log_end_offset"), F.lit(False).alias("is_fetch"),
     )  # fmt: skip
+    return _in_lives(ends, control, at_stop=True)
+
+
+def _in_lives(facts: DataFrame, control: DataFrame, *, at_stop: bool = False) -> DataFrame:
+    """Facts of leaders with the life of the broker they belong to (`at_stop`: its stop as well)."""
+    life = lives(control).withColumnRenamed("node", "leader")
+    until = F.col("until_seq") + 1 if at_stop else F.col("until_seq")
+    inside = (F.col("seq") >= F.col("from_seq")) & (F.col("seq") < until)
+    alive = facts.join(F.broadcast(life), [RUN, "leader"], "left").filter(inside | F.col("life").isNull())
+    # A trace may say nothing of a start: then there was one life.
+    return alive.fillna(0, ["life"]).drop("from_seq", "until_seq", "started_us")
 
 
 def _measured(moments: DataFrame, control: DataFrame) -> DataFrame:
@@ -62,10 +77,14 @@ def _measured(moments: DataFrame, control: DataFrame) -> DataFrame:
         F.col("is_fetch"),
         F.when(reached_end, F.col("at_us")).when(reached_end_before, F.lag("at_us").over(fetches_only)),
     )
-    began = control.filter(F.col("event") == "leadership_began").groupBy(
-        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader")
+    began = control.filter(F.col("event") == "leadership_began").select(
+        *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "at_us", "seq", "log_end_offset"
     )
-    term_start = began.agg(F.min("at_us").alias("began_us"), F.min_by("log_end_offset", "seq").alias("began_offset"))
+    term_start = (
+        _in_lives(began, control)
+        .groupBy(*_TERM)
+        .agg(F.min("at_us").alias("began_us"), F.min_by("log_end_offset", "seq").alias("began_offset"))
+    )
     return (
         moments.withColumn("caught_up_us", caught_up_us)
         .withColumn("caught_up_us", F.max("caught_up_us").over(so_far))
@@ -105,5 +124,5 @@ def _with_age_of_oldest_missing(moments: DataFrame, appends: DataFrame) -> DataF
         .filter(F.col("is_moment") == 1)
         .withColumn("lag_us", F.when(lacks, F.col("at_us") - F.col("oldest_us")).otherwise(0))
         .withColumn("behind_us", F.when(lacks, F.col("at_us") - F.coalesce("caught_up_us", "began_us")).otherwise(0))
-        .select(*_TERM, *_OUT)
+        .select(*TERM_KEY, *_OUT)
     )

@@ -132,6 +132,22 @@ def stopped_intervals(control: DataFrame) -> DataFrame:
     )
 
 
+def lives(control: DataFrame) -> DataFrame:
+    """One row per life of a process, from its start to its stop; facts of a node lie between the two.
+
+    out: run, node, life (1, 2, ...), started_us, from_seq, until_seq (of the stop; beyond all facts if there is none)
+    """
+    in_order = Window.partitionBy(RUN, "node").orderBy("seq")
+    turns = control.filter(F.col("event").isin("node_started", "node_stopped")).select(
+        RUN, "node", "event", F.col("at_us").alias("started_us"), F.col("seq").alias("from_seq"),
+        F.coalesce(F.lead("seq").over(in_order), F.lit((1 << 63) - 2)).alias("until_seq"),
+    )  # fmt: skip
+    return turns.filter(F.col("event") == "node_started").select(
+        RUN, "node", F.row_number().over(Window.partitionBy(RUN, "node").orderBy("from_seq")).alias("life"),
+        "started_us", "from_seq", "until_seq",
+    )  # fmt: skip
+
+
 def fault_intervals(control: DataFrame) -> DataFrame:
     """One row per fault, from its beginning to its end.
 

@@ -9,7 +9,7 @@ from spark_reports.schema import PARTITION_KEY, RUN
 
 TERM_KEY = (*PARTITION_KEY, "leader_epoch", "leader")
 
-NEXT_LEADER, LEADER_STOPPED, RUN_ENDED = "another leader", "the leader stopped", "the run ended"
+NEXT_TERM, LEADER_STOPPED, RUN_ENDED = "the next term began", "the leader stopped", "the run ended"
 
 
 def leader_terms(control: DataFrame) -> DataFrame:
@@ -22,7 +22,9 @@ def leader_terms(control: DataFrame) -> DataFrame:
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("at_us").alias("from_us"),
         F.col("seq").alias("from_seq"), "log_end_offset", "high_watermark",
     )  # fmt: skip
-    ends = control.filter(F.col("event").isin("leader_elected", "partition_went_offline")).select(
+    # In the ZooKeeper era an epoch can also rise without an election: when the controller takes a follower offline.
+    next_terms = ("leader_elected", "partition_went_offline", "leadership_began")
+    ends = control.filter(F.col("event").isin(*next_terms)).select(
         *PARTITION_KEY,
         F.col("leader_epoch").alias("next_epoch"),
         F.struct(F.col("seq"), F.col("at_us")).alias("chosen"),
@@ -47,7 +49,7 @@ def leader_terms(control: DataFrame) -> DataFrame:
         .agg(*[F.min_by(name, "from_seq").alias(name) for name in began.columns if name not in TERM_KEY])
         .select(
             *TERM_KEY, "from_us", "from_seq", F.col("end.at_us").alias("until_us"), F.col("end.seq").alias("until_seq"),
-            F.when(F.col("end") == F.col("chosen"), NEXT_LEADER)
+            F.when(F.col("end") == F.col("chosen"), NEXT_TERM)
             .when(F.col("end") == F.col("stop"), LEADER_STOPPED)
             .otherwise(RUN_ENDED).alias("ended_by"),
             "log_end_offset", "high_watermark",

@@ -15,6 +15,7 @@ from scenarios.trace_writer import TraceWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from scenarios.runner import RunResult
     from spark_reports.report import ReportResult
 
 Fact = tuple[float, TraceEvent]
@@ -81,3 +82,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, list[Fac
         return run_dir
 
     return write
+
+
+@pytest.fixture(scope="session")
+def bundled_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
+    """Every bundled scenario and variant, run once and kept."""
+    from scenarios.catalogue import bundled
+    from scenarios.loading import load_file
+    from scenarios.runner import run_scenario
+
+    runs_dir = tmp_path_factory.mktemp("bundled")
+    results = [
+        run_scenario(scenario, runs_dir=runs_dir, keep_logs=False)
+        for path in bundled().values()
+        for scenario in load_file(path).all
+    ]
+    return {Path(str(result.run_dir)).name: result for result in results}

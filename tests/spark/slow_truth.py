@@ -184,6 +184,8 @@ class Leaders:
         elif event in ("leader_elected", "partition_went_offline") and term and row["leader_epoch"] > term.epoch:
             self._end(place, row)  # type: ignore[arg-type]
         elif event == "leadership_began" and not is_its:
+            if term is not None:
+                self._end(place, row)  # type: ignore[arg-type]
             self.terms[place] = Term(row)  # type: ignore[index]
         elif (late := self.deposed.get((*place, row.get("node"), row.get("leader_epoch")))) is not None:
             self._seen_late(place, late, row)

@@ -1,18 +1,34 @@
-"""Spark against plain Python on the same traces: the definitions of the report mean what they say."""
+"""Spark against plain Python on the same traces: verdicts are the runner's, definitions mean what they say.
+
+`pytest -m soak tests/spark` asks about the whole catalogue and 500 random schedules; HIGHWATER_SOAK says how many.
+"""
 
 from __future__ import annotations
 
+import os
+import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from scenarios.runner import RunResult, run_scenario
+from scenarios.schedules import random_schedule
 from spark_reports.io import read_trace
 from spark_reports.tables import result_tables
+from spark_reports.verdicts import FATES, judge_runs
 from tests.spark import slow_truth as slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOAK_SEEDS = int(os.environ.get("HIGHWATER_SOAK", "500"))
+AT_ONCE = 50
+"""Runs that Spark reads together."""
 
 COMPARED = {
     "isr_intervals": ("topic", "partition", "node", "from_us", "until_us", "standing"),
@@ -55,3 +71,44 @@ def differences(spark: SparkSession, run_dirs: Sequence[Path]) -> list[str]:
             said += [f"{run_dir.name} {name} + {row}" for row in sorted(spark_says - truth, key=str)]
             said += [f"{run_dir.name} {name} - {row}" for row in sorted(truth - spark_says, key=str)]
     return said
+
+
+def judged_alike(spark: SparkSession, results: Mapping[str, RunResult]) -> None:
+    """Spark's verdict, from the trace alone, is the runner's, and so are the fates of all records."""
+    judged = judge_runs(spark, [Path(str(result.run_dir)) for result in results.values()])
+    assert sorted(judged) == sorted(results)
+    for name, result in results.items():
+        assert list(judged[name].verdict) == result.summary["verdict"], name
+        for kind in FATES:
+            assert sorted(judged[name].records[kind]) == sorted(result.summary["records"][kind]), f"{name}: {kind}"
+
+
+def random_runs(seeds: Sequence[int], runs_dir: Path) -> dict[str, RunResult]:
+    schedules = [random_schedule(random.Random(seed)) for seed in seeds]
+    results = [run_scenario(one.scenario(), runs_dir=runs_dir, keep_logs=False) for one in schedules]
+    return {Path(str(result.run_dir)).name: result for result in results}
+
+
+def agree(spark: SparkSession, results: Mapping[str, RunResult]) -> None:
+    judged_alike(spark, results)
+    found = differences(spark, [Path(str(result.run_dir)) for result in results.values()])
+    assert not found, "\n".join([f"{len(found)} differences", *found[:40]])
+
+
+def test_random_schedules(spark: SparkSession, tmp_path: Path) -> None:
+    agree(spark, random_runs(range(8), tmp_path))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_the_whole_catalogue(spark: SparkSession, bundled_runs: dict[str, RunResult]) -> None:
+    names = list(bundled_runs)
+    for first in range(0, len(names), AT_ONCE):
+        agree(spark, {name: bundled_runs[name] for name in names[first : first + AT_ONCE]})
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(0, SOAK_SEEDS, AT_ONCE))
+def test_random_schedules_soak(first: int, spark: SparkSession, tmp_path: Path) -> None:
+    agree(spark, random_runs(range(first, min(first + AT_ONCE, SOAK_SEEDS)), tmp_path))
