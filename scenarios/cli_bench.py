@@ -1,4 +1,4 @@
-"""`highwater bench sim`, `fetch` and `sweep`: medians on this machine, with the machine described.
+"""`highwater bench sim`, `fetch`, `sweep` and `spark`: medians on this machine, with the machine described.
 
 Nothing here is a test: no figure is asserted. Ratios compare two things measured in turn within one run.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -44,7 +45,7 @@ expect: {{verdict: ok}}
 
 @click.group()
 def bench() -> None:
-    """Measure the simulator, the fetch path and sweeps on this machine."""
+    """Measure the simulator, the fetch path, sweeps and the report on this machine."""
 
 
 def machine() -> dict[str, Any]:
@@ -229,3 +230,70 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
     )
     click.echo(f"  starting the Spark session: {document['session_s']} s more, once")
     return ExitCode.HELD
+
+
+# --------------------------------------------------------------------------------------------------------- bench spark
+
+
+def _facts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+    found = []
+    for text in values:
+        number = re.fullmatch(r"(\d{1,9})(k|M|)", text)
+        facts = int(number[1]) * {"k": 1_000, "M": 1_000_000, "": 1}[number[2]] if number else 0
+        if not 1 <= facts <= 1_000_000_000:
+            raise click.BadParameter(f"`{text}` is no number of facts, such as 1M or 10M")
+        found.append(facts)
+    return found
+
+
+@bench.command()
+@click.option(
+    "--events", multiple=True, default=("1M", "10M"), show_default=True, callback=_facts,
+    help="Size of a trace; may be repeated. 100M takes 1 GB of disk and several minutes.",
+)  # fmt: skip
+@click.option("--whole", is_flag=True, help="Only the whole report, not its tables one by one.")
+@format_option
+def spark(events: list[int], whole: bool, format_: str) -> int:
+    """The report on long traces whose outcome is known: time, memory, and whether it finds what is true."""
+    from scenarios.cli_spark import spark_or_fail
+    from scenarios.spark_bench import measure_report
+
+    with spark_or_fail(), ProgressLine("bench spark") as line:
+        rows = measure_report(events, per_table=not whole, progress=line.show)
+    document = {"machine": machine(), "master": "local[2]", "rows": rows}
+    if format_ == "json":
+        print_json(document)
+    else:
+        _print_spark(document)
+    return ExitCode.OUR_BUG if any(row["differs"] for row in rows) else ExitCode.HELD
+
+
+def _print_spark(document: dict[str, Any]) -> None:
+    rows = document["rows"]
+    click.echo("bench spark: the report on traces from a model whose outcome is known, local[2], each size once")
+    click.echo(_machine_line(document["machine"]))
+
+    def line(label: str, values: Sequence[Any], unit: str = "", note: str = "") -> None:
+        shown = "".join(f"{'–' if value is None else f'{value:,}':>14}" for value in values)
+        click.echo(f"  {label:<44}{shown} {unit:<3} {note}".rstrip())
+
+    for label, key, unit, note in (
+        ("facts in the trace", "facts", "", ""),
+        ("trace on disk", "trace_mb", "MB", ""),
+        ("whole report, session included", "report_s", "s", "budget 60 s at 10 M on an idle machine"),
+        ("  processor time of it", "report_cpu_s", "s", ""),
+        ("  memory, JVM, at most", "jvm_peak_mb", "MB", ""),
+        ("  memory, Python, at most", "python_peak_mb", "MB", ""),
+        ("  its page", "html_mb", "MB", ""),
+    ):
+        line(label, [row[key] for row in rows], unit, note)
+    if rows[0]["tables"]:
+        click.echo("  table by table, in one session; what several share is charged to the first:")
+        for place, table in enumerate(rows[0]["tables"]):
+            line(f"    {table['table']}", [row["tables"][place]["s"] for row in rows], "s")
+    for row in rows:
+        if row["differs"]:
+            for entry in row["differs"]:
+                click.echo(f"  ✕ {row['facts']:,} facts: {entry['what']}: {entry['truth']}, not {entry['report']}")
+        else:
+            click.echo(f"  ✓ {row['facts']:,} facts: all {row['compared']} results are what the model says")
