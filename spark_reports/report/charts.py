@@ -38,14 +38,11 @@ def partition_chart(tables: Mapping[str, Sequence[Row]], replicas: Sequence[str]
 Layer = Any
 
 
-def _chart(points: Points) -> Layer:
-    return alt.Chart({"values": points})
-
-
 class _PartitionChart:
     def __init__(self, tables: Mapping[str, Sequence[Row]], replicas: Sequence[str], end_us: int) -> None:
         self.replicas = list(replicas)
         self.end_us = end_us
+        self._datasets: dict[str, Points] = {}
         self.timeline = tables["replica_timeline"]
         self.lost = tables["lost_records"]
         self.faults = series.fault_stretches(tables["fault_intervals"])
@@ -72,7 +69,13 @@ class _PartitionChart:
             warnings.filterwarnings("ignore", message="Automatically deduplicated")
             spec: Spec = alt.vconcat(*panels, spacing=12).resolve_scale(color="shared", strokeDash="shared").to_dict()
         del spec["config"]  # the page brings its own colours
-        return spec
+        return {**spec, "datasets": self._datasets}
+
+    def _chart(self, points: Points) -> Layer:
+        """Layers refer to their data by name: Altair copies what it is given each time layers are put together."""
+        name = next((name for name, known in self._datasets.items() if known == points), f"data-{len(self._datasets)}")
+        self._datasets[name] = points
+        return alt.Chart(alt.NamedData(name=name))
 
     # ---------------------------------------------------------------------------------------------- parts of panels
 
@@ -97,22 +100,22 @@ class _PartitionChart:
 
     def _span(self) -> Layer:
         """Invisible: makes every panel reach from the run's beginning to its end."""
-        return _chart([{"s": 0}, {"s": series.to_s(self.end_us)}]).mark_rule(opacity=0)
+        return self._chart([{"s": 0}, {"s": series.to_s(self.end_us)}]).mark_rule(opacity=0)
 
     def _behind(self) -> list[Layer]:
         layers = [self._span()]
         if self.faults:
-            shade = _chart(self.faults)
+            shade = self._chart(self.faults)
             layers.append(shade.mark_rect(color=ALARM, opacity=0.1, clip=True).encode(x2="until:Q"))
             layers.append(shade.mark_rule(color=ALARM, opacity=0.7, strokeDash=[3, 3], clip=True))
         if self.elections:
-            layers.append(_chart(self.elections).mark_rule(color=GOLD, strokeWidth=2, clip=True))
+            layers.append(self._chart(self.elections).mark_rule(color=GOLD, strokeWidth=2, clip=True))
         return layers
 
     def _line(self) -> Layer:
         """The hover line of every panel."""
         shown = alt.condition(self.hover, alt.value(0.8), alt.value(0))
-        return _chart(self.instants).mark_rule(strokeWidth=1.5, clip=True, tooltip=None).encode(opacity=shown)
+        return self._chart(self.instants).mark_rule(strokeWidth=1.5, clip=True, tooltip=None).encode(opacity=shown)
 
     def _pointer(self) -> Layer:
         """Feels where the pointer is; its tooltip tells every replica's state then, whichever panel is pointed at."""
@@ -121,7 +124,7 @@ class _PartitionChart:
         told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
         told += [f"{json.dumps(node)}: {row}[{json.dumps(node)}]" for node in self.replicas]
         tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
-        return _chart(self.instants).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip).add_params(self.hover)
+        return self._chart(self.instants).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip).add_params(self.hover)
 
     def _panel(
         self, title: str, height: int, *layers: Layer, on_top: Sequence[Layer] = (), labels: bool = True
@@ -139,8 +142,8 @@ class _PartitionChart:
         ends = [line for line in self.lines if line["leo"] is not None]
         layers = [self._span()]
         if self.faults:
-            layers.append(_chart(self.faults).mark_rect(color=ALARM, opacity=0.2).encode(x2="until:Q"))
-        line = _chart(ends).mark_line(interpolate="step-after", strokeWidth=1)
+            layers.append(self._chart(self.faults).mark_rect(color=ALARM, opacity=0.2).encode(x2="until:Q"))
+        line = self._chart(ends).mark_line(interpolate="step-after", strokeWidth=1)
         layers.append(line.encode(y=alt.Y("leo:Q", axis=alt.Axis(**_BARE_Y)), color=self._colour()))
         together = alt.layer(*[layer.encode(x=x) for layer in layers]).add_params(self.zoom)
         title = _title("The whole run · drag here to zoom all panels, double-click to zoom out")
@@ -150,14 +153,14 @@ class _PartitionChart:
         lanes = list(dict.fromkeys(fault["lane"] for fault in self.faults))
         y = alt.Y("lane:N", sort=lanes, axis=alt.Axis(**_BARE_Y))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("lane", "when", "reason")]
-        data = _chart(self.faults)
+        data = self._chart(self.faults)
         bars = data.mark_bar(color=ALARM, opacity=0.35, stroke=ALARM, height=15, clip=True).encode(x2="until:Q")
         starts = data.mark_point(shape="triangle-right", color=ALARM, filled=True, opacity=1, size=80, clip=True)
         # Words of a fault that begins late would run out of the panel: they stand before it.
         late = 0.75 * series.to_s(self.end_us)
-        words = [_words([fault for fault in self.faults if fault["s"] <= late], "lane:N")]
+        words = [self._words([fault for fault in self.faults if fault["s"] <= late], "lane:N")]
         if ends := [{**fault, "until": fault["s"]} for fault in self.faults if fault["s"] > late]:
-            words.append(_words(ends, "lane:N", at_end=True))
+            words.append(self._words(ends, "lane:N", at_end=True))
         layers = [layer.encode(y=y, tooltip=tooltip) for layer in (bars, starts, *words)]
         return self._panel("Faults", 21 * len(lanes), on_top=layers, labels=False)
 
@@ -173,20 +176,20 @@ class _PartitionChart:
         for standing, style in styles.items():
             own = [stretch for stretch in self.standings if stretch["standing"] == standing]
             if own:
-                layers.append(_chart(own).mark_bar(clip=True, **style).encode(x2="until:Q"))
+                layers.append(self._chart(own).mark_bar(clip=True, **style).encode(x2="until:Q"))
         if crowned := [stretch for stretch in self.standings if stretch["word"]]:
-            layers.append(_words(crowned, "word:N", "#1b1300"))
+            layers.append(self._words(crowned, "word:N", "#1b1300"))
         if self.down:
             frame: dict[str, Any] = {"fillOpacity": 0, "stroke": ALARM, "strokeWidth": 2, "strokeDash": [4, 3]}
-            layers.append(_chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
-            layers.append(_words(self.down, "word:N", ALARM, at_end=True))
+            layers.append(self._chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
+            layers.append(self._words(self.down, "word:N", ALARM, at_end=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
         title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · dashed ✕: broker down"
         bars = [layer.encode(y=y, tooltip=tooltip) for layer in layers]
         return self._panel(title, 31 * len(self.replicas), on_top=bars)
 
     def _replica(self, node: str) -> Layer:
-        own = _chart([line for line in self.lines if line["node"] == node])
+        own = self._chart([line for line in self.lines if line["node"] == node])
         surface: dict[str, Any] = {"color": WATER, "strokeWidth": 1.5}
         water = own.mark_area(interpolate="step-after", color=WATER, opacity=0.35, line=surface, clip=True)
         end = own.mark_line(interpolate="step-after", strokeWidth=2.5, clip=True)
@@ -196,7 +199,7 @@ class _PartitionChart:
             end.encode(y=self._y("leo", self.lines, "hw"), color=self._colour(), strokeDash=self._dash()),
         ]
         if marks := series.marks_on_log(node, self.timeline, self.lost):
-            text = _chart(marks).mark_text(fontSize=17, fontWeight="bold", color=ALARM, dy=-1, clip=True)
+            text = self._chart(marks).mark_text(fontSize=17, fontWeight="bold", color=ALARM, dy=-1, clip=True)
             y = self._y("leo", self.lines, "hw")
             glyphs.append(text.encode(y=y, text="glyph:N", tooltip=[alt.Tooltip("what:N", title="here")]))
         title = f"{node} · line: log end offset · water: high watermark"
@@ -206,7 +209,7 @@ class _PartitionChart:
 
     def _measure(self, title: str, points: Points, field: str) -> Layer:
         # An age grows between two facts; a count holds until the next one.
-        line = _chart(points).mark_line(
+        line = self._chart(points).mark_line(
             interpolate="linear" if field == "seconds" else "step-after", strokeWidth=2.2, clip=True
         )
         # One line per leader's term: nothing is known between two of them.
@@ -217,15 +220,16 @@ class _PartitionChart:
             line.encode(y=self._y(field, points), color=self._colour(), strokeDash=self._dash(), detail=detail),
         )
 
+    def _words(self, points: Points, text: str, colour: str | None = None, *, at_end: bool = False) -> Layer:
+        """Words beside the beginning of each stretch, inside it; or, `at_end`, inside its end."""
+        side: dict[str, Any] = {"align": "right", "dx": -6} if at_end else {"align": "left", "dx": 7}
+        paint: dict[str, Any] = {} if colour is None else {"color": colour}
+        places = [{**point, "s": point["until"]} for point in points] if at_end else points
+        marks = self._chart(places).mark_text(
+            baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint
+        )
+        return marks.encode(text=text)
+
 
 def _title(text: str) -> alt.TitleParams:
     return alt.TitleParams(text, anchor="start", frame="group")
-
-
-def _words(points: Points, text: str, colour: str | None = None, *, at_end: bool = False) -> Layer:
-    """Words beside the beginning of each stretch, inside it; or, `at_end`, inside its end."""
-    side: dict[str, Any] = {"align": "right", "dx": -6} if at_end else {"align": "left", "dx": 7}
-    paint: dict[str, Any] = {} if colour is None else {"color": colour}
-    places = [{**point, "s": point["until"]} for point in points] if at_end else points
-    marks = _chart(places).mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint)
-    return marks.encode(text=text)
