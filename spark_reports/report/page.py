@@ -18,6 +18,8 @@ PARTITIONS_DRAWN = 8
 CHART_CHARACTERS = 1_900_000
 """Beside Vega's 0.9 MB this keeps the file under 3 MB."""
 MOMENTS_SHOWN = 40
+ROWS_SHOWN = 200
+"""Of each list; a run of an hour has thousands of elections, and the tables have them all."""
 
 
 _DRAWN = (
@@ -57,6 +59,7 @@ def render(tables: Tables, versions: str) -> str:
         vega=vega_script(),
         versions=versions,
         colours=_legend(),
+        rows_shown=ROWS_SHOWN,
     )
 
 
