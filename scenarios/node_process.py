@@ -13,8 +13,8 @@ import os
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,12 @@ from cluster.live.control import (
     Settle,
     SettledTold,
     Told,
-    pack,
+    packets,
     unpack_order,
 )
 from cluster.live.fabric import Address
 from cluster.live.neighbours import NeighbourFabric
-from cluster.live.observations import FetchAnswered, Observation, ProduceArrived, Topic
+from cluster.live.observations import Observation, Topic
 from cluster.live.processes import NodeOrder, OwnProcess
 from cluster.live.time import LiveTime
 from cluster.passage import ByteCounts
@@ -60,8 +60,6 @@ from scenarios.worlds import live_latency
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05
 PR_SET_PDEATHSIG = 1
-RECORDS_TOLD_MAX, HEADERS_TOLD_MAX, FACTS_TOLD_MAX = 1500, 1000, 200
-"""In one message."""
 OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "operate"})
 DIED_OF = "what-{name}-died-of.txt"
 
@@ -141,7 +139,7 @@ class ToldDisk(Disk):
 
 
 class ToldTap:
-    """What is observed of clients is told to the process that runs the cluster, in parts that are not too large."""
+    """What is observed of clients is told to the process that runs the cluster."""
 
     def __init__(self, tell: Callable[[Told], None], topic_name: Callable[[Topic], str | None]) -> None:
         self.topic_name = topic_name
@@ -153,26 +151,9 @@ class ToldTap:
         connection = self._connections
 
         def tell(observation: Observation, now_us: int) -> None:
-            for part in _in_parts(observation):
-                self._tell(ObservationTold(now_us, connection, client, part))
+            self._tell(ObservationTold(now_us, connection, client, observation))
 
         return tell
-
-
-def _in_parts(observation: Observation) -> Iterator[Observation]:
-    if isinstance(observation, ProduceArrived):
-        # A batch of more records is told without them: they get numbers for names.
-        batches = [
-            batch if len(batch.records) <= RECORDS_TOLD_MAX else replace(batch, records=())
-            for batch in observation.batches
-        ]
-        yield replace(observation, batches=tuple(batches))
-    elif isinstance(observation, FetchAnswered):
-        for partition, error, headers in observation.partitions:
-            for first in range(0, max(len(headers), 1), HEADERS_TOLD_MAX):
-                yield FetchAnswered(((partition, error, headers[first : first + HEADERS_TOLD_MAX]),))
-    else:
-        yield observation
 
 
 class StepFacts:
@@ -191,14 +172,14 @@ class StepFacts:
 
     def tell(self) -> None:
         facts, self._facts = self._facts, []
-        for first in range(0, len(facts), FACTS_TOLD_MAX):
-            more = first + FACTS_TOLD_MAX < len(facts)
-            _send(self._control, FactsTold(self._at_us, tuple(facts[first : first + FACTS_TOLD_MAX]), more))
+        if facts:
+            _send(self._control, FactsTold(self._at_us, tuple(facts)))
 
 
 def _send(control: socket.socket, told: Told) -> None:
     try:
-        control.send(pack(told))
+        for packet in packets(told):
+            control.send(packet)
     except OSError:  # Nobody runs this cluster any more.
         os._exit(1)
 

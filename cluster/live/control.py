@@ -1,16 +1,17 @@
 """What the process that runs a cluster and the processes of its nodes tell each other, over a socket pair each.
 
 Messages are pickled: both ends are ours, the pair is inherited, and nobody else can reach it. A message is one packet
-(SOCK_SEQPACKET), so one that was begun is whole, whenever its sender is killed.
+(SOCK_SEQPACKET), or, if it is too large for that, one in parts: what a client sends decides how much there is to tell.
+Of a message whose sender is killed before its last part, nothing is taken.
 """
 
 from __future__ import annotations
 
 import pickle
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cluster.links import Hold, Latency, Link, Network
 from cluster.live.observations import Observation
@@ -20,7 +21,8 @@ from replica.disk_speed import ServiceTime
 from replica.trace import TraceEvent
 
 PACKET_BYTES = 1 << 20
-"""No message is so large: what could be is sent in parts."""
+PART_BYTES = PACKET_BYTES - 1024
+"""What one packet carries of a message that is too large for it."""
 BUFFER_BYTES = 4 << 20
 
 
@@ -37,14 +39,10 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FactsTold:
-    """What one step has stated: whole, for what is true when a step is over need not be true within it.
-
-    more: the rest of the step follows in the next message
-    """
+    """What one step has stated: whole, for what is true when a step is over need not be true within it."""
 
     at_us: int
     facts: tuple[Fact, ...]
-    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +92,14 @@ class ExitTold:
 
     at_us: int
     halted: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartTold:
+    """A stretch of a message that is too large for a packet."""
+
+    data: bytes
+    is_last: bool
 
 
 Told = FactsTold | FileTold | BytesTold | AnswerTold | ObservationTold | SettledTold | ExitTold
@@ -204,9 +210,38 @@ def pack(message: Told | Order) -> bytes:
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
-def unpack_told(packet: memoryview) -> Told:
-    told: Told = pickle.loads(packet)  # noqa: S301  # from a process of ours, over a pair that it inherited
-    return told
+def packets(told: Told) -> Iterator[bytes]:
+    """The message as one packet, or as several."""
+    data = pack(told)
+    if len(data) <= PACKET_BYTES:
+        yield data
+        return
+    for first in range(0, len(data), PART_BYTES):
+        after = first + PART_BYTES
+        yield pickle.dumps(PartTold(data[first:after], is_last=after >= len(data)), pickle.HIGHEST_PROTOCOL)
+
+
+class ToldParts:
+    """Messages again out of packets."""
+
+    def __init__(self) -> None:
+        self._begun = bytearray()
+
+    def take(self, packet: memoryview) -> Told | None:
+        """None: the rest of the message is still to come."""
+        message: Told | PartTold = _unpack(packet)
+        if not isinstance(message, PartTold):
+            return message
+        self._begun += message.data
+        if not message.is_last:
+            return None
+        told: Told = _unpack(self._begun)
+        self._begun.clear()
+        return told
+
+
+def _unpack(data: memoryview | bytearray) -> Any:
+    return pickle.loads(data)  # noqa: S301  # from a process of ours, over a pair that it inherited
 
 
 def unpack_order(packet: bytes) -> Order:

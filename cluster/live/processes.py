@@ -27,7 +27,6 @@ from cluster.live.control import (
     BytesTold,
     DiskState,
     ExitTold,
-    Fact,
     FactsTold,
     FileTold,
     LinkState,
@@ -37,9 +36,9 @@ from cluster.live.control import (
     Reset,
     Settle,
     SettledTold,
+    ToldParts,
     control_pair,
     pack,
-    unpack_told,
 )
 from cluster.live.fabric import Address
 from cluster.live.gathering import GatheringTime, InPlace, Source
@@ -157,8 +156,7 @@ class Life:
     settled: int = 0
     answers: dict[int, Callable[..., None]] = field(default_factory=dict)
     observers: dict[int, Observer] = field(default_factory=dict)
-    begun: list[Fact] = field(default_factory=list)
-    """Facts of a step of which more is to come."""
+    parts: ToldParts = field(default_factory=ToldParts)
     said_why: bool = False
     seized: bool = False
     at_end: bool = False
@@ -209,14 +207,9 @@ class RemoteHost(Host):
             if not size:
                 life.at_end = True
                 break
-            message = unpack_told(self.fabric.packet[:size])
+            message = life.parts.take(self.fabric.packet[:size])
             match message:
-                case FactsTold():
-                    life.begun += message.facts
-                    if not message.more:
-                        told.append(FactsTold(message.at_us, tuple(life.begun)))
-                        life.begun.clear()
-                case AnswerTold() | ObservationTold() | ExitTold():
+                case FactsTold() | AnswerTold() | ObservationTold() | ExitTold():
                     told.append(message)
                 case FileTold():
                     _keep_books(life.core.disks[message.log_dir], message)
