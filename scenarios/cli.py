@@ -31,7 +31,7 @@ COMMANDS = {
     "report": ("scenarios.cli_report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "serve": ("scenarios.cli_serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli_fault", "fault", "Break a running cluster, or mend it."),
-    "bench": ("scenarios.cli_bench", "bench", "Measure the simulator, the fetch path, sweeps and the report."),
+    "bench": ("scenarios.cli_bench_wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),
 }
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.
 

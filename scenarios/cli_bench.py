@@ -65,7 +65,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _machine_line(found: dict[str, Any]) -> str:
+def machine_line(found: dict[str, Any]) -> str:
     return (
         f"  {found['cpu']}, {found['cores']} cores, kernel {found['kernel']}, Python {found['python']}, "
         f"load {found['load_average']}"
@@ -107,7 +107,7 @@ def sim(repeat: int, format_: str) -> int:
         print_json(document)
         return ExitCode.HELD
     click.echo("bench sim: medians of whole runs, all invariants on, trace written")
-    click.echo(_machine_line(document["machine"]))  # type: ignore[arg-type]
+    click.echo(machine_line(document["machine"]))  # type: ignore[arg-type]
     click.echo(f"  {'highwater run acks1-leader-kill, whole process':<58}{run_s:>9.2f} s    budget 1 s")
     click.echo(f"  {'highwater compare acks1-leader-kill, whole process':<58}{compare_s:>9.2f} s    budget 1.5 s")
     click.echo(f"  {'highwater list, whole process':<58}{list_s:>9.2f} s    budget 0.3 s")
@@ -181,7 +181,7 @@ def fetch(megabytes: int, repeat: int, format_: str) -> int:
         print_json(document)
         return ExitCode.HELD
     click.echo(f"bench fetch: {megabytes} MiB at 1 MiB fetches over AF_UNIX, medians of {repeat} rounds taken in turn")
-    click.echo(_machine_line(document["machine"]))
+    click.echo(machine_line(document["machine"]))
     click.echo(f"  {'':<36}{'MB/s':>8}{'sendfile':>10}{'CPU s':>10}{'switches':>10}{'through Python':>16}")
     click.echo(
         f"  {'(whole transfer, both ends)':<36}{'':>8}{'calls':>10}{'per GiB':>10}{'per GiB':>10}{'bytes sent':>16}"
@@ -217,7 +217,7 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
     click.echo(
         f"bench sweep: {runs} runs on {cores} cores, medians of {repeat} rounds taken in turn, all invariants on"
     )
-    click.echo(_machine_line(document["machine"]))
+    click.echo(machine_line(document["machine"]))
     click.echo(f"  {'':<24}{'process pool':>16}{'Spark':>14}{'overhead':>12}")
     click.echo(f"  {'':<24}{'runs an hour':>16}{'runs an hour':>14}{'':>12}")
     for row in document["rows"]:

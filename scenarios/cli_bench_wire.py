@@ -1,0 +1,84 @@
+"""`highwater bench wire`: what the live brokers do under librdkafka, and librdkafka's own mock cluster beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from scenarios.cli_bench import bench, machine, machine_line
+from scenarios.cli_common import fail, format_option, print_json
+from scenarios.exit_codes import ExitCode
+from scenarios.progress import ProgressLine
+
+BUDGETS = {
+    "records_per_s_acks_all_100_b": 300_000,
+    "cpu_us_per_request": 40,
+    "start_to_first_ack_s": 0.5,
+}
+
+
+@bench.command()
+@click.option("--repeat", type=click.IntRange(1, 99), default=3, show_default=True, help="Rounds, taken in turn.")
+@click.option("--processes", "in_processes", is_flag=True, help="A process of its own for every broker.")
+@format_option
+def wire(repeat: int, in_processes: bool, format_: str) -> int:
+    """Live brokers under librdkafka: records per second, latency, CPU; its own mock cluster in the same run."""
+    try:
+        import confluent_kafka  # noqa: F401
+    except ImportError:
+        fail("librdkafka is not there to measure with", ExitCode.MISSING, "pip install confluent-kafka")
+    from scenarios.wire_bench import ClusterFailed, measure_wire
+
+    found = machine()
+    try:
+        with ProgressLine("bench wire") as line:
+            measured = measure_wire(repeat, in_processes=in_processes, progress=line.show)
+    except ClusterFailed as failed:
+        fail(f"the cluster could not be measured: {failed}", ExitCode.EXPECTATION_FAILED)
+    document = {"machine": found, "budgets": BUDGETS, **measured}
+    if format_ == "json":
+        print_json(document)
+    else:
+        for text in _screen(document):
+            click.echo(text)
+    return ExitCode.HELD
+
+
+def _screen(document: dict[str, Any]) -> list[str]:
+    lines = [
+        f"bench wire: {document['brokers']} brokers ({document['world']}), RF 3, min ISR 1, 3 partitions, trace on, "
+        "client tap off;",
+        f"  medians of {document['repeat']} rounds taken in turn; brokers and client share the machine",
+        machine_line(document["machine"]),
+        f"  {'':<20}{'':<18}{'':>9}{'records/s':>12}{'MB/s':>7}{'p50 ms':>9}{'p99 ms':>9}{'broker CPU':>12}{'':>9}"
+        f"{'client':>9}",
+        f"  {'':<20}{'':<18}{'':>9}{'':>12}{'':>7}{'':>9}{'':>9}{'us/record':>12}{'s/GiB':>9}{'us/rec.':>9}",
+    ]
+    for row in document["rows"]:
+        budget = (
+            row["what"] == "produce acks=all" and row["size_bytes"] == 100 and row["cluster"].startswith("highwater")
+        )
+        lines.append(
+            f"  {row['cluster']:<20}{row['what']:<18}{row['size_bytes']:>7} B{row['records_per_s']:>12,.0f}"
+            f"{row['mb_per_s']:>7,.0f}{_number(row['p50_ms']):>9}{_number(row['p99_ms']):>9}"
+            f"{_number(row['broker_cpu_us_per_record']):>12}{_number(row['broker_cpu_s_per_gib']):>9}"
+            f"{_number(row['client_cpu_us_per_record']):>9}{'   budget 300,000/s' if budget else ''}"
+        )
+    requests, start = document["requests"], document["start"]
+    lines += [
+        "  latency: single records, one every 2 ms; CPU of the mock is the client's, and it neither replicates nor "
+        "writes to a disk",
+        f"  {'CPU of the brokers for one Produce of 16 KiB, RF 1':<58}{requests['produce_16_kib_cpu_us']:>9.0f} us   "
+        "budget 40 us",
+        f"  {'CPU of the brokers for one Fetch of 16 KiB':<58}{requests['fetch_16_kib_cpu_us']:>9.0f} us   "
+        "budget 40 us",
+        f"  {'start of the brokers to the first acks=all ack':<58}{start['brokers_to_first_ack_s']:>9.2f} s    "
+        "budget 0.5 s",
+        f"  {'start of the process, imports and all, to that ack':<58}{start['process_to_first_ack_s']:>9.2f} s",
+    ]
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
