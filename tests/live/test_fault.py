@@ -21,6 +21,9 @@ from scenarios.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
 from scenarios.trace_writer import read_rows
 
 
+pytestmark = pytest.mark.xdist_group("fault")  # one cluster for the small ones of them
+
+
 def fault(record: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "scenarios.cli", "fault", "--record", str(record), *words],
