@@ -271,7 +271,7 @@ def spark(events: list[int], whole: bool, format_: str) -> int:
 def _print_spark(document: dict[str, Any]) -> None:
     rows = document["rows"]
     click.echo("bench spark: the report on traces from a model whose outcome is known, local[2], each size once")
-    click.echo(_machine_line(document["machine"]))
+    click.echo(machine_line(document["machine"]))
 
     def line(label: str, values: Sequence[Any], unit: str = "", note: str = "") -> None:
         shown = "".join(f"{'–' if value is None else f'{value:,}':>14}" for value in values)
