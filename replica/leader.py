@@ -168,10 +168,10 @@ class LeaderState:
         source: Partition.followerReplicaOrThrow, Replica.updateFetchStateOrThrow
         """
         replica = self.replicas.get(broker_id)
-        name = self._names(broker_id)
         if replica is None:
             # With the epoch given and equal to ours, the follower knows newer metadata than we do.
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            name = self._names(broker_id)
             raise KafkaError(code, f"{name} is not a replica of {self.topic_partition} in epoch {self.leader_epoch}")
         # Differs from Kafka: it compares with the broker epoch in its metadata only (as the partition does after the
         # read); here a fetch is also refused when a later incarnation has already fetched.
@@ -179,7 +179,7 @@ class LeaderState:
         if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"the fetch comes from an earlier life of {name}: broker epoch {broker_epoch}, now {known}",
+                f"the fetch comes from an earlier life of {self._names(broker_id)}: broker epoch {broker_epoch}, now {known}",
             )
 
     # -------------------------------------------------------------------------------------------------- leadership

@@ -47,8 +47,8 @@ def wire(repeat: int, in_processes: bool, format_: str) -> int:
 
 def _screen(document: dict[str, Any]) -> list[str]:
     lines = [
-        f"bench wire: {document['brokers']} brokers ({document['world']}), RF 3, min ISR 1, 3 partitions, trace on, "
-        "client tap off;",
+        f"bench wire: {document['brokers']} brokers ({document['world']}), RF 3, min ISR 1, 3 partitions, "
+        "trace and invariants on, client tap off;",
         f"  medians of {document['repeat']} rounds taken in turn; brokers and client share the machine",
         machine_line(document["machine"]),
         f"  {'':<20}{'':<18}{'':>9}{'records/s':>12}{'MB/s':>7}{'p50 ms':>9}{'p99 ms':>9}{'broker CPU':>12}{'':>9}"

@@ -39,8 +39,8 @@ from scenarios.worlds import NewWorld, simulated
 
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
-EVENTS_PER_PROBE = 64
-"""How often the checker looks into the cores; what the trace says is checked after every fact."""
+EVENTS_PER_PROBE, LIVE_EVENTS_PER_PROBE = 64, 1024
+"""How often the checker looks into the cores; what the trace says is checked after every fact. Live, others wait."""
 Companion = Callable[["Run"], Awaitable[None]]
 Progress = Callable[[int, int, int], None]
 """(virtual microseconds so far, of how many, trace events so far)"""
@@ -131,6 +131,7 @@ class Run:
         self._companions = companions
         self._probe = CoreProbe(self.simulation)
         self._next_probe = 0
+        self._events_per_probe = LIVE_EVENTS_PER_PROBE if fabric.is_live else EVENTS_PER_PROBE
         # Looked at after every event of virtual time.
         self._time = self.simulation.time
         self._exits = self.simulation.fabric.exits
@@ -169,7 +170,7 @@ class Run:
             simulation.state_exits()
         events = self._time.events
         if events >= self._next_probe:
-            self._next_probe = events + EVENTS_PER_PROBE
+            self._next_probe = events + self._events_per_probe
             self.invariants.probe(self._probe)
         if len(self._violations) != self._violations_stated:
             self._state_violations()
