@@ -179,7 +179,8 @@ class LeaderState:
         if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"the fetch comes from an earlier life of {self._names(broker_id)}: broker epoch {broker_epoch}, now {known}",
+                f"the fetch comes from an earlier life of {self._names(broker_id)}: "
+                f"broker epoch {broker_epoch}, now {known}",
             )
 
     # -------------------------------------------------------------------------------------------------- leadership
