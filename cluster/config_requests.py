@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs and AlterConfigs between their messages and what the controller is told.
 
-source: ControllerApis.handleIncrementalAlterConfigs, .handleLegacyAlterConfigs; ConfigurationControlManager
+source: ControllerApis.handleIncrementalAlterConfigs, .handleLegacyAlterConfigs; ConfigurationControlManager;
+ConfigAdminManager.preprocess, which the broker does in Kafka
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _change_of(
     now_us, validate_only = asked.now_us, bool(asked.request.validate_only)
     twice = [key for key, count in Counter(str(config.name) for config in configs).items() if count > 1]
     if twice:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{', '.join(twice)} occurs more than once")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{', '.join(twice)} occurs more than once")
     if kind == TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no settings for all topics at once")
@@ -137,6 +138,6 @@ def _complete(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes:
     changes: Changes = dict.fromkeys(known)
     for config in configs:
         if config.value is None:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"no value is given for {config.name}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no value is given for {config.name}")
         changes[str(config.name)] = str(config.value)
     return changes

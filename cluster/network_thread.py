@@ -96,7 +96,8 @@ class NetworkThread:
         self._is_polling = False
         self._is_blocked = False
         self._is_set_up: dict[ConnectionId, bool] = {}
-        self._frames: deque[tuple[ConnectionId, bytearray]] = deque()
+        self._frames: dict[ConnectionId, bytearray] = {}
+        """At most one of each connection, first come first."""
         self._answers: list[Action] = []
         self._ready: list[Action] = []
 
@@ -126,9 +127,9 @@ class NetworkThread:
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         if self._is_polling or self._is_blocked or not self._is_set_up.get(connection):
-            self._frames.append((connection, frame))
+            self._frames[connection] = frame
         elif not self._deliver(self, connection, frame, now_us):
-            self._frames.append((connection, frame))
+            self._frames[connection] = frame
             self._is_blocked = True
 
     def unblock(self, now_us: int) -> None:
@@ -140,9 +141,9 @@ class NetworkThread:
     def _look_again(self, now_us: int) -> None:
         self._ready += self._answers
         self._answers = []
-        frames, self._frames = self._frames, deque()
-        while frames:
-            self.received(*frames.popleft(), now_us)
+        frames, self._frames = self._frames, {}
+        for connection, frame in frames.items():
+            self.received(connection, frame, now_us)
 
     @property
     def _is_busy(self) -> bool:
@@ -151,6 +152,7 @@ class NetworkThread:
     def gone(self, connection: ConnectionId) -> None:
         """A connection that is gone before its turn still takes its time."""
         self._is_set_up.pop(connection, None)
+        self._frames.pop(connection, None)
 
     def hold(self, action: Action) -> bool:
         """Keep an answer back, if this thread has something else to do first."""

@@ -64,7 +64,8 @@ class SocketServer:
         """What has come over connections that wait for their network thread."""
         self._is_place_free = False
         self._is_open = False
-        self._too_early: list[tuple[ConnectionId, bytearray]] = []
+        self._too_early: dict[ConnectionId, bytearray] = {}
+        """What has come before this server is open; nothing is kept for who is gone, however often it comes again."""
         self._threads_hold_back = cpu.connection_us > 0
         """Whether a network thread may have something to do before it can send an answer."""
 
@@ -99,6 +100,7 @@ class SocketServer:
 
     def _gone(self, connection: ConnectionId) -> None:
         self._unassigned.pop(connection, None)
+        self._too_early.pop(connection, None)
         thread = self._thread_of.pop(connection, None)
         if thread is not None:
             thread.gone(connection)
@@ -112,8 +114,8 @@ class SocketServer:
     def open(self, now_us: int) -> None:
         """What clients and followers have sent before is served now (SocketServer.enableRequestProcessing)."""
         self._is_open = True
-        waiting, self._too_early = self._too_early, []
-        for connection, frame in waiting:
+        waiting, self._too_early = self._too_early, {}
+        for connection, frame in waiting.items():
             self._submit(connection, frame, now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
@@ -139,7 +141,7 @@ class SocketServer:
         if self._is_open:
             self._submit(connection, frame, now_us)
         else:
-            self._too_early.append((connection, frame))
+            self._too_early[connection] = frame
         return True
 
     def _submit(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:

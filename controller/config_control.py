@@ -65,7 +65,8 @@ class ConfigControl:
                 if value is not None:
                     DynamicBrokerConfig.check(key, value)
         except ConfigError as error:
-            self._refuse(ErrorCode.INVALID_CONFIG, str(error))
+            # Not INVALID_CONFIG, as of a topic (KAFKA-13609).
+            self._refuse(ErrorCode.INVALID_REQUEST, str(error))
             return
         if event.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))

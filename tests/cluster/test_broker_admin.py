@@ -244,7 +244,16 @@ def test_settings_of_a_broker(world, admin):
     _, configs = described(admin, BROKER, "1")
     assert (configs[rate].value, configs[rate].read_only) == ("1000", False)
     assert (configs["num.partitions"].value, configs["num.partitions"].read_only) == ("1", True)
-    assert change(admin, BROKER, "1", (SET, "num.partitions", "3")) is ErrorCode.INVALID_CONFIG
+    assert change(admin, BROKER, "1", (SET, "num.partitions", "3")) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("api", [INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS])
+def test_settings_that_are_badly_asked_for(admin, api):
+    """Of the request something is wrong, not of the settings."""
+    create(admin, topic("t"))
+    twice = [(SET, "segment.bytes", "2048"), (SET, "segment.bytes", "4096")]
+    assert change(admin, TOPIC, "t", *twice, api=api) is ErrorCode.INVALID_REQUEST
+    assert change(admin, TOPIC, "t", (SET, "segment.bytes", None), api=api) is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

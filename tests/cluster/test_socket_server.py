@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -25,7 +26,7 @@ CORRELATION_ID = 7
 class ServerWorld:
     """Handlers block until `finish` is called, as if every request waited for the disk."""
 
-    def __init__(self, *, is_watched: bool = False, **config: str) -> None:
+    def __init__(self, *, is_watched: bool = False, is_open: bool = True, **config: str) -> None:
         self.now_us = 0
         self.rows: list[TraceRow] = []
         self.trace = TraceLog([self.rows.append])
@@ -43,7 +44,8 @@ class ServerWorld:
             handle=self._handle,
             requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
         )
-        self.server.open(0)
+        if is_open:
+            self.server.open(0)
 
     def accept(self, connection: int, address: str = "10.0.0.1") -> None:
         self.server.accepted(connection, f"{address}:{5000 - connection}", self.now_us)
@@ -208,3 +210,22 @@ def test_the_times_of_a_request_add_up() -> None:
                 )
             )
         )
+
+
+class Frame(bytearray):
+    """One of which can be told whether somebody still has it."""
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_waits_for_its_turn_is_not_kept_for_who_is_gone(is_open: bool) -> None:
+    """Else whoever connects, sends and goes, again and again, takes all memory: at a start, or while a disk is slow."""
+    world = ServerWorld(is_open=is_open, num_network_threads="1")
+    world.server.handlers.queued_max_requests = 0 if is_open else 1  # 0: the network thread stands before it
+    world.accept(-2)
+    frame = Frame(b"request")
+    kept = weakref.ref(frame)
+    world.server.received(-2, frame, world.now_us)
+    del frame
+    assert kept() is not None
+    world.hang_up(-2)
+    assert kept() is None
