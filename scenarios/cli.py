@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import tempfile
 import traceback
@@ -100,10 +99,6 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         sys.exit(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output is gone (`| head`): nothing is left to say, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.HELD)
     except Exception as error:  # Whatever gets here is our bug; the user is told so, and where the details are.
         click.echo(f"error: a bug in highwater: {type(error).__name__}: {error}", err=True)
         try:

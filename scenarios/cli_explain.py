@@ -143,6 +143,13 @@ def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Ou
 
     outcomes: dict[str, list[Outcome]] = {story.record: [] for story in stories}
     lock_text, scenario = _played(run_dir)
+    for story in stories:
+        if story.producer not in scenario.workloads:
+            fail(
+                f"{story.record} came from {story.producer}, a client outside the cluster, and cannot be sent again",
+                ExitCode.USAGE,
+                "without --what-if the story is told; write a scenario with this producer to try changes",
+            )
     for producer in dict.fromkeys(story.producer for story in stories):
         records = [story.record for story in stories if story.producer == producer]
         changes = changes_for(scenario, producer)

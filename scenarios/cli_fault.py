@@ -147,7 +147,7 @@ def _node_state(node: dict[str, Any], style: Style) -> str:
     if led or internal:
         more = [f"{internal} internal"] if internal else []
         text += f" leads {', '.join([*led[:8], *(['...'] if len(led) > 8 else []), *more])}"
-    return text
+    return text.rstrip()
 
 
 def _partition_lines(partitions: list[dict[str, Any]], style: Style) -> list[str]:

@@ -79,8 +79,11 @@ def run(
         print_json(result.summary)
     else:
         from scenarios.screens import run_screen
+        from scenarios.wording import replay_command
 
-        click.echo(run_screen(result.summary, result.story, style_for_stdout(plain)), nl=False)
+        # No live run comes back.
+        again = None if is_live else replay_command(scenario, variant, chosen.seed, overrides)
+        click.echo(run_screen(result.summary, result.story, style_for_stdout(plain), again), nl=False)
     return exit_code_of([result], fail_on)
 
 

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from scenarios.story import StoryLine
 
 PORTS = click.IntRange(1, 65_535)
+BROKERS = 3
 
 
 @click.command()
-@click.option("--brokers", type=click.IntRange(1, 31), default=3, show_default=True, help="How many.")
+@click.option("--brokers", type=click.IntRange(1, 31), show_default=str(BROKERS), help="How many.")
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME:PARTITIONS:RF", help="A topic to create; may be repeated."
 )
@@ -44,7 +45,7 @@ PORTS = click.IntRange(1, 65_535)
 @set_option
 @plain_option
 def serve(
-    brokers: int,
+    brokers: int | None,
     topics: tuple[str, ...],
     port: int,
     host: str,
@@ -59,9 +60,11 @@ def serve(
     """Start a cluster that Kafka clients can connect to; Ctrl-C stops it and says what became of every record."""
     _check_address(host)
     if scenario is None:
-        chosen = _plain_cluster(brokers, topics, profile, overrides)
-    elif topics or profile:
-        raise click.UsageError("--scenario brings its own topics and profile; change them with --set PATH=VALUE")
+        chosen = _plain_cluster(brokers or BROKERS, topics, profile, overrides)
+    elif brokers or topics or profile:
+        raise click.UsageError(
+            "--scenario brings its own brokers, topics and profile; change them with --set PATH=VALUE"
+        )
     else:
         chosen = load_scenario(scenario, overrides).scenario
     _check_ports(port, len(chosen.cluster.brokers))
@@ -92,6 +95,9 @@ def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, o
         wishes = [TopicWish.parse(text, brokers) for text in topics or (f"orders:3:{min(3, brokers)}",)]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    names = [wish.name for wish in wishes]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise click.UsageError(f"--topic names `{twice[0]}` twice")
     try:
         return cluster_of(brokers, wishes, profile, overrides).scenario
     except ScenarioInvalid as invalid:

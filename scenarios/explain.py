@@ -5,6 +5,7 @@ died, who was elected and why, who truncated it. Everything is read from the tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 from replica import trace
@@ -120,7 +121,9 @@ class _Teller:
 
     def finish(self) -> Explanation:
         if self.partition is None:
-            raise RecordUnknown(f"no producer of this run sent a record named {self.record}")
+            names = [entry.name for entry in islice(self.ledger, 3)]
+            known = f": they are named {', '.join(names)} and so on" if names else ": it sent none"
+            raise RecordUnknown(f"no producer of this run sent a record named {self.record}{known}")
         self.ledger.close()
         fate = self._fate()
         if fate not in ("lost", "missing", "unseen"):

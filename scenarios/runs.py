@@ -1,4 +1,4 @@
-"""Run folders by the names people give them: a path, an id, `last`, `last~1`, or a unique beginning."""
+"""Run folders by the names people give them: a path, a number, an id, `last`, `last~1`, or a unique beginning."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
             return newest_first[steps]
         count = f"there {'is' if len(runs) == 1 else 'are'} only {len(runs)}" if runs else "there is none yet"
         raise RunNotFound(f"no run `{name}`: {count} in {runs_dir}/ (make one with `highwater run SCENARIO`)")
+    if re.fullmatch(r"\d{1,4}", name, re.ASCII):
+        name = name.zfill(4)
     matches = [run for run in runs if run.name == name or run.name.startswith(name) or run.name[5:] == name]
     if len(matches) == 1:
         return matches[0]

@@ -5,8 +5,13 @@ A terminal obeys them: they move its cursor, change its title, or worse. So what
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, TextIO
+
+import click
+
+from scenarios.exit_codes import ExitCode
 
 _NOT_OURS = re.compile(r"\x1b(?!\[[0-9;]*[mK])|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 """All but line ends, tabs, and the colours and erased lines that our own screens are made of."""
@@ -17,14 +22,40 @@ def printable(text: str) -> str:
     return _NOT_OURS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+class OutputFailed(click.ClickException):
+    """What a command has to say cannot be written."""
+
+    exit_code = int(ExitCode.MISSING)
+
+
 class SafeOutput:
-    """A text stream that prints control characters instead of sending them."""
+    """A text stream that prints control characters instead of sending them.
+
+    When its reader has gone (`| head`), the command goes on in silence: its exit code still says how it ended.
+    raises: OutputFailed, such as on a full disk
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return self._stream.write(printable(text))
+        try:
+            if text:  # click tries a stream with an empty text, and keeps to itself how that went.
+                self._stream.write(printable(text))
+        except OSError as error:
+            self._fall_silent(error)
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._fall_silent(error)
+
+    def _fall_silent(self, error: OSError) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # What is still buffered must go somewhere.
+        if not isinstance(error, BrokenPipeError):
+            raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

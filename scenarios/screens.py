@@ -6,12 +6,15 @@ shape of it, promise against truth, the one red line, what the scenario expected
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from replica.ids import TopicPartition
 from scenarios.record_sets import format_record_names, split_record_name
+from scenarios.runs import RUNS_DIR
 from scenarios.story import PartitionHistory, Story, value_at
 from scenarios.style import Style
 from scenarios.wording import count_of, duration
@@ -24,8 +27,8 @@ PARTITIONS_MAX = 3
 _MARGIN = 9
 
 
-def run_screen(summary: Summary, story: Story, style: Style) -> str:
-    """The whole screen of `highwater run`, ending in a newline."""
+def run_screen(summary: Summary, story: Story, style: Style, again: str | None = None) -> str:
+    """The whole screen of `highwater run`, ending in a newline. again: the command that gives the same run"""
     blocks = [
         _headline(summary, style),
         _key_events(story, style),
@@ -33,7 +36,7 @@ def run_screen(summary: Summary, story: Story, style: Style) -> str:
         _told_and_true(summary, style),
         _findings(summary, style),
         _expectations(summary, style),
-        _again(summary, style),
+        _see_also(summary, again),
     ]
     return "\n" + "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -47,7 +50,8 @@ def _headline(summary: Summary, style: Style) -> list[str]:
         parts.append(f"{sizes}, min.insync.replicas {values['min.insync.replicas']}")
     parts += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
     kind = "live" if summary.get("live") else "of virtual time"
-    ran = f"{summary['virtual_s']:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
+    lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
+    ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
     first, *rest = [*_packed(parts, style), *_packed([summary["profile"], f"seed {summary['seed']}", ran], style)]
     return [first.replace(name, style.bold(name), 1), *rest]
 
@@ -159,9 +163,9 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         if told["failed"]:
             parts.append(f"{told['failed']} refused")
         latency = told["latency_us"]
-        if latency and not told["handed_over"]:
+        if latency and latency["max"] and not told["handed_over"]:  # 0: answered within one step of a live broker
             parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
-        lines.append(f"  {f'{producer} was told'.ljust(23)} {'    '.join(parts)}")
+        lines.append(f"  {f'{producer} was told'.ljust(22)}  {'    '.join(parts)}")
         errors = ", ".join(f"{error} x{count}" for error, count in told["errors"].items())
         if errors:
             lines.append(f"  {'':<24}{errors}")
@@ -232,27 +236,22 @@ def _expectations(summary: Summary, style: Style) -> list[str]:
     return lines
 
 
-def _again(summary: Summary, style: Style) -> list[str]:
+def _see_also(summary: Summary, again: str | None) -> list[str]:
     lines = []
     records = summary["records"]
     culprit = next((records[kind][0] for kind in ("lost", "unseen", "duplicated", "dirty") if records[kind]), None)
     broken = [one["sentence"].partition(":")[0] for one in summary["anomalies"] if one["kind"] == "invariant"]
     if culprit is None and broken:
         culprit = f'"{broken[0]}"' if " " in broken[0] else broken[0]
-    if culprit is not None and summary["run_dir"]:
-        lines.append(f"  Why:     highwater explain last {culprit}")
     if summary["run_dir"]:
-        lines.append("  Report:  highwater report last")
+        run = "last" if Path(summary["run_dir"]).parent == RUNS_DIR else shlex.quote(summary["run_dir"])
+        if culprit is not None:
+            lines.append(f"  Why:     highwater explain {run} {culprit}")
+        lines.append(f"  Report:  highwater report {run}")
         lines.append(f"  Kept in  {summary['run_dir']}")
-    if not summary.get("live"):  # No live run comes back.
-        lines.append(f"  Again:   {replay_command(summary)}")
+    if again is not None:
+        lines.append(f"  Again:   {again}")
     return lines
-
-
-def replay_command(summary: Summary) -> str:
-    """The command that gives the same run, byte for byte."""
-    variant = f" --variant {summary['variant']}" if summary["variant"] else ""
-    return f"highwater run {summary['scenario']}{variant} --seed {summary['seed']}"
 
 
 # ----------------------------------------------------------------------------------------------------- several runs

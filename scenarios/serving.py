@@ -58,7 +58,7 @@ class TopicWish:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) or len(numbers) > 2:
             raise ValueError(f"`{text}` is not NAME:PARTITIONS:REPLICATION_FACTOR, for example orders:3:3")
         if not all(re.fullmatch(r"[1-9]\d{0,3}", number) for number in numbers):
-            raise ValueError(f"`{text}`: partitions and replication factor are numbers from 1 up")
+            raise ValueError(f"`{text}`: partitions and replication factor are numbers from 1 to 9999")
         partitions, factor = (*map(int, numbers), *(1, min(3, brokers))[len(numbers) :])
         if factor > brokers:
             raise ValueError(

@@ -7,7 +7,6 @@ A setting is a `path=value` as in `highwater run --set`. Nothing here knows Spar
 from __future__ import annotations
 
 import itertools
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from scenarios.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.simulation import SimulationError
 from scenarios.spec import Scenario
+from scenarios.wording import replay_command
 
 Settings = tuple[str, ...]
 """One `path=value` for each path that varies, in the order of the command line."""
@@ -125,13 +125,7 @@ class SweepScenario:
 
     def replay_command(self, settings: Settings, seed: int) -> str:
         """The command that plays the same run, byte for byte."""
-        words = ["highwater", "run", self.named]
-        if self.variant is not None:
-            words += ["--variant", self.variant]
-        words += ["--seed", str(seed)]
-        for setting in (*self.overrides, *settings):
-            words += ["--set", setting]
-        return shlex.join(words)
+        return replay_command(self.named, self.variant, seed, (*self.overrides, *settings))
 
 
 @lru_cache(maxsize=256)

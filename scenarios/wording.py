@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 
 def seconds(at_us: int) -> str:
     """A moment of virtual time: `10.500 s`."""
@@ -31,3 +34,9 @@ def listed(names: tuple[str, ...] | list[str]) -> str:
     if len(names) == 1:
         return names[0]
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def replay_command(scenario: str, variant: str | None, seed: int, settings: Sequence[str] = ()) -> str:
+    """The command that plays the same run, byte for byte. scenario: as it was named, an id or a file"""
+    words = ["highwater", "run", scenario, *(("--variant", variant) if variant else ()), "--seed", str(seed)]
+    return shlex.join([*words, *(word for setting in settings for word in ("--set", setting))])

@@ -43,6 +43,12 @@ def test_run_json_holds_what_was_promised(highwater: Highwater, mini: str) -> No
     assert all(set(one) >= {"what", "held", "why"} for one in document["expectations"])
 
 
+def test_what_a_run_says_to_try_next_is_about_this_run(highwater: Highwater, mini: str) -> None:
+    said = highwater("run", mini, "--set", "seed=4", "--out", "elsewhere").out
+    assert f"highwater run {mini} --seed 4 --set seed=4" in said
+    assert "highwater explain elsewhere/0001-mini r0" in said
+
+
 def test_run_keeps_a_whole_folder(highwater: Highwater, mini: str, tmp_path: Path) -> None:
     document = highwater("run", mini, "--format", "json").document
     run_dir = Path(document["run_dir"])
@@ -222,6 +228,9 @@ def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tupl
         (("explain", "last", "r1"), 2, "no run `last`"),
         (("explain", "E999"), 2, "E999"),
         (("list", "--tag", "nonsense"), 2, "nonsense"),
+        (("serve", "--topic", "a:20000"), 2, "1 to 9999"),
+        (("serve", "--topic", "a", "--topic", "a:2"), 2, "twice"),
+        (("serve", "--scenario", "acks1-leader-kill", "--brokers", "5"), 2, "--set"),
     ],
 )
 def test_a_mistake_is_one_clear_message(highwater: Highwater, words: tuple[str, ...], code: int, said: str) -> None:
@@ -237,9 +246,10 @@ def test_an_unknown_record_is_a_wrong_command_line(highwater: Highwater, mini: s
     highwater("run", mini)
     done = highwater("explain", "last", "r99")
     assert (done.code, done.out) == (2, "")
-    assert "r99" in done.err
+    assert "r99" in done.err and "named r0, r1" in done.err
     assert highwater("explain", "lsat", "r0").code == 2
     assert highwater("explain", "last~5", "r0").code == 2
+    assert highwater("explain", "1", "r0").code == 0
 
 
 # ------------------------------------------------------------------------------------------------------------ screens

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from replica.ids import TopicPartition
 from scenarios.safe_output import SafeOutput
@@ -22,3 +27,24 @@ def test_a_partition_of_a_topic_that_cannot_exist_is_named_in_printable_and_few_
     assert str(TopicPartition("orders", 3)) == "orders-3"
     assert str(TopicPartition("\x1b[2J", 0)) == "\\x1b[2J-0"
     assert len(str(TopicPartition("x" * 30_000, 0))) < 120
+
+
+def test_without_a_reader_the_exit_code_still_tells_how_it_ended(tmp_path: Path) -> None:
+    for words, code in ((["rules"], 0), (["test", "no-such"], 3)):
+        command = subprocess.Popen(
+            [sys.executable, "-m", "scenarios.cli", *words],
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert command.stdout is not None and command.stderr is not None
+        command.stdout.close()
+        said = command.stderr.read()
+        assert command.wait() == code and b"Broken" not in said and b"ignored" not in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_that_cannot_be_written_is_no_bug_of_ours(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scenarios.cli", "rules"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 6 and done.stderr.decode().count("\n") == 1 and b"No space left" in done.stderr

@@ -9,11 +9,12 @@ from stories import acks_1_leader_dies, compare_with_golden, summary_of
 from trace_script import TraceScript
 
 from scenarios.expectations import Expectation
-from scenarios.screens import compare_table, replay_command, run_screen
+from scenarios.screens import compare_table, run_screen
 from scenarios.screens import test_line as line_of_test
 from scenarios.story import Story
 from scenarios.style import Style
 from scenarios.view import ClusterView
+from scenarios.wording import replay_command
 
 
 def story_of(script: TraceScript) -> Story:
@@ -43,13 +44,15 @@ def handed_over_and_gone() -> TraceScript:
 
 def test_a_loss(request: pytest.FixtureRequest) -> None:
     script = acks_1_leader_dies()
-    screen = run_screen(summary_of(script, EXPECTED), story_of(script), Style())
+    screen = run_screen(summary_of(script, EXPECTED), story_of(script), Style(), "highwater run by-hand --seed 1")
     compare_with_golden("screen_run_lost.txt", screen, request)
 
 
 def test_a_loss_in_plain_ascii_on_80_columns_with_a_failed_expectation(request: pytest.FixtureRequest) -> None:
     script = acks_1_leader_dies()
-    screen = run_screen(summary_of(script, FAILED), story_of(script), Style(plain=True, width=80))
+    screen = run_screen(
+        summary_of(script, FAILED), story_of(script), Style(plain=True, width=80), "highwater run by-hand --seed 1"
+    )
     assert screen.isascii() and max(len(line) for line in screen.splitlines()) <= 80
     compare_with_golden("screen_run_plain.txt", screen, request)
 
@@ -87,8 +90,9 @@ def test_a_broken_invariant_is_never_good() -> None:
 
 
 def test_replay_command() -> None:
-    assert replay_command({"scenario": "s", "variant": None, "seed": 3}) == "highwater run s --seed 3"
-    assert replay_command({"scenario": "s", "variant": "v", "seed": 3}) == "highwater run s --variant v --seed 3"
+    assert replay_command("s", None, 3) == "highwater run s --seed 3"
+    wordy = replay_command("my file.yaml", "v", 3, ["topics.t.config.x=1"])
+    assert wordy == "highwater run 'my file.yaml' --variant v --seed 3 --set topics.t.config.x=1"
 
 
 class _Terminal(io.StringIO):
