@@ -39,9 +39,10 @@ class SafeOutput:
         self._stream = stream
 
     def write(self, text: str) -> int:
+        if text == "":
+            return 0  # click tries a stream with nothing, and keeps to itself how that went.
         try:
-            if text:  # click tries a stream with an empty text, and keeps to itself how that went.
-                self._stream.write(printable(text))
+            self._stream.write(printable(text))
         except OSError as error:
             self._fall_silent(error)
         return len(text)
