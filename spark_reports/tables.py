@@ -246,5 +246,6 @@ PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         REPLICA_KEY, "uncommitted_records", ("batch_appended", "high_watermark_advanced", "high_watermark_learned")
     ),
     "replication_lag": (("run", "topic", "partition", "leader", "follower"), "lag_us", ()),
+    "data_at_risk": (("run", "topic", "partition", "leader", "leader_epoch", "acks"), "at_risk_records", ()),
 }  # fmt: skip
 """Timelines too long to draw whole: what tells their lines apart, whose peaks must stay, and events that may go."""

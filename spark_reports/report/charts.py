@@ -49,6 +49,7 @@ class _PartitionChart:
         self.elections = series.election_moments(tables["elections"])
         self.lines = series.replica_lines(self.timeline, end_us)
         self.lags = series.lag_lines(tables["replication_lag"])
+        self.risk = series.risk_lines(tables["data_at_risk"])
         self.standings = series.standing_stretches(tables["isr_intervals"], end_us)
         self.down = series.down_stretches(tables["stopped_intervals"], end_us)
         self.instants = series.instants(self.lines, self.lags, self.standings, self.replicas)
@@ -61,6 +62,9 @@ class _PartitionChart:
         panels = [self._overview(), *([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
         panels.append(self._measure("Uncommitted: log end offset − high watermark, records", self.lines, "gap"))
+        if self.risk:
+            title = "At risk: records acknowledged above the leader's high watermark, gone if it died then"
+            panels.append(self._measure(title, self.risk, "records"))
         if self.lags:
             panels.append(self._measure("Replication lag, records the follower lacks", self.lags, "records"))
             panels.append(self._measure("Replication lag, age of the oldest of them in seconds", self.lags, "seconds"))

@@ -17,7 +17,14 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     made.filters.update(
-        seconds=words.seconds, clock=words.clock, acks=words.acks_name, joined=words.joined, ranges=words.name_ranges
+        seconds=words.seconds,
+        clock=words.clock,
+        size=words.size,
+        rate=words.rate,
+        held=words.why_held,
+        acks=words.acks_name,
+        joined=words.joined,
+        ranges=words.name_ranges,
     )
     return made
     return environment

@@ -23,8 +23,8 @@ ROWS_SHOWN = 200
 
 
 _DRAWN = (
-    "replica_timeline", "replication_lag", "isr_intervals", "stopped_intervals", "fault_intervals", "elections",
-    "lost_records", "partition_states",
+    "replica_timeline", "replication_lag", "data_at_risk", "isr_intervals", "stopped_intervals", "fault_intervals",
+    "elections", "lost_records", "partition_states",
 )  # fmt: skip
 
 
@@ -90,6 +90,7 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
     flagged = tables["records"]
     missing = [record for record in flagged if record["missing"]]
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
+    stalls = sorted(tables["hw_stalls"], key=lambda stall: (stall["from_us"], stall["topic"], stall["partition"]))
     moments = _without_echoes(sorted(tables["key_moments"], key=lambda moment: moment["seq"]))
     return {
         **row,
@@ -97,7 +98,8 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "verdict": [(name, JEPSEN_CLASS[name]) for name in verdict],
         "headline": words.headline(tables["anomalies"], counts, missing),
         "mood": "bad" if verdict else "warn" if any(record["handed_over"] for record in missing) else "ok",
-        "notes": words.notes(counts, missing),
+        "blame": words.blame(tables["lost_records"], stalls),
+        "notes": words.notes(counts, missing) + words.held_back(stalls),
         "why": words.why_lost(tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"]),
         "tiles": _tiles(counts, tables),
         "moments": moments[:MOMENTS_SHOWN],
@@ -107,6 +109,10 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "unavailability": sorted(tables["unavailability"], key=lambda window: (window["from_us"], window["kind"])),
         "availability": sorted(tables["availability"], key=lambda part: (part["topic"], part["partition"])),
         "write_stalls": sorted(tables["write_stalls"], key=lambda stall: (stall["from_us"], stall["client"])),
+        "read_stalls": sorted(tables["read_stalls"], key=lambda stall: (stall["from_us"], stall["client"])),
+        "hw_stalls": stalls,
+        "catch_ups": sorted(tables["catch_ups"], key=lambda back: (back["started_us"], *_replica(back))),
+        "fetching": sorted(tables["fetch_efficiency"], key=lambda pair: (pair["node"], pair["peer"])),
         "isr_changes": sorted(tables["isr_changes"], key=lambda change: change["seq"]),
         "latency": sorted(tables["ack_latency"], key=lambda level: (level["topic"], level["acks"])),
         "partitions": _partitions(row["end_us"], tables),
@@ -114,14 +120,22 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
     }
 
 
+def _replica(row: Row) -> tuple[str, int, str]:
+    return (row["topic"], row["partition"], row["node"])
+
+
 def _without_echoes(moments: Sequence[Row]) -> list[Row]:
-    """An election writes the ISR too, with the same reason at the same instant: it is told once."""
+    """An election writes the ISR too, with the same reason at the same instant, and a fault that kills a broker says
+    in short what its stop says at length: it is told once."""
+    reasons: dict[int, list[str]] = {}
+    for moment in moments:
+        reasons.setdefault(moment["at_us"], []).append(moment["reason"])
     told: set[tuple[int, str]] = set()
     kept: list[Row] = []
     for moment in moments:
-        sentence = (moment["at_us"], moment["reason"])
-        if sentence not in told:
-            told.add(sentence)
+        at_us, reason = moment["at_us"], moment["reason"]
+        if (at_us, reason) not in told and not any(other.startswith(f"{reason} ") for other in reasons[at_us]):
+            told.add((at_us, reason))
             kept.append(moment)
     return kept
 

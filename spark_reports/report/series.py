@@ -74,6 +74,19 @@ def lag_lines(lag: Sequence[Row]) -> Points:
     ]
 
 
+def risk_lines(risk: Sequence[Row]) -> Points:
+    """Acked records above the high watermark; one line per leader's term and acks level."""
+    return [
+        {
+            "s": to_s(row["at_us"]),
+            "node": row["leader"],
+            "term": f"{row['leader']} {row['leader_epoch']} {row['acks']}",
+            "records": row["at_risk_records"],
+        }
+        for row in risk
+    ]
+
+
 def standing_stretches(standings: Sequence[Row], end_us: int) -> Points:
     """ISR membership; a leader's stretch carries the crown, and the word where there is room for it."""
     return [

@@ -187,6 +187,77 @@ def notes(counts: Sequence[Row], missing: Sequence[Row]) -> list[str]:
     return said
 
 
+WORTH_TELLING_US = 2_000_000
+STALLS_TOLD = 3
+
+
+def held_back(stalls: Sequence[Row]) -> list[str]:
+    """The longest stalls of a high watermark, each with who held it. in: rows of hw_stalls"""
+    long = [row for row in stalls if row["until_us"] - row["from_us"] >= WORTH_TELLING_US]
+    worst = sorted(long, key=lambda row: row["from_us"] - row["until_us"])[:STALLS_TOLD]
+    return [
+        f"At {clock(row['from_us'])} s the high watermark of {row['topic']}-{row['partition']} stood still at "
+        f"{row['high_watermark']} for {seconds(row['until_us'] - row['from_us'])} with "
+        f"{counted(row['waiting_records'], 'record')} above it: {why_held(row)}."
+        for row in sorted(worst, key=lambda row: row["from_us"])
+    ]
+
+
+def why_held(stall: Row) -> str:
+    """`b3 was in the ISR without them for 9.3 s; the ISR was below min.insync.replicas for 20 s`"""
+    said = []
+    if stall["pinned_by"]:
+        who, them = joined(stall["pinned_by"]), "it" if stall["waiting_records"] == 1 else "them"
+        said.append(
+            f"{who} {were(len(stall['pinned_by']))} in the ISR without {them} for {seconds(stall['pinned_us'])}"
+        )
+    if stall["under_min_isr_us"]:
+        said.append(f"the ISR was below min.insync.replicas for {seconds(stall['under_min_isr_us'])}")
+    return "; ".join(said) or f"no follower held it ({stall['ended_by']})"
+
+
+def rate(per_s: float | None, unit: str) -> str:
+    """2500.0 -> `2,500 records/s`, 4.25e8 -> `425 MB/s`; None -> a dash."""
+    if per_s is None:
+        return "–"
+    if unit != "B" or per_s < 1000:
+        return f"{per_s:,.0f} {unit}/s"
+    return f"{size(per_s)}/s"
+
+
+def size(count: float | None) -> str:
+    """Bytes in powers of a thousand: `170 B`, `1.5 kB`, `12 MB`."""
+    if count is None:
+        return "–"
+    for unit in ("B", "kB", "MB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def blame(lost: Sequence[Row], stalls: Sequence[Row]) -> str:
+    """One sentence on who brought it about, for the table of many runs; empty when nothing is worth it."""
+    said = []
+    for row in {(one["acked_by"], one["acks"], one["elected"]): one for one in lost}.values():
+        after = ""
+        if row["elected"] is not None:
+            clean = "" if row["elected_clean"] else " in an unclean election"
+            after = f"; {row['elected']} led next{clean}"
+        elif row["disk_lost_on"]:
+            after = f"; the disk of {joined(row['disk_lost_on'])} lost bytes"
+        held = row["held_by"] or []
+        alone = (
+            " with no copy elsewhere" if held == [row["acked_by"]] else f" ({joined(held)} had a copy)" if held else ""
+        )
+        said.append(f"{row['acked_by']} acknowledged with {acks_name(row['acks'])}{alone}{after}.")
+    if not said and (long := [row for row in stalls if row["until_us"] - row["from_us"] >= WORTH_TELLING_US]):
+        worst = max(long, key=lambda row: row["until_us"] - row["from_us"])
+        stood = f"The high watermark stood still for {seconds(worst['until_us'] - worst['from_us'])}"
+        said.append(f"{stood}: {why_held(worst)}.")
+    return " ".join(said[:2])
+
+
 Step = tuple[int, str]
 
 
@@ -225,7 +296,8 @@ def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]) -
         nodes = joined(first["disk_lost_on"])
         steps.append((first["disk_lost_us"], _sentence(f"the disk of {nodes} lost bytes: {first['disk_lost_reason']}")))
     if first["elected_us"] is not None:
-        kind = "" if first["elected_clean"] else " in an unclean election"
+        tells = first["elected_clean"] or first["elected_reason"].startswith("unclean election")
+        kind = "" if tells else " in an unclean election"
         said = f"{first['elected']} became leader{kind}: {first['elected_reason']}"
         steps.append((first["elected_us"], _sentence(said)))
     if first["erased_us"] is not None:
