@@ -25,7 +25,7 @@ BUDGETS = {
 def wire(repeat: int, in_processes: bool, format_: str) -> int:
     """Live brokers under librdkafka: records per second, latency, CPU; its own mock cluster in the same run."""
     try:
-        import confluent_kafka  # noqa: F401
+        from confluent_kafka import KafkaException
     except ImportError:
         fail("librdkafka is not there to measure with", ExitCode.MISSING, "pip install confluent-kafka")
     from scenarios.wire_bench import ClusterFailed, measure_wire
@@ -34,7 +34,7 @@ def wire(repeat: int, in_processes: bool, format_: str) -> int:
     try:
         with ProgressLine("bench wire") as line:
             measured = measure_wire(repeat, in_processes=in_processes, progress=line.show)
-    except ClusterFailed as failed:
+    except (ClusterFailed, KafkaException) as failed:
         fail(f"the cluster could not be measured: {failed}", ExitCode.EXPECTATION_FAILED)
     document = {"machine": found, "budgets": BUDGETS, **measured}
     if format_ == "json":

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-BROKERS = 3
+BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
 ACKS = ("0", "1", "all")
 BYTES_PER_ROUND, RECORDS_MAX = 24 << 20, 200_000
@@ -65,13 +65,24 @@ def highwater(*, in_processes: bool) -> Iterator[Cluster]:
     """raises: ClusterFailed"""
     port = _free_ports(BROKERS)
     words = ["--brokers", str(BROKERS), "--port", str(port), "--no-client-records"]
-    topics = [word for topic in _topics() for word in ("--topic", topic)]
+    topics = [word for size_bytes in SIZES for word in ("--topic", f"{_topic(size_bytes)}:{PARTITIONS}:3")]
     if in_processes:
         words.append("--processes")
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch, _quiet(scratch) as log:
         began = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-m", "scenarios.cli", "serve", "--record", scratch, *words, *topics],
+            [
+                sys.executable,
+                "-m",
+                "scenarios.cli",
+                "serve",
+                "--record",
+                scratch,
+                *words,
+                *topics,
+                "--topic",
+                "requests:1:1",
+            ],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -115,17 +126,8 @@ def mock() -> Iterator[Cluster]:
     yield Cluster("librdkafka mock", ",".join(f"{one.host}:{one.port}" for one in brokers), None)
 
 
-def _topics() -> list[str]:
-    return [
-        *(f"{_topic(size, acks)}:3:3" for size in SIZES for acks in ACKS),
-        "paced:3:3",
-        "first:1:3",
-        "requests:1:1",
-    ]
-
-
-def _topic(size_bytes: int, acks: str) -> str:
-    return f"bench-{size_bytes}-{acks}"
+def _topic(size_bytes: int) -> str:
+    return f"bench-{size_bytes}"
 
 
 # -------------------------------------------------------------------------------------------------------- measuring
@@ -170,7 +172,8 @@ def _median_row(same: Any) -> dict[str, Any]:
 def _first_ack(cluster: Cluster) -> dict[str, float]:
     """From the start of the process, and from the start of the brokers in it."""
     began = time.perf_counter()
-    _produce(cluster, "first", 1, 100, "all", {"linger.ms": 0})
+    topic = _topic(SIZES[0])
+    _produce(_producer(cluster, topic, "all", {"linger.ms": 0}), topic, 1, SIZES[0])
     after_s = time.perf_counter() - began
     whole_s, brokers_s = cluster.start_s
     return {"process_to_first_ack_s": whole_s + after_s, "brokers_to_first_ack_s": brokers_s + after_s}
@@ -182,13 +185,15 @@ def _load(cluster: Cluster) -> list[dict[str, Any]]:
 
 def _load_of(cluster: Cluster, size_bytes: int) -> Iterator[dict[str, Any]]:
     count = min(BYTES_PER_ROUND // size_bytes, RECORDS_MAX)
+    topic = _topic(size_bytes)
     for acks in ACKS:
-        topic = _topic(size_bytes, acks)
-        work = partial(_produce, cluster, topic, count, size_bytes, acks, {})
-        taken = _timed(cluster, work, partial(_replicated, cluster, topic, count))
-        latency_ms = _latency(cluster, acks, size_bytes)
+        producer = _producer(cluster, topic, acks, {})
+        wanted = _committed(cluster, topic) + count
+        work = partial(_produce, producer, topic, count, size_bytes)
+        taken = _timed(cluster, work, partial(_replicated, cluster, topic, wanted))
+        latency_ms = _latency(cluster, topic, acks, size_bytes)
         yield _row(cluster, f"produce acks={acks}", size_bytes, taken, latency_ms)
-    taken = _timed(cluster, partial(_consume, cluster, _topic(size_bytes, "all"), 3, {}))
+    taken = _timed(cluster, partial(_consume, *_reader(cluster, topic, PARTITIONS, {})))
     yield _row(cluster, "consume", size_bytes, taken, None)
 
 
@@ -234,9 +239,10 @@ def _row(
 def _requests(cluster: Cluster) -> dict[str, float]:
     """CPU of the brokers for one Produce, and for one Fetch, of 16 KiB each, one after the other on one partition."""
     one_each = {"batch.num.messages": 1, "linger.ms": 0, "max.in.flight": 1}
-    produced = _timed(cluster, lambda: _produce(cluster, "requests", REQUESTS, REQUEST_BYTES, "1", one_each))
+    producer = _producer(cluster, "requests", "1", one_each)
+    produced = _timed(cluster, partial(_produce, producer, "requests", REQUESTS, REQUEST_BYTES))
     little = {"max.partition.fetch.bytes": 16_384, "fetch.max.bytes": 16_384, "message.max.bytes": 16_384}
-    fetched = _timed(cluster, lambda: _consume(cluster, "requests", 1, little))
+    fetched = _timed(cluster, partial(_consume, *_reader(cluster, "requests", 1, little)))
     return {
         "produce_16_kib_cpu_us": produced.brokers_cpu_s / REQUESTS * 1e6,
         "fetch_16_kib_cpu_us": fetched.brokers_cpu_s / REQUESTS * 1e6,
@@ -246,10 +252,11 @@ def _requests(cluster: Cluster) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------------- the client
 
 
-def _producer(cluster: Cluster, acks: str, settings: dict[str, Any]) -> Any:
+def _producer(cluster: Cluster, topic: str, acks: str, settings: dict[str, Any]) -> Any:
+    """One that has been told where the topic is."""
     from confluent_kafka import Producer
 
-    return Producer(
+    producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "acks": acks,
@@ -258,12 +265,12 @@ def _producer(cluster: Cluster, acks: str, settings: dict[str, Any]) -> Any:
             **settings,
         }
     )
-
-
-def _produce(cluster: Cluster, topic: str, count: int, size_bytes: int, acks: str, settings: dict[str, Any]) -> int:
-    """Every record has its answer at the end; with acks=0, every one has been sent."""
-    producer = _producer(cluster, acks, settings)
     producer.list_topics(topic, timeout=PATIENCE_S)
+    return producer
+
+
+def _produce(producer: Any, topic: str, count: int, size_bytes: int) -> int:
+    """Every record has its answer at the end; with acks=0, every one has been sent."""
     value = b"x" * size_bytes
     for sent in range(0, count, BATCH):
         # The client writes what it has to say about a record into the record's own dictionary.
@@ -274,7 +281,7 @@ def _produce(cluster: Cluster, topic: str, count: int, size_bytes: int, acks: st
     return count
 
 
-def _latency(cluster: Cluster, acks: str, size_bytes: int) -> tuple[float, float]:
+def _latency(cluster: Cluster, topic: str, acks: str, size_bytes: int) -> tuple[float, float]:
     """(p50, p99) milliseconds from `produce` to the answer, of single records in a steady trickle."""
     latencies_s: list[float] = []
 
@@ -282,10 +289,9 @@ def _latency(cluster: Cluster, acks: str, size_bytes: int) -> tuple[float, float
         if error is None:
             latencies_s.append(message.latency())
 
-    producer = _producer(cluster, acks, {"linger.ms": 0})
-    producer.list_topics("paced", timeout=PATIENCE_S)
+    producer = _producer(cluster, topic, acks, {"linger.ms": 0})
     for _ in range(PACED_RECORDS):
-        producer.produce("paced", b"x" * size_bytes, on_delivery=told)
+        producer.produce(topic, b"x" * size_bytes, on_delivery=told)
         producer.poll(PACE_S)
     producer.flush(PATIENCE_S)
     if len(latencies_s) < 2:
@@ -294,30 +300,31 @@ def _latency(cluster: Cluster, acks: str, size_bytes: int) -> tuple[float, float
     return cuts[49] * 1e3, cuts[98] * 1e3
 
 
-def _replicated(cluster: Cluster, topic: str, count: int) -> None:
-    """Waits until every in-sync replica has everything: consumers are told of the high watermark.
-
-    Not of the mock's, which does not replicate, and loses what is sent to it with acks=0 at this pace.
-    """
-    if cluster.pid is None:
-        return
+def _committed(cluster: Cluster, topic: str) -> int:
+    """Records below the high watermarks, which is what consumers are told of."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "bench", "log_level": 0})
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        places = [TopicPartition(topic, number) for number in range(3)]
-        ends = sum(consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1] for place in places)
-        if ends >= count:
-            break
-        if time.monotonic() > until:
-            raise ClusterFailed(f"only {ends} of {count} records were replicated within {PATIENCE_S} s")
-        time.sleep(0.01)
+    places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    committed = sum(consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1] for place in places)
     consumer.close()
+    return committed
 
 
-def _consume(cluster: Cluster, topic: str, partitions: int, settings: dict[str, Any]) -> int:
-    """Everything that is there, and how many records that were: the mock keeps only the latest."""
+def _replicated(cluster: Cluster, topic: str, wanted: int) -> None:
+    """Waits until every in-sync replica has everything.
+
+    Not of the mock's, which does not replicate, and loses what is sent to it with acks=0 at this pace.
+    """
+    until = time.monotonic() + PATIENCE_S
+    while cluster.pid is not None and (committed := _committed(cluster, topic)) < wanted:
+        if time.monotonic() > until:
+            raise ClusterFailed(f"only {committed} of {wanted} records were replicated within {PATIENCE_S} s")
+        time.sleep(0.01)
+
+
+def _reader(cluster: Cluster, topic: str, partitions: int, settings: dict[str, Any]) -> tuple[Any, int]:
+    """Assigned to everything that is there, and how many records that is: the mock keeps only the latest."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
@@ -326,6 +333,7 @@ def _consume(cluster: Cluster, topic: str, partitions: int, settings: dict[str, 
             "group.id": "bench",
             "enable.auto.commit": False,
             "log_level": 0,
+            "queued.min.messages": 1_000_000,  # With fewer it waits for its application a second at a time.
             **settings,
         }
     )
@@ -335,12 +343,15 @@ def _consume(cluster: Cluster, topic: str, partitions: int, settings: dict[str, 
         count += high - low
         places.append(TopicPartition(topic, number, low))
     consumer.assign(places)
+    return consumer, count
+
+
+def _consume(consumer: Any, count: int) -> int:
     read, until = 0, time.monotonic() + PATIENCE_S
     while read < count:
-        read += sum(message.error() is None for message in consumer.consume(10_000, 0.2))
+        read += sum(message.error() is None for message in consumer.consume(min(10_000, count - read), 0.2))
         if time.monotonic() > until:
             raise ClusterFailed(f"only {read} of {count} records were read within {PATIENCE_S} s")
-    consumer.close()
     return count
 
 
