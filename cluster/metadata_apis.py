@@ -21,7 +21,7 @@ from cluster.wire.versions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, M
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.topics import check_legal, is_internal
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import NO_BROKER, BrokerId
+from replica.ids import NO_BROKER, BrokerId, TopicPartition
 
 CLUSTER_ID = "highwater"
 FIRST_WITH_TOPIC_IDS = 12
@@ -133,12 +133,12 @@ class MetadataApis:
             "topic_id": topic.topic_id,
             "is_internal": is_internal(name),
             "partitions": [
-                self._partition(number, registration, version)
+                self._partition(name, number, registration, version)
                 for number, registration in sorted(topic.partitions.items())
             ],
         }
 
-    def _partition(self, number: int, registration: PartitionRegistration, version: int) -> Values:
+    def _partition(self, name: str, number: int, registration: PartitionRegistration, version: int) -> Values:
         replicas, isr = list(registration.replicas), list(registration.in_sync_replicas)
         error = ErrorCode.NONE if registration.has_leader else ErrorCode.LEADER_NOT_AVAILABLE
         if version == 0:
@@ -153,11 +153,17 @@ class MetadataApis:
             "leader_epoch": registration.leader_epoch,
             "replica_nodes": replicas,
             "isr_nodes": isr,
-            "offline_replicas": self._offline(registration),
+            "offline_replicas": self._offline(name, number, registration),
         }
 
-    def _offline(self, registration: PartitionRegistration) -> list[BrokerId]:
-        return [broker_id for broker_id in registration.replicas if self._is_offline(broker_id)]
+    def _offline(self, topic: str, number: int, registration: PartitionRegistration) -> list[BrokerId]:
+        """source: KRaftMetadataCache.isReplicaOffline"""
+        name, image = TopicPartition(topic, number), self._cache.image
+        return [
+            broker_id
+            for broker_id in registration.replicas
+            if self._is_offline(broker_id) or not image.has_online_dir(broker_id, name)
+        ]
 
     def _is_offline(self, broker_id: BrokerId) -> bool:
         broker = self._cache.image.brokers.get(broker_id)
@@ -245,7 +251,8 @@ class MetadataApis:
             registration = topic.partitions[number]
             partitions.append(
                 {
-                    "error_code": ErrorCode.NONE if registration.has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+                    # As Kafka, which names no error here even where nobody leads.
+                    "error_code": ErrorCode.NONE,
                     "partition_index": number,
                     "leader_id": registration.leader,
                     "leader_epoch": registration.leader_epoch,
@@ -253,7 +260,7 @@ class MetadataApis:
                     "isr_nodes": registration.in_sync_replicas,
                     "eligible_leader_replicas": registration.elr,
                     "last_known_elr": registration.last_known_elr,
-                    "offline_replicas": self._offline(registration),
+                    "offline_replicas": self._offline(name, number, registration),
                 }
             )
         return {

@@ -82,6 +82,9 @@ class OwnProcess(Protocol):
 
     def join(self, timeout: float | None = None) -> None: ...
 
+    def close(self) -> None:
+        """Of one that has ended: gives its descriptors back. raises: ValueError if it has not"""
+
 
 Observer = Callable[[Observation, int], None]
 Launch = Callable[[NodeOrder, socket.socket], OwnProcess]
@@ -151,6 +154,7 @@ class Life:
     core: RemoteCore
     source: Source
     finished: trio.Event = field(default_factory=trio.Event)
+    exit_code: int | None = None
     state: NodeState | None = None
     asked_to_settle: int = 0
     settled: int = 0
@@ -160,6 +164,16 @@ class Life:
     said_why: bool = False
     seized: bool = False
     at_end: bool = False
+
+    def end(self) -> None:
+        """Its process is gone or about to be. What it had here is given back: there may be many lives in a run."""
+        if self.finished.is_set():
+            return
+        self.own.join(SETTLE_S)
+        self.exit_code = self.own.exitcode
+        if self.exit_code is not None:
+            self.own.close()
+        self.finished.set()
 
 
 class RemoteHost(Host):
@@ -266,7 +280,7 @@ class RemoteHost(Host):
     async def _attend(self, life: Life) -> None:
         """A step for whatever the process tells; then its end."""
         time = self.fabric.time
-        with contextlib.suppress(trio.ClosedResourceError):
+        with life.control:
             while not life.at_end:
                 await trio.lowlevel.wait_readable(life.control)
                 time.enter()
@@ -274,15 +288,12 @@ class RemoteHost(Host):
         time.leave(life.source)
         for observe in life.observers.values():
             observe(ConnectionEnded(f"the process of {self.name} is gone"), time.now_us)
-        life.own.join(SETTLE_S)
-        trio.lowlevel.notify_closing(life.control)
-        life.control.close()
-        life.finished.set()
+        life.end()
         if self._life is life:
             self._life = None
             if self.process is not None and not life.said_why:
                 self._leave()
-                self.fabric.exits.append((self.name, f"its process has died ({_death(life.own.exitcode)})"))
+                self.fabric.exits.append((self.name, f"its process has died ({_death(life.exit_code)})"))
                 time.enter()
 
     async def seize(self) -> None:
@@ -320,10 +331,10 @@ class RemoteHost(Host):
 
     def end_at_once(self) -> None:
         """The run is over."""
-        if self._life is not None:
-            self._life.said_why = True
-            _signal(self._life, signal.SIGKILL)
-            self._life.own.join(SETTLE_S)
+        life, self._life = self._life, None
+        if life is not None:
+            _signal(life, signal.SIGKILL)
+            life.end()
 
     def pause(self) -> None:
         super().pause()
@@ -481,13 +492,15 @@ def _keep_books(disk: Disk, told: FileTold) -> None:
 
 
 def _signal(life: Life, number: int) -> None:
-    if life.own.pid is not None and life.own.exitcode is None:
+    if not life.finished.is_set() and life.own.pid is not None and life.own.exitcode is None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(life.own.pid, number)
 
 
 def _is_stopped(life: Life) -> bool:
     """source: proc(5), field 3 of /proc/pid/stat"""
+    if life.finished.is_set():
+        return True
     try:
         text = Path(f"/proc/{life.own.pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

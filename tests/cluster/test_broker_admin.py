@@ -403,6 +403,16 @@ def test_partitions_are_described_page_by_page(admin):
     assert seen == [[("t", 0), ("t", 1)], [("t", 2), ("u", 0)], [("u", 1)]]
 
 
+def test_a_partition_that_nobody_leads_is_described_without_an_error(world, admin):
+    """Clients see the leader -1."""
+    create(admin, topic("t", -1, -1, assignments=[{"partition_index": 0, "broker_ids": [B2]}]))
+    world.fall_silent(B2)
+    (told,) = admin.ask(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "t"}], cursor=None).topics
+    assert [(error(one), one.leader_id, list(one.offline_replicas)) for one in told.partitions] == [
+        (ErrorCode.NONE, -1, [B2])
+    ]
+
+
 def test_the_quorum_is_described(world, admin):
     world.run(5000)
     topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]

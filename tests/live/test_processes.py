@@ -60,14 +60,22 @@ def _in_sync(brokers: Sequence[str]) -> str:
 
 
 async def end_when_whole(run: Run, count: int) -> None:
-    """All were killed, and everybody is back."""
+    """All were killed, and everybody is back; of those that are gone nothing is left open here."""
+    await run.is_ready.wait()
+    before = open_pipes()
     while sum(isinstance(row.event, CheckMade) for row in run.rows) < count or any(
         set(view.isr) != set(BROKERS) for view in run.view.partitions.values()
     ):
         await trio.sleep(0.2)
+    assert open_pipes() == before
     run.ended_early()
     assert isinstance(run.simulation.time, LiveTime)
     run.simulation.time.stop()
+
+
+def open_pipes() -> int:
+    """multiprocessing has two for each process."""
+    return sum(path.is_fifo() for path in Path("/proc/self/fd").iterdir())
 
 
 def failures(result: RunResult) -> list[tuple[str, str]]:
