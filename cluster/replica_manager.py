@@ -425,7 +425,9 @@ class ReplicaManager:
             if ready is None:
                 return True
             available += ready
-        return available >= delayed.params.min_bytes
+            if available >= delayed.params.min_bytes:
+                return True  # Whatever the others have or lack, they could not change that.
+        return False
 
     def consumer_gone(self, connection: ConnectionId) -> None:
         """Differs from Kafka: there its fetch goes on waiting, for nobody, as long as it had said it would; whoever
