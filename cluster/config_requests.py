@@ -81,6 +81,7 @@ def _change_of(
         changes = changes_of(known, configs)
         return ChangeConfig(now_us=now_us, topic=name, config=_news(changes, known), validate_only=validate_only)
     if kind == BROKER:
+        # Differs from Kafka, where a broker passes on its own settings only (validateResourceNameIsCurrentNodeId).
         broker_id = broker_of(name)
         known = asked.image.broker_config.get(broker_id, {})
         changes = changes_of(known, configs)

@@ -154,7 +154,7 @@ class SocketServer:
     def _execute(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         peer = self.connections.peer(connection)
         if peer is None:
-            return
+            return  # Differs from Kafka: its handlers do what is asked even if nobody is left to be told.
         if self._requests is not None:
             self._requests.dequeued(connection)
         try:
