@@ -52,6 +52,9 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     else:
         for journey in journeys:
             click.echo(journey_text(journey, style, run_dir.name), nl=False)
+        if not summary.get("live"):
+            click.echo("\n  In virtual time only waiting takes time, and what `cpu` and `disk` of the scenario say;")
+            click.echo("  `run --live` and `serve` measure every stage.")
     return ExitCode.HELD
 
 
