@@ -1,4 +1,4 @@
-"""`highwater bench sim`, `fetch`, `sweep` and `spark`: medians on this machine, with the machine described.
+"""`highwater bench sim`, `fetch`, `sweep`, `acks` and `spark`: medians on this machine, with the machine described.
 
 Nothing here is a test: no figure is asserted. Ratios compare two things measured in turn within one run.
 """
@@ -229,6 +229,44 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
         "  budget 5,000 an hour on 2 cores, aim 20,000; Spark's include a forked child, a time limit and Arrow rows"
     )
     click.echo(f"  starting the Spark session: {document['session_s']} s more, once")
+    return ExitCode.HELD
+
+
+# ---------------------------------------------------------------------------------------------------------- bench acks
+
+
+@bench.command()
+@click.option(
+    "--latency-us", type=click.IntRange(1, 100_000), default=500, show_default=True,
+    help="Of a passage between two machines; the default follows from a published latency.",
+)  # fmt: skip
+@format_option
+def acks(latency_us: int, format_: str) -> int:
+    """What acks and replication cost in throughput: a model of a published benchmark, and how far it is from it."""
+    from scenarios.acks_bench import BATCH_RECORDS, ETHERNET_BYTES_PER_S, RECORDS_IN_ONE, measure_acks
+
+    with ProgressLine("bench acks") as line:
+        document = measure_acks(latency_us, line.show)
+    if format_ == "json":
+        print_json(document)
+        return ExitCode.HELD
+    click.echo(
+        "bench acks: a model in virtual time of LinkedIn's benchmark of 2014; nothing of this machine is measured"
+    )
+    click.echo(f"  {'records of 100 bytes a second':<40}{'published':>12}{'model':>12}")
+    for case in document["cases"]:
+        published, model = case["published_records_per_s"], case["model_records_per_s"]
+        click.echo(f"  {case['title']:<40}{published:>12,}{model:>12,}")
+    click.echo(f"  {'ratio':<40}{'published':>12}{'model':>12}{'distance':>12}")
+    for row in document["ratios"]:
+        click.echo(f"  {row['ratio']:<40}{row['published']:>12.3f}{row['model']:>12.3f}{row['distance']:>+12.3f}")
+    click.echo("  One set of parameters for all cases, none fitted to the throughputs:")
+    click.echo(
+        f"    published set-up: 6 partitions, {ETHERNET_BYTES_PER_S / 1e6:g} MB/s per network card, batch.size 8196"
+    )
+    click.echo(f"      ({BATCH_RECORDS * RECORDS_IN_ONE} records of 100 + 22 bytes), 5 requests in flight, no linger")
+    click.echo(f"    {latency_us} us per passage (500: the published 2 ms from producer to consumer are four passages)")
+    click.echo("    chosen: only the network takes time, neither client nor broker is ever short of processor")
     return ExitCode.HELD
 
 

@@ -33,14 +33,25 @@ from scenarios.progress import ProgressLine
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Answer this file's Spark SQL over the tables instead (`-- comments`, statements end with `;`).",
 )
+@click.option(
+    "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
+)
 @click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
 @format_option
 def report(
-    runs: tuple[str, ...], out: Path | None, tables_dir: Path | None, sql: Path | None, open_: bool, format_: str
+    runs: tuple[str, ...],
+    out: Path | None,
+    tables_dir: Path | None,
+    sql: Path | None,
+    followed: bool,
+    open_: bool,
+    format_: str,
 ) -> int:
     """Write a Spark report on RUNS (folders, ids, `last`, ...): HW, LEO and ISR over time, lag, elections, losses."""
     if sql is not None and (out or tables_dir or open_):
         fail("--sql answers questions and writes nothing: leave out --out, --tables and --open", ExitCode.USAGE)
+    if followed:
+        return _follow(runs, out, others_given=bool(tables_dir or sql or open_ or format_ == "json"))
     from scenarios.runs import RunNotFound, find_run
 
     try:
@@ -80,6 +91,14 @@ def report(
 
 
 ROWS_SHOWN = 1_000
+
+
+def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> int:
+    if others_given or len(runs) > 1:
+        fail("--follow reads one run, and goes with --out only (a page that loads itself again)", ExitCode.USAGE)
+    from scenarios.cli_follow import follow_run
+
+    return follow_run(runs[0] if runs else None, out)
 
 
 def _answer(run_dirs: list[Path], file: Path, format_: str) -> int:

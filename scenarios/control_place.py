@@ -34,11 +34,12 @@ class NoCluster(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A running cluster. socket, record: paths     started: Unix time, seconds"""
+    """A running cluster. socket, record, trace: paths     started: Unix time, seconds"""
 
     pid: int
     socket: str
     record: str
+    trace: str
     bootstrap: str
     started: int
 
@@ -69,14 +70,14 @@ def _is_private(directory: Path) -> bool:
 
 
 @contextmanager
-def announced(record: Path, bootstrap: str, started: int) -> Iterator[socket.socket]:
+def announced(record: Path, trace_dir: Path, bootstrap: str, started: int) -> Iterator[socket.socket]:
     """A listening socket that can be found while the block runs. raises: OSError"""
     directory = own_directory()
     _make_private(directory)
     _sweep(directory)
     path = directory / f"{os.getpid()}.sock"
     path.unlink(missing_ok=True)
-    serving = Serving(os.getpid(), str(path), str(record.resolve()), bootstrap, started)
+    serving = Serving(os.getpid(), str(path), str(record.resolve()), str(trace_dir.resolve()), bootstrap, started)
     files = [path.with_suffix(".json"), record / STATE_FILE]
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -146,7 +147,7 @@ def _read(file: Path) -> Serving | None:
         serving = Serving(**fields)
     except (OSError, ValueError, TypeError):
         return None
-    texts = (serving.socket, serving.record, serving.bootstrap)
+    texts = (serving.socket, serving.record, serving.trace, serving.bootstrap)
     return serving if all(isinstance(text, str) for text in texts) else None
 
 

@@ -22,6 +22,7 @@ from replica import trace
 from replica.ids import TopicPartition
 from replica.trace import TraceLog, TraceRow
 from scenarios.expect import Expect
+from scenarios.followed_trace import cut_parts_while_followed
 from scenarios.loading import load_text
 from scenarios.record_sets import format_record_names
 from scenarios.runner import Run, RunResult, run_scenario
@@ -143,6 +144,7 @@ class Server:
                 self._say_when_ready,
                 self._tell_the_story,
                 self._tell,
+                self._be_followed,
             ],
         )
 
@@ -211,7 +213,7 @@ class Server:
         assert self._time is not None
         bootstrap = ",".join(f"{host}:{port}" for host, port in run.simulation.bootstrap)
         try:
-            with announced(self._record, bootstrap, int(time.time())) as listener:
+            with announced(self._record, run.writer.trace_dir, bootstrap, int(time.time())) as listener:
                 await ControlServer(run, self._time).serve(listener)
         except OSError as error:
             self._say(f"  `highwater fault` cannot reach this cluster: {error}")
@@ -233,6 +235,10 @@ class Server:
 
     async def _tell(self, run: Run) -> None:
         await self._teller.run()
+
+    async def _be_followed(self, run: Run) -> None:
+        """`highwater report --follow` reads the trace as it grows."""
+        await cut_parts_while_followed(run.writer)
 
 
 def ready_lines(run: Run) -> list[str]:

@@ -1,7 +1,7 @@
 """The trace on disk: typed Parquet (zstd) tables, one folder per table, `trace/<table>/part-NNNNN.parquet`.
 
 `TraceWriter` is a listener of `replica.trace.TraceLog`. A part is written under a hidden temporary name and renamed, so
-that a reader never meets half a file; parts are cut by row count, never by time: the same run gives the same bytes.
+that a reader never meets half a file; parts are cut by row count, so that the same simulated run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -180,9 +180,16 @@ class TraceWriter:
 
     def close(self) -> None:
         """Write what is left; every table that is not optional then has a part, empty if nothing happened."""
+        self.write_parts()
+        for table in TABLES:
+            if not self._parts_written[table]:
+                self._write_part(table)
+
+    def write_parts(self) -> None:
+        """Write what waits, however little it is, for whoever reads a live run as it goes."""
         self._take_chunks()
         for table in _ALL_TABLES:
-            if self._waiting[table].rows or (table in TABLES and not self._parts_written[table]):
+            if self._waiting[table].rows:
                 self._write_part(table)
 
     def __enter__(self) -> Self:

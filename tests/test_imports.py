@@ -23,7 +23,8 @@ MAY_IMPORT = {
 """What a package may use besides itself and libraries."""
 
 SPARK_COMMANDS = (
-    "scenarios/cli_report.py", "scenarios/cli_spark.py", "scenarios/cli_sweep.py", "scenarios/spark_bench.py",
+    "scenarios/cli_follow.py", "scenarios/cli_report.py", "scenarios/cli_spark.py", "scenarios/cli_sweep.py",
+    "scenarios/spark_bench.py",
     "scenarios/sweep_bench.py",
 )  # fmt: skip
 """The only files that may import spark_reports, and only inside their functions: no other command waits for Spark."""

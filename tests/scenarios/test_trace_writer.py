@@ -51,6 +51,19 @@ def test_reading_gives_back_what_was_emitted(tmp_path: Path, rows_per_part: int)
     assert len(rows) == 2 * len(CLASS_OF_EVENT)
 
 
+def test_a_reader_of_a_live_run_is_served_at_once_and_nothing_is_written_twice(tmp_path: Path) -> None:
+    rows: list[TraceRow] = []
+    writer = TraceWriter(tmp_path)
+    for _ in range(2):
+        one_of_each(TraceLog([rows.append, writer]))
+        writer.write_parts()
+        assert len(list(read_rows(tmp_path))) == len(rows)
+    writer.write_parts()
+    before = part_files(tmp_path)
+    writer.close()
+    assert part_files(tmp_path) == before
+
+
 def test_parts_are_cut_by_row_count(tmp_path: Path) -> None:
     write(tmp_path, rows_per_part=2)
     parts = [path.name for path in part_files(tmp_path) if path.parent.name == "fetch"]

@@ -1,0 +1,161 @@
+"""`highwater report --follow`: leader, ISR, HW and lag of a run that is under way, as Spark reads its growing trace."""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scenarios.cli_common import fail
+from scenarios.cli_spark import spark_or_fail
+from scenarios.exit_codes import ExitCode
+from scenarios.runs import RUNS_DIR
+
+if TYPE_CHECKING:
+    from spark_reports.follow import ClusterNow, PartitionNow, ReplicaNow
+
+_MARK_EVERY_S = 2.0
+PAGE = "follow.html"
+
+
+def follow_run(name: str | None, out: Path | None) -> int:
+    """name: a run's folder, its `trace`, the folder that a `serve` keeps its run in; None: the running `serve`."""
+    from pyspark.errors import PySparkException
+
+    from spark_reports.follow import follow
+    from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
+
+    trace_dir = _trace_dir(name)
+    screen = _Screen(out)
+    try:
+        click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
+        settings = {**SMALL_TRACE_SETTINGS, "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "1"}
+        with (
+            _marked(trace_dir),
+            spark_or_fail(),
+            tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
+            spark_session(settings=settings) as spark,
+        ):
+            follow(spark, trace_dir, screen.tell, lambda: True, Path(scratch))
+    except KeyboardInterrupt:
+        return ExitCode.HELD
+    except PySparkException as error:
+        what = str(error).splitlines()
+        fail(f"the trace can no longer be followed: {what[0] if what else type(error).__name__}", ExitCode.MISSING)
+    finally:
+        screen.end()
+    click.echo("  The run has ended; `highwater report last` tells all of it.", err=True)
+    return ExitCode.HELD
+
+
+@contextmanager
+def _marked(trace_dir: Path) -> Iterator[None]:
+    """The trace is marked as followed, while Spark starts as well, which takes its time."""
+    from scenarios.followed_trace import mark, unmark
+
+    over = threading.Event()
+
+    def keep_marked() -> None:
+        # A trace that only others may write to grows without our mark; one that is gone needs none.
+        with suppress(OSError):
+            mark(trace_dir)
+            while not over.wait(_MARK_EVERY_S):
+                mark(trace_dir)
+
+    marker = threading.Thread(target=keep_marked, daemon=True)
+    marker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        marker.join()
+        with suppress(OSError):
+            unmark(trace_dir)
+
+
+def _trace_dir(name: str | None) -> Path:
+    from scenarios.control_place import NoCluster, find_cluster
+
+    if name is not None:
+        for folder in (Path(name), Path(name) / "trace"):
+            if (folder / "control").is_dir() and (folder / "log").is_dir():
+                return folder.resolve()
+    try:
+        serving = find_cluster(None if name is None else Path(name), RUNS_DIR)
+    except NoCluster as nobody:
+        fail(f"nothing to follow: {nobody}", ExitCode.USAGE, "name the folder of a trace, or start `highwater serve`")
+    return Path(serving.trace)
+
+
+class _Screen:
+    """What is known now: redrawn on a terminal, else a line for each partition that has changed."""
+
+    def __init__(self, out: Path | None) -> None:
+        self._out = out
+        self._terminal = sys.stdout.isatty()
+        self._told: dict[tuple[str, int], PartitionNow] = {}
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def tell(self, now: ClusterNow) -> None:
+        partitions = now.partitions()
+        with self._lock:
+            if self._ended:
+                return
+            if self._terminal:
+                room = os.get_terminal_size().lines - 3
+                lines = [line_of(partition) for partition in partitions]
+                left_out = f"\n  {len(lines) - room} more partitions" if len(lines) > room else ""
+                click.echo(f"\x1b[H\x1b[J  {now.at_us / 1e6:.1f} s\n" + "\n".join(lines[:room]) + left_out)
+            else:
+                for partition in partitions:
+                    if self._told.get((partition.topic, partition.partition)) != partition:
+                        click.echo(f"{now.at_us / 1e6:>9.1f} s{line_of(partition)}")
+            self._told = {(partition.topic, partition.partition): partition for partition in partitions}
+            if self._out is not None:
+                _write_page(self._out, now.at_us, partitions)
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+
+
+def line_of(partition: PartitionNow) -> str:
+    """`  orders-0  ♛ b1 epoch 2  ISR b1,b2  HW 120  b1 LEO 130  b2 LEO 125 (5 behind, 0.3 s)`"""
+    leader = f"♛ {partition.leader}" if partition.leader else "no leader"
+    isr = ",".join(partition.isr)
+    shown = "–" if partition.high_watermark is None else f"{partition.high_watermark:,}"
+    replicas = "  ".join(map(_replica, partition.replicas))
+    name = f"{partition.topic}-{partition.partition}"
+    return f"  {name:<16}  {leader} epoch {partition.leader_epoch}  ISR {isr}  HW {shown}  {replicas}"
+
+
+def _replica(replica: ReplicaNow) -> str:
+    end = "–" if replica.log_end_offset is None else f"{replica.log_end_offset:,}"
+    behind = ""
+    if replica.lag_records:
+        since = "" if replica.lag_us is None else f", {replica.lag_us / 1e6:.1f} s"
+        behind = f" ({replica.lag_records:,} behind{since})"
+    return f"{replica.node} LEO {end}{behind}" + ("" if replica.running else " ✕ down")
+
+
+def _write_page(out: Path, at_us: int, partitions: list[PartitionNow]) -> None:
+    """A page that loads itself again every two seconds; it is there whole or not at all."""
+    lines = html.escape("\n".join(map(line_of, partitions)))
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">'
+        "<title>Highwater: now</title><style>:root{color-scheme:light dark}pre{font:15px/1.6 monospace}</style>"
+        f"<h1>After {at_us / 1e6:.1f} s</h1><pre>{lines}</pre></html>\n"
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    temporary = out / f".{PAGE}.tmp"
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(out / PAGE)

@@ -1,0 +1,48 @@
+"""A trace that is read while it is written: whoever follows it says so, and parts are then cut by time as well.
+
+A part is not readable before it is whole, and a quiet cluster fills none for hours. Cutting them by time all along
+would leave thousands of small files, so it is done only while a mark in the trace's folder is fresh, and in live runs
+only: the parts of a simulated run depend on its facts alone.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import trio
+
+from scenarios.trace_writer import TraceWriter
+
+MARK = ".followed"
+FRESH_S = 10.0
+PAUSE_S = 1.0
+
+
+def mark(trace_dir: Path) -> None:
+    """Say that somebody reads; to be said again within FRESH_S. raises: OSError"""
+    (trace_dir / MARK).touch()
+
+
+def unmark(trace_dir: Path) -> None:
+    """raises: OSError"""
+    (trace_dir / MARK).unlink(missing_ok=True)
+
+
+def is_followed(trace_dir: Path) -> bool:
+    try:
+        age_s = time.time() - (trace_dir / MARK).stat().st_mtime
+    except OSError:
+        return False
+    return abs(age_s) < FRESH_S
+
+
+async def cut_parts_while_followed(writer: TraceWriter) -> None:
+    """Never ends; to be run beside a live cluster. raises: OSError"""
+    try:
+        while True:
+            await trio.sleep(PAUSE_S)
+            if is_followed(writer.trace_dir):
+                writer.write_parts()
+    finally:
+        unmark(writer.trace_dir)

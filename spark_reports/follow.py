@@ -1,0 +1,218 @@
+"""A trace read while it grows, with Structured Streaming: leader, ISR, HW, LEO and lag of every partition, now.
+
+The stream reduces each batch of facts to the latest value of each quantity, in Spark; what is kept between batches is
+one small row per replica, whatever the length of the trace.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_reports.schema import trace_schema
+
+FOLLOWED_TABLES = ("control", "log", "fetch", "high_watermark")
+TRIGGER = "500 milliseconds"
+_POLL_S = 0.2
+_NOBODY = ""
+_KEY = ("topic", "partition", "node")
+_VALUES = (
+    "leader",
+    "leader_epoch",
+    "isr",
+    "log_end_offset",
+    "high_watermark",
+    "fetch_offset",
+    "caught_up_us",
+    "stopped",
+)
+
+
+class ReplicaNow(NamedTuple):
+    """lag_records, lag_us: behind the leader, as its last fetch said, and for how long; None for the leader itself"""
+
+    node: str
+    log_end_offset: int | None
+    high_watermark: int | None
+    lag_records: int | None
+    lag_us: int | None
+    running: bool
+
+
+class PartitionNow(NamedTuple):
+    """leader: None while there is none"""
+
+    topic: str
+    partition: int
+    leader: str | None
+    leader_epoch: int
+    isr: tuple[str, ...]
+    high_watermark: int | None
+    replicas: tuple[ReplicaNow, ...]
+
+
+class ClusterNow:
+    """The latest of everything, by the facts' own order: tables arrive apart, so a batch may bring what is older."""
+
+    def __init__(self) -> None:
+        self.at_us = 0
+        self._latest: dict[tuple[str, int, str], dict[str, tuple[int, Any]]] = {}
+        self._deleted: dict[str, int] = {}
+
+    def take(self, rows: list[Any]) -> None:
+        """Rows of latest_of()."""
+        for row in rows:
+            self.at_us = max(self.at_us, row["at_us"])
+            known = self._latest.setdefault((row["topic"], row["partition"], row["node"]), {})
+            for name in _VALUES:
+                if row[name] is not None and row[name]["seq"] >= known.get(name, (-1, None))[0]:
+                    known[name] = (row[name]["seq"], row[name]["value"])
+            if row["deleted"] is not None:
+                self._deleted[row["topic"]] = max(row["deleted"], self._deleted.get(row["topic"], -1))
+
+    def partitions(self) -> list[PartitionNow]:
+        """By name and number; those of deleted topics are left out."""
+        found = []
+        for topic, partition, node in sorted(self._latest):
+            created = self._latest[topic, partition, node].get("isr", (-1, None))[0]
+            if topic and node == _NOBODY and created > self._deleted.get(topic, -1):
+                found.append(self._partition(topic, partition))
+        return found
+
+    def _partition(self, topic: str, partition: int) -> PartitionNow:
+        def value(name: str, node: str = _NOBODY) -> Any:
+            return self._latest.get((topic, partition, node), {}).get(name, (-1, None))[1]
+
+        leader = value("leader") or None
+        end = value("log_end_offset", leader) if leader else None
+        nodes = [name for of_topic, number, name in self._latest if (of_topic, number) == (topic, partition) and name]
+        replicas = []
+        for node in sorted(nodes):
+            lag = None if node == leader or end is None else _lag(end, value("fetch_offset", node))
+            caught_up_us = value("caught_up_us", node)
+            lag_us = None if lag is None or (lag and caught_up_us is None) else self.at_us - caught_up_us if lag else 0
+            stopped = self._latest.get(("", -1, node), {}).get("stopped", (-1, False))[1]
+            ends = value("log_end_offset", node), value("high_watermark", node)
+            replicas.append(ReplicaNow(node, *ends, lag, lag_us, not stopped))
+        high_watermark = value("high_watermark", leader) if leader else None
+        isr = tuple(value("isr") or ())
+        return PartitionNow(
+            topic, partition, leader, value("leader_epoch") or 0, isr, high_watermark, tuple(replicas)
+        )  # fmt: skip
+
+
+def _lag(end: int, fetched: int | None) -> int | None:
+    return None if fetched is None else max(0, end - fetched)
+
+
+def follow(
+    spark: SparkSession, trace_dir: Path, tell: Callable[[ClusterNow], None], keep_on: Callable[[], bool], scratch: Path
+) -> None:
+    """Call `tell` after every batch of new facts, from Spark's thread; returns when `keep_on` says no, or the trace's
+    folder is gone: the run has ended and was moved to its place.
+
+    scratch: an empty folder for the stream's own notes     raises: PySparkException
+    """
+    now = ClusterNow()
+
+    def on_batch(batch: DataFrame, number: int) -> None:
+        now.take(latest_of(batch).collect())
+        tell(now)
+
+    stream = None
+    for table in FOLLOWED_TABLES:
+        read = spark.readStream.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
+        facts = observations(table, read.parquet(str(trace_dir / table)))
+        stream = facts if stream is None else stream.unionByName(facts)
+    assert stream is not None
+    writer = stream.writeStream.foreachBatch(on_batch).trigger(processingTime=TRIGGER)
+    query = writer.option("checkpointLocation", str(scratch)).start()
+    try:
+        while query.isActive and keep_on() and trace_dir.is_dir():
+            time.sleep(_POLL_S)
+    finally:
+        query.stop()
+    error = query.exception()
+    if error is not None and trace_dir.is_dir():
+        raise error
+
+
+def observations(table: str, facts: DataFrame) -> DataFrame:
+    """What a table's facts say about a partition (node "") or one of its replicas, or about a node (topic "").
+
+    out: seq, at_us, topic, partition, node, deleted, and the columns of _VALUES; null where a fact says nothing
+    """
+    told = {"control": _of_control, "log": _of_log, "fetch": _of_fetch, "high_watermark": _of_high_watermark}[table]()
+    nothing = {
+        "leader": "string", "leader_epoch": "long", "isr": "array<string>", "log_end_offset": "long",
+        "high_watermark": "long", "fetch_offset": "long", "caught_up_us": "long", "stopped": "boolean",
+        "deleted": "boolean",
+    }  # fmt: skip
+    columns = {name: F.lit(None).cast(kind) for name, kind in nothing.items()} | told
+    chosen = facts.select("seq", "at_us", *[column.alias(name) for name, column in columns.items()])
+    return chosen.filter(F.col("node").isNotNull())
+
+
+def _of_control() -> dict[str, Column]:
+    event = F.col("event")
+    is_node = event.isin("node_started", "node_stopped")
+    is_decided = event.isin("partition_created", "leader_elected", "partition_went_offline", "isr_committed")
+    of_replica = event.isin("leadership_began", "following_began", "log_truncated", "log_recovered")
+    is_deleted = event == "topic_deleted"
+    leader = F.when(event.isin("partition_created", "leader_elected"), F.col("broker"))
+    return {
+        "topic": F.when(is_node, F.lit("")).otherwise(F.col("topic")),
+        "partition": F.when(is_node | is_deleted, F.lit(-1)).otherwise(F.col("partition")).cast("long"),
+        "node": F.when(is_decided | is_deleted, F.lit(_NOBODY)).when(is_node | of_replica, F.col("node")),
+        "leader": leader.when(event == "partition_went_offline", F.lit(_NOBODY)),
+        "leader_epoch": F.when(is_decided, F.col("leader_epoch")),
+        "isr": F.when(is_decided, F.col("isr")),
+        "log_end_offset": F.when(of_replica, F.col("log_end_offset")),
+        "high_watermark": F.when(of_replica, F.col("high_watermark")),
+        "stopped": F.when(is_node, event == "node_stopped"),
+        "deleted": F.when(is_deleted, F.lit(True)),
+    }
+
+
+def _of_log() -> dict[str, Column]:
+    return {name: F.col(name) for name in (*_KEY, "log_end_offset")}
+
+
+def _of_high_watermark() -> dict[str, Column]:
+    return {name: F.col(name) for name in (*_KEY, "log_end_offset", "high_watermark")}
+
+
+def _of_fetch() -> dict[str, Column]:
+    """A fetch that is judged says how far the follower is; it is caught up if it asks for the leader's log end."""
+    judged = F.col("event") == "follower_fetched"
+    reached = F.col("fetch_offset") >= F.col("log_end_offset")
+    return {
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "node": F.when(judged, F.col("peer")),
+        "fetch_offset": F.col("fetch_offset"),
+        "caught_up_us": F.when(reached, F.col("at_us")),
+    }
+
+
+def latest_of(facts: DataFrame) -> DataFrame:
+    """One row per topic, partition and node: the latest value of each quantity, with its seq.
+
+    in:  observations()
+    out: *_KEY, at_us, deleted (seq), and the columns of _VALUES as structs (seq, value), null where nothing was said
+    """
+
+    def latest(name: str) -> Column:
+        pair = F.struct("seq", F.col(name).alias("value"))
+        return F.max_by(pair, F.when(F.col(name).isNotNull(), F.col("seq"))).alias(name)
+
+    return facts.groupBy(*_KEY).agg(
+        F.max("at_us").alias("at_us"),
+        F.max(F.when(F.col("deleted"), F.col("seq"))).alias("deleted"),
+        *[latest(name) for name in _VALUES],
+    )

@@ -1,0 +1,58 @@
+"""The models that benchmarks are measured on: what they say of themselves is what is in their traces and files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from replica.trace import BatchAppended, LeaderElected, LogEntryFound, RecordAcked, RecordSent
+from scenarios.acks_bench import CASES, Case, scenario_of
+from scenarios.loading import load_text
+from scenarios.trace_model import ModelTrace
+from scenarios.trace_writer import read_rows
+
+
+def test_the_model_trace_holds_what_is_said_to_be_true_of_it(tmp_path: Path) -> None:
+    model = ModelTrace(rounds=1)
+    model.write(tmp_path)
+    truth = model.truth()
+    sent: Counter[int] = Counter()
+    acked: dict[str, int] = {}
+    copies: Counter[str] = Counter()
+    appended, elections, last_us = 0, 0, 0
+    for place, row in enumerate(read_rows(tmp_path)):
+        assert row.seq == place and row.at_us >= last_us and all(cause < place for cause in row.causes)
+        last_us = row.at_us
+        event = row.event
+        if isinstance(event, RecordSent):
+            sent[event.acks] += 1
+        elif isinstance(event, RecordAcked):
+            acked[event.record] = event.acks
+        elif isinstance(event, LogEntryFound) and event.node == "b2":
+            copies[event.record] += 1
+        elif isinstance(event, LeaderElected):
+            elections += 1
+        elif isinstance(event, BatchAppended):
+            appended = max(appended, event.log_end_offset)
+    assert place + 1 == truth.facts
+    assert sent == truth.sent
+    assert Counter(acked.values()) == truth.acked
+    assert sum(record not in copies for record in acked) == truth.lost[1] > 0
+    assert sum(count > 1 for count in copies.values()) == sum(truth.duplicated.values()) > 0
+    assert elections == truth.elections
+    assert appended == truth.final_high_watermark + truth.largest_lag_records
+
+
+def test_the_model_is_as_long_as_asked_and_its_truth_grows_with_it() -> None:
+    small, large = (ModelTrace.of_about(facts).truth() for facts in (1_000_000, 100_000_000))
+    assert abs(large.facts - 100_000_000) < 50_000
+    assert large.lost[1] == pytest.approx(100 * small.lost[1], rel=0.02)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_published_benchmark_is_three_valid_scenarios(case: Case) -> None:
+    assignment = load_text(scenario_of(case), "bench").scenario.topics["t"].assignment
+    assert assignment is not None
+    assert [len(nodes) for nodes in assignment] == [case.replicas] * 6

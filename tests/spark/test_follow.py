@@ -1,0 +1,58 @@
+"""A trace read while it grows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_reports.follow import ClusterNow, follow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_followed_trace_tells_how_it_stands_and_ends_with_its_folder(
+    spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
+) -> None:
+    """The run is played to its end; when its folder is taken away, as at the end of a live run, following ends too."""
+    trace_dir = tmp_path / "run" / "trace"
+    shutil.copytree(leader_kill_dir / "trace", trace_dir)
+    (trace_dir / "log" / ".part-00009.parquet.tmp").write_bytes(b"half a file")
+    told: list[list[Any]] = []
+
+    def tell(now: ClusterNow) -> None:
+        told.append(now.partitions())
+
+    def keep_on() -> bool:
+        if told:
+            shutil.move(trace_dir, tmp_path / "kept")
+        return True
+
+    follow(spark, trace_dir, tell, keep_on, tmp_path / "scratch")
+    (partition,) = told[0]
+    assert (partition.topic, partition.partition, partition.leader) == ("t", 0, "b2")
+    assert sorted(partition.isr) == ["b1", "b2", "b3"]
+    ends = {replica.node: replica.log_end_offset for replica in partition.replicas}
+    assert set(ends.values()) == {partition.high_watermark}
+    assert {replica.lag_records for replica in partition.replicas if replica.node != "b2"} == {0}
+
+
+def test_what_is_older_does_not_undo_what_is_newer() -> None:
+    """Tables arrive apart: an append may be read after the truncation that followed it."""
+
+    def row(node: str, **values: tuple[int, Any]) -> dict[str, Any]:
+        names = (
+            "leader", "leader_epoch", "isr", "log_end_offset", "high_watermark", "fetch_offset", "caught_up_us",
+            "stopped",
+        )  # fmt: skip
+        filled = {name: {"seq": value[0], "value": value[1]} for name, value in values.items()}
+        where = {"topic": "t", "partition": 0, "node": node, "at_us": 9, "deleted": None}
+        return where | dict.fromkeys(names) | filled
+
+    now = ClusterNow()
+    now.take([row("", leader=(1, "b1"), leader_epoch=(1, 0), isr=(1, ["b1", "b2"])), row("b1", log_end_offset=(8, 10))])
+    now.take([row("b1", log_end_offset=(5, 15)), row("b2", fetch_offset=(7, 7), caught_up_us=(3, 4))])
+    (partition,) = now.partitions()
+    assert [replica.log_end_offset for replica in partition.replicas] == [10, None]
+    assert (partition.replicas[1].lag_records, partition.replicas[1].lag_us) == (3, 5)
