@@ -28,9 +28,7 @@ PAGE = "follow.html"
 
 def follow_run(name: str | None, out: Path | None) -> int:
     """name: a run's folder, its `trace`, the folder that a `serve` keeps its run in; None: the running `serve`."""
-    from pyspark.errors import PySparkException
-
-    from spark_reports.follow import follow
+    from spark_reports.follow import FollowingFailed, follow
     from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
 
     trace_dir = _trace_dir(name)
@@ -47,9 +45,8 @@ def follow_run(name: str | None, out: Path | None) -> int:
             follow(spark, trace_dir, screen.tell, lambda: True, Path(scratch))
     except KeyboardInterrupt:
         return ExitCode.HELD
-    except PySparkException as error:
-        what = str(error).splitlines()
-        fail(f"the trace can no longer be followed: {what[0] if what else type(error).__name__}", ExitCode.MISSING)
+    except FollowingFailed as error:
+        fail(f"the trace can no longer be followed: {error}", ExitCode.MISSING)
     finally:
         screen.end()
     click.echo("  The run has ended; `highwater report last` tells all of it.", err=True)

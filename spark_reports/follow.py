@@ -33,6 +33,10 @@ _VALUES = (
 )
 
 
+class FollowingFailed(Exception):
+    """The stream broke while the trace was still there."""
+
+
 class ReplicaNow(NamedTuple):
     """lag_records, lag_us: behind the leader, as its last fetch said, and for how long; None for the leader itself"""
 
@@ -116,7 +120,7 @@ def follow(
     """Call `tell` after every batch of new facts, from Spark's thread; returns when `keep_on` says no, or the trace's
     folder is gone: the run has ended and was moved to its place.
 
-    scratch: an empty folder for the stream's own notes     raises: PySparkException
+    scratch: an empty folder for the stream's own notes     raises: FollowingFailed
     """
     now = ClusterNow()
 
@@ -139,7 +143,7 @@ def follow(
         query.stop()
     error = query.exception()
     if error is not None and trace_dir.is_dir():
-        raise error
+        raise FollowingFailed(str(error).partition("\n")[0]) from error
 
 
 def observations(table: str, facts: DataFrame) -> DataFrame:
