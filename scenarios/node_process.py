@@ -54,6 +54,7 @@ from cluster.wire.versions import api_name
 from replica.disk import Disk
 from replica.trace import TraceLog, TraceRow
 from scenarios.cores import Cores, ServerCore, new_disks
+from scenarios.failures import first_leaf
 from scenarios.spec import Scenario
 from scenarios.worlds import live_latency
 
@@ -90,12 +91,15 @@ def _nothing() -> None:
 
 
 def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
-    """The life of one process. What it dies of is left beside its logs."""
+    """The life of one process. A bug that it dies of is told, and left in the run folder."""
     _stand_alone()
+    node = Node(scenario, log_root, order, control)
     try:
-        trio.run(Node(scenario, log_root, order, control).run)
-    except BaseException:
-        (log_root.parent / DIED_OF.format(name=order.name)).write_text(traceback.format_exc(), encoding="utf-8")
+        trio.run(node.run)
+    except BaseException as failure:
+        file = log_root.parent / DIED_OF.format(name=order.name)
+        file.write_text(traceback.format_exc(), encoding="utf-8")
+        node.tell_bug(f"our bug, {first_leaf(failure)!r}; see {file.name} in the run folder")
         raise
 
 
@@ -253,6 +257,10 @@ class Node:
             await self._time.drive(FOREVER_US, self._has_ended, self._end)
             self._fabric.close()
             nursery.cancel_scope.cancel()
+
+    def tell_bug(self, halted: str) -> None:
+        self._time.enter()
+        self._tell(ExitTold(self._time.now_us, halted))
 
     def _has_ended(self) -> bool:
         """After every step."""

@@ -20,6 +20,7 @@ import trio
 from replica.trace import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios import lock
 from scenarios.expectations import Expectation, Expectations, RunSight
+from scenarios.failures import first_leaf
 from scenarios.faults import Faults
 from scenarios.final_state import NameBatch, state_final_logs
 from scenarios.invariants import InvariantChecker
@@ -202,7 +203,7 @@ class Run:
         try:
             trio.run(self._execute)
         except BaseExceptionGroup as group:
-            raise _first_leaf(group) from group
+            raise first_leaf(group) from group
         self.writer.close()
         self.ledger.close()
 
@@ -222,12 +223,6 @@ class Run:
     def ended_early(self) -> None:
         """Somebody has stopped it: it is as long as it has been."""
         self.scenario = replace(self.scenario, duration_us=self.simulation.time.now_us)
-
-
-def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first; the tasks of a nursery report together, and the rest only followed from it."""
-    first = group.exceptions[0]
-    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def run_scenario(

@@ -17,9 +17,12 @@ from serving import serving
 from test_run_live import LOST
 
 from cluster.live.time import LiveTime
-from replica.trace import CheckMade, NodeStopped
+from cluster.world import Fabric
+from replica.trace import CheckMade, NodeStopped, TraceLog, TraceRow
 from scenarios.loading import load_text
 from scenarios.runner import Run, RunResult, run_scenario
+from scenarios.simulation import SimulationError
+from scenarios.spec import Scenario
 from scenarios.worlds import processes
 
 KILLS = """
@@ -154,3 +157,21 @@ def processes_of(parent: int) -> list[int]:
     for one in found:
         found += sorted(child for child, other in parents.items() if other == one and child not in found)
     return found[1:]
+
+
+def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here: a disk that cannot be written by anybody, for it is a file."""
+    text = LOST.replace("duration: 8s", "duration: 3s").replace("\ntimeline:", "\nunused:").split("unused:")[0]
+    rows: list[TraceRow] = []
+    scenario = load_text(text + "timeline: []\nexpect: {}\n", "bug.yaml").scenario
+
+    def spoil(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
+        log_root.mkdir(parents=True)
+        (log_root / "b1").write_text("not a directory")
+        return processes(scenario, trace, log_root)
+
+    with pytest.raises(SimulationError, match="did not come up"):
+        monkeypatch.setattr("scenarios.runner.TOPICS_MUST_EXIST_BY_US", 2_000_000)
+        run_scenario(scenario, runs_dir=None, world=spoil, watchers=[rows.append])
+    (died,) = [row.event for row in rows if isinstance(row.event, NodeStopped)]
+    assert died.node == "b1" and "our bug, FileExistsError" in died.reason and "what-b1-died-of.txt" in died.reason

@@ -1,0 +1,10 @@
+"""What a run failed with."""
+
+from __future__ import annotations
+
+
+def first_leaf(failure: BaseException) -> BaseException:
+    """What went wrong first; the tasks of a nursery report together, and the rest only followed from it."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
