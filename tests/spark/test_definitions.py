@@ -15,6 +15,7 @@ from pyspark.testing import assertDataFrameEqual
 from replica import trace as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.report.embedding import resource
+from spark_reports.result_schemas import RESULT_SCHEMAS
 from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, result_tables
 from spark_reports.transforms import thin
 from spark_reports.transforms.availability import write_stalls
@@ -146,6 +147,12 @@ def test_every_table_and_column_is_documented(spark: SparkSession, leader_kill_d
     assert set(tables) == set(TABLE_DOCS)
     used = {field.name for table in tables.values() for field in table.schema}
     assert used == set(COLUMN_DOCS)
+    declared = {name: ddl.replace(", ", ",") for name, ddl in RESULT_SCHEMAS.items()}
+    found = {
+        name: ",".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
+        for name, table in tables.items()
+    }
+    assert found == declared
 
 
 # --------------------------------------------------------------------------------------------- verdicts, one by one

@@ -1,0 +1,1 @@
+"""A notebook (jupytext) over the traces of bundled scenarios."""

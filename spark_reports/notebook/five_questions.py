@@ -1,0 +1,148 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: py:percent
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # Five questions to Kafka's replication, answered with PySpark
+#
+# Each cell is plain Python; open this file in VS Code, in Jupyter with jupytext, or run it from a shell in an empty
+# folder. It plays five bundled scenarios with their variants into `runs/` (a few seconds of computing) and asks their
+# traces. The facts and their columns are declared in `replica/trace.py`; the report's own definitions
+# (`spark_reports/transforms`) are ordinary functions from DataFrame to DataFrame, and `result_tables` names them all.
+
+# %%
+import atexit
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from spark_reports.io import Trace, read_trace
+from spark_reports.session import spark_session
+from spark_reports.tables import result_tables
+
+
+def play(scenario: str, *variants: str) -> list[Path]:
+    """Run a bundled scenario as written and its variants; returns the folders of the runs."""
+    folders = []
+    for variant in ("", *variants):
+        command = [sys.executable, "-m", "scenarios.cli", "run", scenario, "--no-logs", "--format", "json"]
+        told = subprocess.run(
+            [*command, *(["--variant", variant] if variant else [])], stdout=subprocess.PIPE, check=False
+        )
+        folders.append(Path(json.loads(told.stdout)["run_dir"]))
+    return folders
+
+
+def session() -> SparkSession:
+    """One for the whole notebook; it ends with the kernel."""
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(spark_session())
+
+
+spark: SparkSession = globals().get("spark") or session()
+
+
+def trace_of(folders: list[Path]) -> Trace:
+    return read_trace(spark, folders)
+
+
+# %% [markdown]
+# ## 1. Can a record vanish that was acked? (`acks1-leader-kill`)
+#
+# What was acked, without what is readable at the end: an anti-join, by acks.
+
+# %%
+trace = trace_of(play("acks1-leader-kill", "acks-all", "acks-0"))
+acked = trace.produce.filter("event = 'record_acked'").select("run", "acks", "record")
+leader = trace.final_log.filter("event = 'replica_found' AND is_leader").select(
+    "run", "partition", "node", "high_watermark"
+)
+readable = trace.final_log.filter("event = 'log_entry_found'").drop("high_watermark").join(
+    leader, ["run", "partition", "node"]
+).filter("offset < high_watermark")  # fmt: skip
+vanished: DataFrame = (
+    acked.join(readable, ["run", "record"], "left_anti")
+    .groupBy("run", "acks")
+    .agg(F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("vanished"))
+)
+vanished.show(truncate=False)
+# Only under acks=1: the leader said yes alone, and died alone.
+
+# %% [markdown]
+# ## 2. Why does one dead link stop every writer, and for how long? (`follower-cut-hw-stall`)
+#
+# A follower that is in the ISR and does not fetch holds the high watermark, and with it every producer that asks for
+# acks=all, until the leader gives up on it after `replica.lag.time.max.ms`.
+
+# %%
+tables = result_tables(trace_of(play("follower-cut-hw-stall", "kill")))
+length_s = (F.col("until_us") - F.col("from_us")) / 1_000_000
+held: DataFrame = tables["hw_stalls"].select(
+    "run", length_s.alias("stood_s"), "waiting_records", "pinned_by", "ended_by"
+)
+held.show(truncate=False)
+waited: DataFrame = tables["write_stalls"].select("run", "client", length_s.alias("waited_s"))
+waited.show(truncate=False)
+
+# %% [markdown]
+# ## 3. Is a shorter timeout safer? (`flapping-isr`)
+#
+# How often the ISR changed, beside the slowest acks. The answer is a trade, not a yes.
+
+# %%
+tables = result_tables(trace_of(play("flapping-isr", "default")))
+changes = tables["isr_changes"].groupBy("run").agg(F.count("*").alias("isr_changes"))
+flapping: DataFrame = (
+    tables["ack_latency"]
+    .join(changes, "run", "left")
+    .select(
+        "run", F.coalesce("isr_changes", F.lit(0)).alias("isr_changes"), (F.col("p99_us") / 1000).alias("ack_p99_ms")
+    )
+)
+flapping.orderBy("run").show(truncate=False)
+
+# %% [markdown]
+# ## 4. Can two brokers both believe that they lead, and who is harmed? (`zombie-leader-acks1`)
+#
+# Acks given by a broker after the controller had chosen another.
+
+# %%
+trace = trace_of(play("zombie-leader-acks1", "acks-all"))
+elected = trace.control.filter("event = 'leader_elected'").select("run", "topic", "partition", "broker", "seq")
+acks = trace.produce.filter("event = 'record_acked'").select("run", "topic", "partition", "peer", "record", "seq")
+in_order = Window.partitionBy("run", "topic", "partition").orderBy("seq")
+so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+chosen = F.last("broker", ignorenulls=True).over(so_far)
+zombies: DataFrame = (
+    acks.unionByName(elected, allowMissingColumns=True)
+    .withColumn("leader", chosen)
+    .filter("record IS NOT NULL AND leader IS NOT NULL AND peer <> leader")
+    .groupBy("run", F.col("peer").alias("acked_by"), "leader")
+    .agg(F.count("*").alias("acks"), F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("records"))
+)
+zombies.show(truncate=False)
+# One: whatever else b1 lost, it had acked alone while it was still the leader.
+
+# %% [markdown]
+# ## 5. Why is the high watermark the wrong place to cut a log? (`kip101-hw-truncation-loss`)
+#
+# Each truncation: how much it cut, and whether a leader had acked it. By leader epochs nothing of this is cut.
+
+# %%
+tables = result_tables(trace := trace_of(play("kip101-hw-truncation-loss", "leader-epochs")))
+cuts = trace.control.filter("event = 'log_truncated'").select(
+    "run", "node", F.col("log_end_offset").alias("cut_at"), F.col("previous_log_end_offset").alias("had_reached"),
+    F.col("previous_high_watermark").alias("its_hw"), "reason",
+)  # fmt: skip
+cuts.show(truncate=False)
+lost: DataFrame = tables["lost_records"].select("run", "record", "ack_offset", "erased_on", "erased_reason")
+lost.show(truncate=False)
