@@ -104,7 +104,7 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
 def _answer(run_dirs: list[Path], file: Path, format_: str) -> int:
     """Run the statements of a file over the tables of the runs; the answers go to stdout, one after the other."""
     from spark_reports.io import RunFolderUnusable
-    from spark_reports.queries import QueryRefused, ask
+    from spark_reports.queries import QueryRefused, ask, questions_of
     from spark_reports.report.build import settings_for
     from spark_reports.session import spark_session
 
@@ -115,6 +115,7 @@ def _answer(run_dirs: list[Path], file: Path, format_: str) -> int:
     is_json = format_ == "json"
     told = []
     try:
+        questions_of(sql, str(file))  # before Spark takes its seconds to start
         with spark_or_fail(), spark_session(settings=settings_for(run_dirs)) as spark:
             for answer in ask(spark, run_dirs, sql, str(file), None if is_json else ROWS_SHOWN):
                 if is_json:

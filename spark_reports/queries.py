@@ -83,6 +83,16 @@ def refuse_all_but_questions(statement: Statement, file: str) -> None:
     )
 
 
+def questions_of(sql: str, file: str) -> list[Statement]:
+    """The statements, if all of them may be run; Spark is not asked. raises: QueryRefused"""
+    statements = statements_of(sql)
+    if not statements:
+        raise QueryRefused(f"{file}: there is no statement in it")
+    for statement in statements:
+        refuse_all_but_questions(statement, file)
+    return statements
+
+
 def define_views(spark: SparkSession, run_dirs: Sequence[Path]) -> list[str]:
     """Every result table as a view of its name, and the trace's tables as `trace_control`, `trace_log`, ...
 
@@ -103,11 +113,7 @@ def ask(
     file: how errors call it        rows_max: at most so many rows of each answer
     raises: QueryRefused, RunFolderUnusable
     """
-    statements = statements_of(sql)
-    if not statements:
-        raise QueryRefused(f"{file}: there is no statement in it")
-    for statement in statements:
-        refuse_all_but_questions(statement, file)
+    statements = questions_of(sql, file)
     define_views(spark, run_dirs)
     for statement in statements:
         try:
