@@ -29,6 +29,7 @@ def data_at_risk(produce: DataFrame, terms: DataFrame, moved: DataFrame) -> Data
         began.unionByName(ended)
         .groupBy(*at_once)
         .agg(F.sum("change").alias("change"), F.max("seq").alias("seq"))
+        .filter(F.col("change") != 0)
         .withColumn("at_risk_records", F.sum("change").over(so_far))
         .select(*TERM_KEY, "acks", "at_us", "seq", "at_risk_records")
     )
