@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -18,9 +19,17 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
+PORTS_PER_PROCESS, FIRST_PORT, LAST_PORT = 64, 11_000, 32_000
+"""Below the ports that the kernel gives to clients; workers of one test run are numbered in a row, and each has its own."""
+_taken = itertools.count()
+
+
 def free_ports(count: int) -> int:
-    """The first of `count` ports in a row on which nobody listens now."""
-    for port in range(21000 + os.getpid() % 8000, 60000, count):
+    """The first of `count` ports in a row that nobody has now, and that none of the last few clusters had."""
+    blocks = (LAST_PORT - FIRST_PORT) // PORTS_PER_PROCESS
+    first = FIRST_PORT + os.getpid() % blocks * PORTS_PER_PROCESS
+    for _ in range(PORTS_PER_PROCESS):
+        port = first + next(_taken) * count % (PORTS_PER_PROCESS - count)
         try:
             for place in range(count):
                 with socket.socket() as sock:
@@ -58,8 +67,9 @@ def command(*words: str) -> list[str]:
 @contextmanager
 def serving(record: Path, *words: str, brokers: int = 3) -> Iterator[Served]:
     port = free_ports(brokers)
+    sizes = [] if "--scenario" in words else ["--brokers", str(brokers)]
     process = subprocess.Popen(
-        command("--brokers", str(brokers), "--port", str(port), "--record", str(record), *words),
+        command(*sizes, "--port", str(port), "--record", str(record), *words),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=record,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip

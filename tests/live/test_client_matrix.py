@@ -22,7 +22,6 @@ from serving import Served, serving
 from replica.records import batches
 from scenarios.control_place import ask, find_cluster
 
-pytestmark = pytest.mark.xdist_group("client-matrix")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("0", "1", "all")
 SETTINGS = (

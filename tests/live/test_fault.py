@@ -20,8 +20,6 @@ from serving import ROOT, Served, serving
 from scenarios.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
 from scenarios.trace_writer import read_rows
 
-pytestmark = pytest.mark.xdist_group("fault")  # one cluster for the small ones of them
-
 
 def fault(record: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
