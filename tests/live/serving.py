@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 PORTS_PER_PROCESS, FIRST_PORT, LAST_PORT = 64, 11_000, 32_000
-"""Below the ports that the kernel gives to clients; workers of one test run are numbered in a row, and each has its own."""
+"""Below the ports that the kernel gives to clients; each worker of a test run has some of its own."""
 _taken = itertools.count()
 
 
