@@ -81,7 +81,7 @@ class Link:
         self.cuts = [other for other in self.cuts if other != fault]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Hold:
     """Keeps back messages of one API between two sets of nodes until it is released.
 
@@ -94,7 +94,6 @@ class Hold:
     targets: Sequence[str]
     api: int | None
     part: str | None
-    caught: int = 0
 
     def matches(self, source: str, target: str, api: int, part: str) -> bool:
         return (

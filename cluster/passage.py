@@ -139,7 +139,6 @@ class Passage(ABC, Generic[Frame]):
         if hold is None:
             self._transmit(segments, api, part, cause, on_sent)
             return
-        hold.caught += 1
         self.withheld = Withheld(segments, api, part, cause, on_sent, hold)
         self._facts.held(self._node, self.peer, api, "body", hold)
 
@@ -188,9 +187,8 @@ class Passage(ABC, Generic[Frame]):
         hold = network.hold_on(self._node, self.peer, message.api, message.part)
         if hold is None:
             return False
-        if message.held_by is not hold:
+        if message.held_by != hold:
             message.held_by = hold
-            hold.caught += 1
             self._facts.held(self._node, self.peer, message.api, message.part, hold)
         return True
 

@@ -112,7 +112,7 @@ class NodeShell:
             self._step(self.core.identified, connection, wire.peer)
         try:
             self._step(self.core.received, connection, frame)
-        except Exception as failure:
+        except Exception as failure:  # A bug of ours; live, it costs this connection only.
             if not self._world.contains(wire.peer, failure):
                 raise
             self._close(connection)

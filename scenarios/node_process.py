@@ -14,7 +14,7 @@ import signal
 import socket
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,11 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
     A new interpreter per node would take as long to import as a cluster takes to elect its leaders.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "networkx"])  # which a controller wants to place its first topic
     first = context.Process(target=_nothing)
     first.start()
     first.join()  # Everything is imported before the clock of the run begins.
+    first.close()
 
     def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
         process = context.Process(
@@ -289,7 +290,7 @@ class Node:
         while True:
             await trio.sleep(BYTES_TOLD_EVERY_S)
             if told != self._host.bytes:
-                told = ByteCounts(**asdict(self._host.bytes))
+                told = replace(self._host.bytes)
                 self._tell(BytesTold(told))
 
     # ----------------------------------------------------------------------------------------------------------- orders
@@ -336,10 +337,7 @@ class Node:
     def _bring_about(self, state: NodeState) -> None:
         for link in state.links:
             link.bring_about(self._network)
-        known = {(hold.fault, hold.sources, hold.targets, hold.api, hold.part): hold for hold in self._network.holds}
-        self._network.holds[:] = [
-            known.get((hold.fault, hold.sources, hold.targets, hold.api, hold.part), hold) for hold in state.holds
-        ]
+        self._network.holds[:] = state.holds
         self._fabric.dark = state.dark
         for name, disk in state.disks.items():
             disk.bring_about(self._disks[name])

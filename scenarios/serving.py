@@ -15,8 +15,6 @@ from uuid import UUID
 import trio
 import yaml
 
-from cluster.links import Network
-from cluster.wire.versions import api_name
 from cluster.world import Fabric
 from replica import trace
 from replica.ids import TopicPartition
@@ -30,10 +28,11 @@ from scenarios.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.story import StoryLine
 from scenarios.telling import PAUSE_S, SayLine, Teller
 from scenarios.wording import count_of
-from scenarios.worlds import live_latency, processes
+from scenarios.worlds import live, processes
 
 if TYPE_CHECKING:
     from cluster.live.client_tap import ClientTap
+    from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
 
 FOREVER_US = 365 * 86_400 * 1_000_000
@@ -149,32 +148,14 @@ class Server:
         )
 
     def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
-        import networkx  # noqa: F401  before the clock starts, for the placement of topics
-
-        from cluster.live.fabric import TcpFabric
-        from cluster.live.time import LiveTime
-
+        where: dict[str, Any] = {"bind_host": self._host, "ports": self._ports}
         if self._in_processes:
-            fabric = processes(
-                scenario,
-                trace_log,
-                log_root,
-                bind_host=self._host,
-                ports=self._ports,
-                reads_along=self._reads_along,
-            )
-            self._time = fabric.time
-            return fabric
-        self._time = LiveTime(trace_log)
-        self._time.measures_requests = self._reads_along
-        return TcpFabric(
-            self._time,
-            Network(scenario.seed, live_latency(scenario), {}),
-            trace_log,
-            api_name,
-            bind_host=self._host,
-            ports=self._ports,
-        )
+            fabric: TcpFabric = processes(scenario, trace_log, log_root, reads_along=self._reads_along, **where)
+        else:
+            fabric = live(scenario, trace_log, log_root, **where)
+            fabric.time.measures_requests = self._reads_along
+        self._time = fabric.time
+        return fabric
 
     # ---------------------------------------------------------------------------------------------------- companions
 

@@ -140,7 +140,9 @@ class Simulation:
                 begin()
                 await self.time.drive(until_us, between, work)
                 await self.fabric.stand_still()
-                self._state_all_untold()
+                for name, machine in self.machines.items():
+                    if machine.host.running:
+                        self._state_untold(name)
                 finish()
             except (Exception, KeyboardInterrupt) as error:
                 failure = error
@@ -149,10 +151,11 @@ class Simulation:
         if failure is not None:
             raise failure
 
-    def _state_all_untold(self) -> None:
-        for name, machine in self.machines.items():
-            if isinstance(machine.core, RemoteCore) and machine.host.running:
-                state_untold(self.trace, self.view, name, list(machine.disks.values()))
+    def _state_untold(self, name: str) -> None:
+        """A process that is none of ours may have done what it did not come to tell."""
+        machine = self.machines[name]
+        if isinstance(machine.core, RemoteCore):
+            state_untold(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:
         """The run is over: close what the processes hold open; nothing more is written to their disks."""
@@ -195,7 +198,7 @@ class Simulation:
         """SIGKILL. Killing what does not run does nothing, as with `kill`."""
         machine = self.machines[name]
         if machine.host.running:
-            await self._seize(name, machine)
+            await self._seize(name)
             self._state_stop(name, "kill", f"{name} is killed (kill -9): its page cache survives")
             await machine.host.kill()
             self._close_files(machine)
@@ -205,7 +208,7 @@ class Simulation:
         machine = self.machines[name]
         was_running = machine.host.running
         if was_running:
-            await self._seize(name, machine)
+            await self._seize(name)
             self._state_stop(name, "power_off", f"{name} loses power: what was not flushed is gone")
         await machine.host.power_off()
         if was_running:
@@ -230,11 +233,10 @@ class Simulation:
         assert isinstance(core, RemoteCore | BrokerCore)
         core.flush(wanted)
 
-    async def _seize(self, name: str, machine: Machine) -> None:
-        """Its process is about to die; one that is none of ours may have done what it did not come to tell."""
-        await machine.host.seize()
-        if isinstance(machine.core, RemoteCore):
-            state_untold(self.trace, self.view, name, list(machine.disks.values()))
+    async def _seize(self, name: str) -> None:
+        """Its process is about to die."""
+        await self.machines[name].host.seize()
+        self._state_untold(name)
 
     def pause(self, name: str) -> None:
         if not self.running(name):
@@ -319,10 +321,8 @@ class Simulation:
         while exits:
             name, halted = exits.pop(0)
             if halted:
-                machine = self.machines[name]
-                self._close_files(machine)
-                if isinstance(machine.core, RemoteCore):
-                    state_untold(self.trace, self.view, name, list(machine.disks.values()))
+                self._close_files(self.machines[name])
+                self._state_untold(name)
                 self._state_stop(name, "halt", f"{name} halts, its page cache survives: {halted}")
             else:
                 self._state_stop(name, "stop", f"{name} has shut down in order")

@@ -14,6 +14,7 @@ from scenarios.spec import DEFAULT_LATENCY, Scenario
 from scenarios.steps import Delay
 
 if TYPE_CHECKING:
+    from cluster.live.fabric import TcpFabric
     from cluster.live.processes import ProcessFabric
 
 NewWorld = Callable[[Scenario, TraceLog, Path], Fabric]
@@ -40,15 +41,29 @@ def _simulated(scenario: Scenario, trace: TraceLog, *, measures_requests: bool) 
     return SimulatedFabric(VirtualTime(trace, measures_requests=measures_requests), network, trace, api_name)
 
 
-def live(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
-    """Brokers on free ports of the loopback."""
+def live(
+    scenario: Scenario,
+    trace: TraceLog,
+    log_root: Path,
+    *,
+    bind_host: str = "127.0.0.1",
+    ports: Mapping[str, int] | None = None,
+) -> TcpFabric:
+    """Brokers on free ports of the loopback, unless others are asked for. ports: as of TcpFabric"""
     # Imports that would be made when they are first needed: the clock is about to start.
     import networkx  # noqa: F401
 
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
 
-    return TcpFabric(LiveTime(trace), Network(scenario.seed, live_latency(scenario), {}), trace, api_name)
+    return TcpFabric(
+        LiveTime(trace),
+        Network(scenario.seed, live_latency(scenario), {}),
+        trace,
+        api_name,
+        bind_host=bind_host,
+        ports=dict(ports or {}),
+    )
 
 
 def processes(
@@ -60,8 +75,7 @@ def processes(
     ports: Mapping[str, int] | None = None,
     reads_along: bool = False,
 ) -> ProcessFabric:
-    """As `live`, and every broker and controller is a process of its own. ports: as of TcpFabric     reads_along: as of
-    ProcessFabric"""
+    """As `live`, and every broker and controller is a process of its own. reads_along: as of ProcessFabric"""
     from cluster.live.gathering import GatheringTime
     from cluster.live.processes import ProcessFabric
     from scenarios.node_process import launcher

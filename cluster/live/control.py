@@ -240,10 +240,10 @@ class ToldParts:
         return told
 
 
-def _unpack(data: memoryview | bytearray) -> Any:
-    return pickle.loads(data)  # noqa: S301  # from a process of ours, over a pair that it inherited
-
-
 def unpack_order(packet: bytes) -> Order:
-    order: Order = pickle.loads(packet)  # noqa: S301  # from the process that has started this one
+    order: Order = _unpack(packet)
     return order
+
+
+def _unpack(data: bytes | memoryview | bytearray) -> Any:
+    return pickle.loads(data)  # noqa: S301  # from a process of ours, over the pair that one of the two inherited

@@ -228,7 +228,7 @@ class TcpFabric:
             if error:
                 await trio.lowlevel.wait_writable(sock)
                 error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        except BaseException:
+        except BaseException:  # Whoever dials may be cancelled while it waits.
             wire.hang_up()
             raise
         if error:

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable
 
 from cluster.live.control import AnswerTold, ExitTold, FactsTold, ObservationTold
-from cluster.live.time import LiveTime, Started
+from cluster.live.time import LiveTime
 from replica.trace import TraceLog
 
 InPlace = FactsTold | AnswerTold | ObservationTold | ExitTold
@@ -40,9 +40,8 @@ class Source:
 class GatheringTime(LiveTime):
     """Wall time of the process that runs the cluster: every step begins with what the nodes have told before it."""
 
-    def __init__(self, trace: TraceLog, started: Started | None = None) -> None:
-        super().__init__(trace, started)
-        self._log = trace
+    def __init__(self, trace: TraceLog) -> None:
+        super().__init__(trace)
         self._sources: list[Source] = []
         self._unripe: list[tuple[int, int, InPlace, Source]] = []
         """Read in the latest round only: (time, place of the source, what, source)."""
@@ -95,7 +94,7 @@ class GatheringTime(LiveTime):
         ]
 
     def _put(self, what: InPlace, source: Source) -> None:
-        log = self._log
+        log = self._trace
         # What had to wait for its turn is told as of now: the trace does not go back in time.
         self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)
         if not isinstance(what, FactsTold):

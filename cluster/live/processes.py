@@ -12,9 +12,9 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -106,13 +106,13 @@ class RemoteCore:
     def flush(self, wanted: object) -> None:
         self.host.ask("flush", wanted)
 
-    def create_topic(self, *arguments: object) -> list[Action]:
+    def create_topic(self, *arguments: Any) -> list[Action]:
         *plain, answer, _ = arguments
-        return self.host.ask("create_topic", *plain, answer=answer)  # type: ignore[arg-type]
+        return self.host.ask("create_topic", *plain, answer=answer)
 
-    def elect_leader(self, *arguments: object) -> list[Action]:
+    def elect_leader(self, *arguments: Any) -> list[Action]:
         *plain, answer, _ = arguments
-        return self.host.ask("elect_leader", *plain, answer=answer)  # type: ignore[arg-type]
+        return self.host.ask("elect_leader", *plain, answer=answer)
 
     def operate(self, event: Callable[[int], object], answer: Callable[..., None], now_us: int) -> list[Action]:
         return self.host.ask("operate", event(now_us), answer=answer)
@@ -228,7 +228,7 @@ class RemoteHost(Host):
                 case FileTold():
                     _keep_books(life.core.disks[message.log_dir], message)
                 case BytesTold():
-                    for name in ("sendfile", "sendfile_calls", "fetch_payload_through_python", "protocol"):
+                    for name in self.bytes.__slots__:
                         setattr(self.bytes, name, self._bytes_before[name] + getattr(message.counts, name))
                 case SettledTold():
                     life.settled = message.number
@@ -447,7 +447,7 @@ class ProcessFabric(NeighbourFabric):
     def state_around(self, name: str, core: RemoteCore) -> NodeState:
         return NodeState(
             links=tuple(LinkState.of(link) for link in self.network.links() if name in (link.source, link.target)),
-            holds=tuple(replace(hold, caught=0) for hold in self.network.holds),
+            holds=tuple(self.network.holds),
             dark=self.dark,
             disks={log_dir: DiskState.of(disk) for log_dir, disk in core.disks.items()},
             clock_offset_us=core.clock.offset_us,
@@ -512,6 +512,3 @@ def _death(exit_code: int | None) -> str:
     if exit_code is None:
         return "it closed its control pair and lives on"
     return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
-
-
-__all__ = ["Launch", "NodeOrder", "OwnProcess", "ProcessFabric", "RemoteCore", "RemoteHost"]

@@ -11,17 +11,20 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clients import CLIENTS, Reader
 from serving import Served, serving
+from waiting import wait_for as wait_at_most
 
 from replica.records import batches
 from scenarios.control_place import ask, find_cluster
 
+wait_for = partial(wait_at_most, within_s=40)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("0", "1", "all")
 SETTINGS = (
@@ -48,13 +51,6 @@ def order(served: Served, *words: str) -> dict[str, Any]:
     answer = ask(find_cluster(served.record, served.record), request)
     assert answer["ok"], answer
     return answer
-
-
-def wait_for(condition: Callable[[], object], within_s: float = 40) -> None:
-    until = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < until, "it does not come about"
-        time.sleep(0.02)
 
 
 def make_topic(served: Served, topic: str, partitions: int = 1) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from live_cluster import live_cluster
+from waiting import wait_for
 
 from replica.trace import GroupAssigned, GroupMemberLeft, GroupRebalanced, GroupsLoaded, OffsetCommitted
 
@@ -58,13 +57,6 @@ def read(consumer: Consumer, count: int) -> list[int]:
 
     wait_for(enough)
     return values
-
-
-def wait_for(condition: Callable[[], object], within_s: float = 30) -> None:
-    until = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < until, "it does not come about"
-        time.sleep(0.02)
 
 
 def test_two_members_share_and_the_next_goes_on_where_they_stopped(tmp_path: Path) -> None:

@@ -1,0 +1,14 @@
+"""Waiting for what another process brings about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def wait_for(condition: Callable[[], object], within_s: float = 30) -> None:
+    """The limit only keeps a test that would never end from hanging."""
+    until = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < until, "it does not come about"
+        time.sleep(0.02)
