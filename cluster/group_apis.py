@@ -1,6 +1,6 @@
 """The requests of consumer groups as events for the coordinator, and its results as responses.
 
-source: KafkaApis.handleJoinGroupRequest, handleSyncGroupRequest, ...; GroupCoordinatorAdapter.scala
+source: KafkaApis.handleFindCoordinatorRequest, handleJoinGroupRequest, ...; GroupCoordinatorAdapter.scala
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ FIRST_SYNC_WITH_PROTOCOL = 5
 FIRST_LEAVE_OF_MANY = 3
 FIRST_FIND_OF_MANY = 4
 GROUP_KEY_TYPE = 0
+NO_GROUP = "only groups are coordinated"
+FIND_MESSAGES = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+}
+"""What FindCoordinator says up to version 3. source: Errors.message"""
 
 
 class GroupApis:
@@ -79,21 +85,28 @@ class GroupApis:
         request = cold.decode_request(header, frame)
         key_type = int(getattr(request, "key_type", GROUP_KEY_TYPE))
         if header.api_version < FIRST_FIND_OF_MANY:
-            self._answer(connection, header, **self._coordinator(str(request.key), key_type, now_us))
-        else:
-            found = [{"key": key, **self._coordinator(str(key), key_type, now_us)} for key in request.coordinator_keys]
-            self._answer(connection, header, coordinators=found)
+            error, where = self._coordinator(str(request.key), key_type, now_us)
+            message = FIND_MESSAGES.get(error, NO_GROUP)
+            self._answer(connection, header, error_code=error, error_message=message, **where)
+            return
+        # Kafka fills the message of an entry only where it refuses the whole request.
+        message = "" if key_type == GROUP_KEY_TYPE else NO_GROUP
+        found = []
+        for key in request.coordinator_keys:
+            error, where = self._coordinator(str(key), key_type, now_us)
+            found.append({"key": key, "error_code": error, "error_message": message, **where})
+        self._answer(connection, header, coordinators=found)
 
-    def _coordinator(self, key: str, key_type: int, now_us: int) -> dict[str, object]:
+    def _coordinator(self, key: str, key_type: int, now_us: int) -> tuple[ErrorCode, dict[str, object]]:
+        """Its address, if there is one."""
         nobody: dict[str, object] = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
         if key_type != GROUP_KEY_TYPE:
             # Simplified: there are no coordinators of transactions and share groups.
-            return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": "only groups are coordinated", **nobody}
+            return ErrorCode.INVALID_REQUEST, nobody
         broker = self._topic.coordinator(key, now_us)
         if broker is None:
-            return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": None, **nobody}
-        where = {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
-        return {"error_code": ErrorCode.NONE, "error_message": "NONE", **where}
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, nobody
+        return ErrorCode.NONE, {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
 
     # -------------------------------------------------------------------------------------------------------- members
 

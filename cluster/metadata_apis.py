@@ -140,21 +140,29 @@ class MetadataApis:
 
     def _partition(self, name: str, number: int, registration: PartitionRegistration, version: int) -> Values:
         replicas, isr = list(registration.replicas), list(registration.in_sync_replicas)
-        error = ErrorCode.NONE if registration.has_leader else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = self._known_leader(registration)
+        error = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE
         if version == 0:
             live = [broker_id for broker_id in replicas if not self._is_offline(broker_id)]
-            if registration.has_leader and live != replicas:
+            if leader != NO_BROKER and live != replicas:
                 error = ErrorCode.REPLICA_NOT_AVAILABLE
             replicas, isr = live, [broker_id for broker_id in isr if broker_id in live]
         return {
             "error_code": error,
             "partition_index": number,
-            "leader_id": registration.leader,
+            "leader_id": leader,
             "leader_epoch": registration.leader_epoch,
             "replica_nodes": replicas,
             "isr_nodes": isr,
             "offline_replicas": self._offline(name, number, registration),
         }
+
+    def _known_leader(self, registration: PartitionRegistration) -> BrokerId:
+        """One that clients can be sent to: a ZooKeeper-era broker may hear of a death before it hears of the election.
+
+        source: getAliveEndpoint of KRaftMetadataCache (where a fenced broker has an endpoint too) and ZkMetadataCache
+        """
+        return registration.leader if registration.leader in self._cache.image.brokers else NO_BROKER
 
     def _offline(self, topic: str, number: int, registration: PartitionRegistration) -> list[BrokerId]:
         """source: KRaftMetadataCache.isReplicaOffline"""
@@ -254,7 +262,7 @@ class MetadataApis:
                     # As Kafka, which names no error here even where nobody leads.
                     "error_code": ErrorCode.NONE,
                     "partition_index": number,
-                    "leader_id": registration.leader,
+                    "leader_id": self._known_leader(registration),
                     "leader_epoch": registration.leader_epoch,
                     "replica_nodes": registration.replicas,
                     "isr_nodes": registration.in_sync_replicas,

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from broker_world import B1, B2, T0, BrokerWorld, batch
 
-from cluster.wire.versions import METADATA
+from cluster.wire.versions import DESCRIBE_TOPIC_PARTITIONS, METADATA
 from controller.events import ChangeConfig, DeleteTopic
 from replica.errors import ErrorCode
 from replica.trace import LeaderElected
@@ -60,6 +60,30 @@ def test_a_fenced_broker_is_no_longer_named_and_its_replicas_are_offline(world):
     assert [int(broker.node_id) for broker in answer.brokers] == [B1]
     partition = answer.topics[0].partitions[0]
     assert (list(partition.isr_nodes), list(partition.offline_replicas)) == ([B1], [B2])
+
+
+def test_version_0_names_live_replicas_only_and_says_when_some_are_missing(world):
+    """Old clients do not look for offline replicas (KRaftMetadataCache.maybeFilterAliveReplicas)."""
+    world.create(B1, B2)
+    client = world.call("x")
+    (partition,) = client.ask(METADATA, 0, topics=[{"name": "t"}]).topics[0].partitions
+    assert (list(partition.replica_nodes), int(partition.error_code)) == ([B1, B2], 0)
+    world.fall_silent(B2)
+    (partition,) = client.ask(METADATA, 0, topics=[{"name": "t"}]).topics[0].partitions
+    assert (list(partition.replica_nodes), list(partition.isr_nodes)) == ([B1], [B1])
+    assert int(partition.error_code) == ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", [0, 12])
+def test_a_leader_without_an_address_is_none(world, version):
+    """An UpdateMetadata of the ZooKeeper era can name the brokers that live before who leads now."""
+    world.create(B2, B1)
+    del world.broker.cache.image.brokers[B2]
+    client = world.call("x")
+    (partition,) = client.ask(METADATA, version, topics=[{"name": "t"}]).topics[0].partitions
+    assert (int(partition.leader_id), int(partition.error_code)) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+    (partition,) = client.ask(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "t"}]).topics[0].partitions
+    assert int(partition.leader_id) == -1
 
 
 def test_what_a_controller_decides_at_once_follows_from_the_same_event(world):

@@ -165,9 +165,10 @@ def test_the_first_who_looks_for_a_coordinator_has_the_topic_created(tmp_path):
     for version in range(4):
         found = find(seeker, version, "g")
         assert (int(found.error_code), int(found.node_id), found.host, int(found.port)) == (0, B1, "b1", 9092)
+        assert getattr(found, "error_message", "NONE") == "NONE"
     for version in range(4, 7):
         found = find(seeker, version, "g", "h")
-        assert [(one.key, int(one.node_id)) for one in found] == [("g", B1), ("h", B1)]
+        assert [(one.key, int(one.node_id), one.error_message) for one in found] == [("g", B1, ""), ("h", B1, "")]
     assert int(find(seeker, 1, "tx", key_type=1).error_code) == ErrorCode.INVALID_REQUEST
     (internal,) = seeker.ask(METADATA, 12, topics=[{"name": OFFSETS_TOPIC}], allow_auto_topic_creation=False).topics
     assert internal.is_internal
@@ -178,7 +179,11 @@ def test_too_few_brokers_for_the_replicas_of_the_topic(tmp_path):
     world.run(100)
     seeker = Consumer(world, "c1")
     for _ in range(2):
-        assert int(find(seeker, 3, "g").error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        found = find(seeker, 3, "g")
+        assert int(found.error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert found.error_message == "The coordinator is not available."
+        (found,) = find(seeker, 4, "g")
+        assert (int(found.error_code), found.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
         world.run(100)
     assert OFFSETS_TOPIC not in world.controller.state.image.topics
 
