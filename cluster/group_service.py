@@ -235,16 +235,26 @@ class GroupService:
                 self._outbox.timers.at(now_us + 1, rest)
                 return
         groups = replay.groups(self._clock.at(now_us) // 1000)
-        loaded = Loaded(now_us=now_us, partition=partition, leader_epoch=leader_epoch, groups=groups)
+        loaded = Loaded(
+            now_us=now_us,
+            partition=partition,
+            leader_epoch=leader_epoch,
+            groups=groups,
+            unreadable=replay.unreadable,
+        )
         self._perform(self.coordinator.step(loaded), now_us)
 
 
 def _replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
     """What a disk has damaged is passed over. Differs from Kafka: it gives up there, and then knows no group."""
-    try:
-        if header.is_control or not check_crc(batch, 0, header):
-            return
-        for record in read_records(batch):
-            replay.record(header.base_offset, record.key, record.value)
-    except KafkaError:
+    if header.is_control:
         return
+    try:
+        records = read_records(batch) if check_crc(batch, 0, header) else None
+    except KafkaError:
+        records = None
+    if records is None:
+        replay.unreadable += header.last_offset - header.base_offset + 1
+        return
+    for record in records:
+        replay.record(header.base_offset, record.key, record.value)

@@ -220,8 +220,8 @@ class GroupCoordinator:
             return  # Somebody else leads by now.
         del self.index.loading[event.partition]
         self.index.owned[event.partition] = event.leader_epoch
-        if event.groups:
-            self._facts.loaded(event.partition, event.leader_epoch, event.groups)
+        if event.groups or event.unreadable:
+            self._facts.loaded(event.partition, event.leader_epoch, event.groups, event.unreadable)
         for group in event.groups:
             self.index.groups[group.group_id] = group
             self._rebalances.loaded(group, event.now_us)

@@ -134,12 +134,16 @@ class Elected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What the partition's log says; groups in the order in which it first names them."""
+    """What the partition's log says; groups in the order in which it first names them.
+
+    unreadable: records that were passed over
+    """
 
     now_us: int
     partition: int
     leader_epoch: LeaderEpoch
     groups: tuple[Group, ...]
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

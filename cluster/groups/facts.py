@@ -22,9 +22,17 @@ class GroupFacts:
         self._node = node
         self._tell = tell
 
-    def loaded(self, partition: int, leader_epoch: LeaderEpoch, groups: Sequence[Group]) -> None:
+    def loaded(self, partition: int, leader_epoch: LeaderEpoch, groups: Sequence[Group], unreadable: int) -> None:
         name = TopicPartition(OFFSETS_TOPIC, partition)
         offsets = sum(len(group.offsets.committed) for group in groups)
+        passed_over = ""
+        if unreadable:
+            what = (
+                "1 record that cannot be read is"
+                if unreadable == 1
+                else f"{unreadable} records that cannot be read are"
+            )
+            passed_over = f"; {what} passed over"
         self._tell(
             trace.GroupsLoaded(
                 node=self._node,
@@ -34,7 +42,7 @@ class GroupFacts:
                 groups=len(groups),
                 offsets=offsets,
                 reason=f"{self._node} leads {name} and has read it: it coordinates the groups that are kept there, "
-                f"{len(groups)} with {offsets} committed offsets",
+                f"{len(groups)} with {offsets} committed offsets{passed_over}",
             )
         )
 

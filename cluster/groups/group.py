@@ -77,7 +77,8 @@ class Group:
 
     def begin_generation(self, now_ms: int) -> None:
         """All who come have come. source: initNextGeneration"""
-        self.generation += 1
+        # As a Java int: after the largest comes the smallest.
+        self.generation = (self.generation + 1 + 2**31) % 2**32 - 2**31
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed = self._subscribed()
         self.pending_sync.clear()

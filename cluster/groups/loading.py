@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from cluster.groups.group import Group
 from cluster.groups.offsets import Committed, GroupOffsets
-from cluster.groups.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
+from cluster.groups.records import GroupKey, OffsetKey, UnknownKey, read_group_value, read_key, read_offset_value
 from replica.errors import PeerViolation
 from replica.ids import Offset, TopicPartition
 
 
 class Replay:
-    """Takes the records in the order of the log; the last one of each key counts.
+    """Takes the records in the order of the log; the last one of each key that can be read counts.
 
-    unreadable: records that are no such records; they are passed over
+    unreadable: records that are damaged, or of a version that this broker does not know; they are passed over
     """
 
     def __init__(self) -> None:
@@ -43,6 +43,8 @@ class Replay:
                     self._groups.pop(group_id, None)
                 else:
                     self._groups[group_id] = read_group_value(group_id, value)
+            case UnknownKey():
+                self.unreadable += 1
 
     def groups(self, now_ms: int) -> tuple[Group, ...]:
         """Groups without a record of their own have no members, only offsets."""

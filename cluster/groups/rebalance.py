@@ -22,6 +22,7 @@ from replica.wording import duration, shown
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A new member that waits longer is dropped: its client may be gone, for the connection is not read meanwhile."""
+LEAST_REPEATED_WAIT_MS = 1000
 
 _OnStored = Callable[[ErrorCode, int], None]
 """(error as the members are told it, now_us)"""
@@ -163,11 +164,12 @@ class Rebalances:
 
         group.join = self._desk.after(delay_ms, over, now_us)
 
-    def _await_all(self, group: Group, now_us: int) -> None:
+    def _await_all(self, group: Group, now_us: int, least_ms: int = 0) -> None:
         if group.all_have_joined:
             self._complete_join(group, now_us)
         else:
-            group.join = self._desk.after(group.rebalance_timeout_ms, partial(self._complete_join, group), now_us)
+            timeout_ms = max(group.rebalance_timeout_ms, least_ms)
+            group.join = self._desk.after(timeout_ms, partial(self._complete_join, group), now_us)
 
     def maybe_complete_join(self, group: Group, now_us: int) -> None:
         """Somebody came or went. The first generation waits for its delay all the same."""
@@ -185,7 +187,9 @@ class Rebalances:
                 group.remove(member.member_id)
                 self._facts.left(group, member, f"it has not joined again within the rebalance timeout of {limit}")
         if group.members and not group.elect_joined_leader():
-            self._await_all(group, now_us)  # Only static members are left, and none has come: their sessions decide.
+            # Only static members are left, and none has come: their sessions decide. Differs from Kafka: with a
+            # rebalance timeout of 0 its threads look again and again until then.
+            self._await_all(group, now_us, least_ms=LEAST_REPEATED_WAIT_MS)
             return
         group.begin_generation(self._desk.wall_ms(now_us))
         self._facts.rebalanced(group)

@@ -153,7 +153,11 @@ def read_group_value(group_id: str, value: bytes) -> Group:
     group.leader_id = leader_id
     for _ in range(count):
         member, position = _read_member(value, position, version, protocol_type, str(protocol))
+        if member.member_id in group.members or member.instance_id in group.static_members:
+            raise PeerViolation("a group has a member twice")
         group.add(member)
+    if group.leader_id is not None and group.leader_id not in group.members:
+        raise PeerViolation("the leader of a group is none of its members")
     group.protocol_type, group.protocol, group.generation = protocol_type or None, protocol, generation
     group.restore_subscribed()
     return group

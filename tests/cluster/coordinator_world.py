@@ -134,15 +134,22 @@ class CoordinatorWorld:
     def _load(self, epoch: int) -> None:
         if self._reads_later:
             return
-        loaded = Loaded(now_us=self.now_us, partition=0, leader_epoch=epoch, groups=self.replay())
+        replay = self._read()
+        groups = replay.groups(self.now_us // 1000)
+        loaded = Loaded(
+            now_us=self.now_us, partition=0, leader_epoch=epoch, groups=groups, unreadable=replay.unreadable
+        )
         self._perform(self.coordinator.step(loaded))
 
     def replay(self) -> tuple[Group, ...]:
         """The groups as the log has them."""
+        return self._read().groups(self.now_us // 1000)
+
+    def _read(self) -> Replay:
         replay = Replay()
         for offset, key, value in self.log:
             replay.record(offset, key, value)
-        return replay.groups(self.now_us // 1000)
+        return replay
 
     def _ask(self, what: str) -> int:
         self.requests[len(self.requests) + 1] = what

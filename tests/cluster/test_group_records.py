@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import pytest
+from coordinator_world import SECOND, CoordinatorWorld, subscription
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cluster.groups.group import Group, State
@@ -21,21 +23,22 @@ from cluster.groups.records import (
     read_key,
     read_offset_value,
 )
+from cluster.wire.primitives import INT16, INT32
 from replica.ids import TopicPartition
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
-NAMES = st.builds(TopicPartition, TEXT, INT32)
-OFFSETS = st.builds(OffsetAndMetadata, INT64, INT32, TEXT, INT64, st.just(-1))
-OLD_OFFSETS = st.builds(OffsetAndMetadata, INT64, st.just(-1), TEXT, INT64, st.integers(0, 2**63 - 1))
+INT32S, INT64S = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+NAMES = st.builds(TopicPartition, TEXT, INT32S)
+OFFSETS = st.builds(OffsetAndMetadata, INT64S, INT32S, TEXT, INT64S, st.just(-1))
+OLD_OFFSETS = st.builds(OffsetAndMetadata, INT64S, st.just(-1), TEXT, INT64S, st.integers(0, 2**63 - 1))
 MEMBERS = st.builds(
     Member,
     member_id=TEXT,
     instance_id=st.none() | TEXT,
     client_id=TEXT,
     client_host=TEXT,
-    rebalance_timeout_ms=INT32,
-    session_timeout_ms=INT32,
+    rebalance_timeout_ms=INT32S,
+    session_timeout_ms=INT32S,
     protocol_type=st.just("consumer"),
     protocols=st.binary(max_size=40).map(lambda metadata: (("range", metadata), ("sticky", b"other"))),
     assignment=st.binary(max_size=40),
@@ -48,7 +51,7 @@ def groups(draw: st.DrawFn) -> Group:
     group = Group(draw(TEXT), State.STABLE if members else State.EMPTY, now_ms=draw(st.none() | st.integers(0, 2**62)))
     for member in members:
         group.add(member)
-    group.protocol_type, group.generation = "consumer", draw(INT32)
+    group.protocol_type, group.generation = "consumer", draw(INT32S)
     group.protocol = "range" if members else None
     return group
 
@@ -93,9 +96,96 @@ def test_what_cannot_be_read_is_passed_over(
     assert next(one for one in replay.groups(0) if one.group_id == "h").offsets.committed
 
 
-def test_keys_of_a_later_kafka_are_passed_over() -> None:
-    """Versions 3 and up: groups of the new protocol (KIP-848)."""
+def test_keys_and_values_of_a_later_kafka_are_passed_over() -> None:
+    """Keys of versions 3 and up: groups of the new protocol (KIP-848)."""
     assert read_key(b"\0\3\0\1g") == UnknownKey(3)
     replay = Replay()
     replay.record(0, b"\0\3\0\1g", b"\0\0")
-    assert replay.groups(0) == () and replay.unreadable == 0
+    replay.record(1, group_key("g"), b"\0\4" + group_value(Group("g"), {})[2:])
+    replay.record(2, offset_key("g", TopicPartition("t", 0)), b"\0\4" + bytes(40))
+    assert replay.groups(0) == () and replay.unreadable == 3
+
+
+NUMBERS = st.sampled_from([0, 1, -1, 5, 10_000, 2**31 - 1, -(2**31)])
+SESSIONS_MS = st.sampled_from([0, 1, -1, 5, 10_000, -(2**31)])
+SINCE = bytes(8)
+WORDS = st.sampled_from([None, "", "m", "n", "consumer", "range"])
+
+
+def text(value: str | None) -> bytes:
+    return INT16.pack(-1) if value is None else INT16.pack(len(value)) + value.encode()
+
+
+@st.composite
+def made_up_groups(draw: st.DrawFn) -> bytes:
+    """Values that are whole, and need not make sense: an admin client may write anything into the topic."""
+    blobs = st.sampled_from([b"", subscription("t"), b"zz"]).map(lambda data: INT32.pack(len(data)) + data)
+    members = [
+        b"".join([text(draw(WORDS)) for _ in range(4)])
+        + INT32.pack(draw(NUMBERS))
+        + INT32.pack(draw(SESSIONS_MS))
+        + draw(blobs)
+        + draw(blobs)
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    head = [INT16.pack(3), text(draw(WORDS)), INT32.pack(draw(NUMBERS)), text(draw(WORDS)), text(draw(WORDS))]
+    return b"".join([*head, SINCE, INT32.pack(len(members)), *members])
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(value=made_up_groups(), data=st.data())
+def test_no_group_in_the_log_stops_its_coordinator(value: bytes, data: st.DataObject) -> None:
+    world = CoordinatorWorld()
+    world.log.append((0, group_key("g"), value))
+    world.restart()
+    for _ in range(data.draw(st.integers(1, 4))):
+        member, instance = data.draw(st.sampled_from(["", "m", "n"])), data.draw(st.sampled_from([None, "m", "n"]))
+        generation = data.draw(NUMBERS)
+        calls = [
+            lambda: world.join("c1", version=3),
+            lambda: world.join("c1", member, instance),  # noqa: B023
+            lambda: world.sync(member, generation, instance=instance),  # noqa: B023
+            lambda: world.heartbeat(member, generation, instance),  # noqa: B023
+            lambda: world.leave(member, instance),  # noqa: B023
+            lambda: world.commit(member, generation, instance, t_0=4),  # noqa: B023
+        ]
+        data.draw(st.sampled_from(calls))()
+        world.at(world.now_us + data.draw(st.sampled_from([0, 1, 60, 604_800])) * SECOND)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(("s", "s", "m", "n", "m"), id="one instance twice"),
+        pytest.param((None, None, "m", "m", "m"), id="one member twice"),
+        pytest.param((None, None, "m", "n", "x"), id="a leader who is no member"),
+    ],
+)
+def test_a_group_that_cannot_be_is_passed_over_and_told(value: tuple[str | None, ...]) -> None:
+    one, two, first, second, leader = value
+    members = [
+        text(member) + text(instance) + text("c") + text("/h") + INT32.pack(10) * 2 + bytes(8)
+        for member, instance in ((first, one), (second, two))
+    ]
+    head = [INT16.pack(3), text("consumer"), INT32.pack(1), text("range"), text(leader)]
+    world = CoordinatorWorld()
+    world.log += [
+        (0, group_key("g"), b"".join([*head, SINCE, INT32.pack(2), *members])),
+        (1, offset_key("g", TopicPartition("t", 0)), offset_value(OffsetAndMetadata(7, -1, "", 0))),
+    ]
+    world.resign()
+    (told,) = world.elect()
+    assert "1 with 1 committed offsets; 1 record that cannot be read is passed over" in told
+    assert world.show() == ["g is Empty, generation 0", "  t-0 at 7"]
+
+
+def test_static_members_with_no_rebalance_timeout_are_waited_for_until_their_sessions_end() -> None:
+    """Nothing that a client asks for takes the coordinator more steps than time allows."""
+    world = CoordinatorWorld()
+    world.join("c1", instance="one", version=4, rebalance=0)
+    world.at(3 * SECOND)
+    world.join("c2", instance="two", version=4, rebalance=0)
+    world.at(9 * SECOND)
+    assert world.coordinator.next_deadline_us is not None and world.coordinator.next_deadline_us > world.now_us
+    world.at(60 * SECOND)
+    assert world.show()[0].startswith("g is Empty")
