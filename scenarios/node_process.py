@@ -222,6 +222,7 @@ class Node:
         self._facts = StepFacts(control)
         trace = TraceLog([self._facts])
         self._time = LiveTime(trace, order.started)
+        self._time.measures_requests = order.measures_requests
         self._network = Network(scenario.seed, live_latency(scenario), {})
         self._fabric = NodeFabric(
             self._time,

@@ -153,7 +153,7 @@ class Server:
             fabric: TcpFabric = processes(scenario, trace_log, log_root, reads_along=self._reads_along, **where)
         else:
             fabric = live(scenario, trace_log, log_root, **where)
-            fabric.time.measures_requests = self._reads_along
+        fabric.time.measures_requests = self._reads_along
         self._time = fabric.time
         return fabric
 

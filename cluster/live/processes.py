@@ -68,6 +68,7 @@ class NodeOrder:
     servers: Mapping[str, Address]
     sources: Mapping[str, str]
     reads_along: bool
+    measures_requests: bool
     state: NodeState
 
 
@@ -425,6 +426,7 @@ class ProcessFabric(NeighbourFabric):
             servers=dict(self._addresses),
             sources=dict(self._origins),
             reads_along=self._reads_along,
+            measures_requests=self.time.measures_requests,
             state=state,
         )
 

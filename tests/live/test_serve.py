@@ -11,6 +11,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from serving import ROOT, command, free_ports, serving
 
+from replica.trace import BatchAppended, BatchSent, RequestCompleted
+from scenarios.trace_writer import read_rows
+
 pytestmark = pytest.mark.live
 
 
@@ -44,3 +47,15 @@ def test_a_port_that_is_taken_ends_with_one_clear_error(tmp_path: Path) -> None:
     assert done.returncode == 6
     assert f"127.0.0.1:{port} cannot be listened on" in done.stderr and "--port" in done.stderr
     assert "Traceback" not in done.stderr and not list(tmp_path.glob("0*"))
+
+
+@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+def test_without_client_records_no_request_is_told_either(tmp_path: Path, world: tuple[str, ...]) -> None:
+    with serving(tmp_path, "--topic", "t:1:1", "--no-client-records", *world, brokers=1) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
+        producer.send("t", b"one").get(20)
+        producer.close()
+        served.stop()
+    rows = read_rows(tmp_path / (tmp_path / "last").read_text().strip() / "trace")
+    kinds = [type(row.event) for row in rows]
+    assert BatchAppended in kinds and RequestCompleted not in kinds and BatchSent not in kinds
