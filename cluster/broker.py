@@ -170,6 +170,7 @@ class BrokerCore:
                 quota=lambda: quotas.follower,
                 recorder=self._recorder,
                 clock=self._clock,
+                replicated_us=self._server.handler_time.times.replicated_us,
                 broker_epoch=self._fetch_epoch,
                 halt=outbox.exit,
             )

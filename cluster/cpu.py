@@ -1,7 +1,8 @@
 """How much time a broker's threads need: none, unless a scenario says otherwise.
 
 A handler stays taken while it works on a request, so requests queue behind num.io.threads busy ones. New connections
-take the network thread's time, and what is on its other connections waits meanwhile.
+take the network thread's time, and what is on its other connections waits meanwhile. A replica fetcher takes an answer
+in before it asks again.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ _LENGTH, _LENGTH_END, _COUNT, _COUNT_END = 8, 12, 57, 61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTimes:
-    """Microseconds.     produced_us: of a handler, for each record of a Produce request, refused or not
+    """Microseconds.     request_us: of a handler, for each request, whatever it asks for
+    produced_us: of a handler, for each record of a Produce request, refused or not
     fetched_us: of a handler, for each record found for a Fetch request
+    replicated_us: of a replica fetcher, for each answer with records
     connection_us: of the network thread, for each new connection
     connections_per_poll: new connections that go before what is on the others; None: all there are (before KIP-402)
     """
 
+    request_us: int = 0
     produced_us: int = 0
     fetched_us: int = 0
+    replicated_us: int = 0
     connection_us: int = 0
     connections_per_poll: int | None = CONNECTION_QUEUE_SIZE
 
@@ -79,11 +84,12 @@ class HandlerTime:
 
     def taken_by(self, work: Work) -> Work:
         """`work`, which then takes its time."""
-        if not (self.times.produced_us or self.times.fetched_us):
+        if not (self.times.request_us or self.times.produced_us or self.times.fetched_us):
             return work
 
         def run(now_us: int) -> None:
             since = self._outbox.mark()
+            self._spent_us += self.times.request_us
             work(now_us)
             if self._handlers.is_blocked or not self._spent_us:
                 return

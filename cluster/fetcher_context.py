@@ -22,7 +22,7 @@ from replica.trace import Recorder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherContext:
-    """Handed to each of them."""
+    """Handed to each of them. replicated_us: see CpuTimes"""
 
     identity: BrokerIdentity
     config: BrokerConfig
@@ -37,6 +37,7 @@ class FetcherContext:
     quota: Callable[[], ReplicationQuota]
     recorder: Recorder
     clock: WallClock
+    replicated_us: int
     broker_epoch: Callable[[], BrokerEpoch]
     halt: Callable[[str], None]
 

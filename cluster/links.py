@@ -1,4 +1,4 @@
-"""The links between nodes: latency, loss, bandwidth, cuts and holds, each direction on its own.
+"""The links between nodes: latency, loss, bandwidth, cuts and holds, each direction on its own; and machines' cards.
 
 A link answers two questions about a message: when would it arrive, and may it arrive now? What may not arrive waits
 in its connection, in order, as bytes wait in TCP. Every link draws from its own random stream, so that a change
@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from cluster.cards import Card
 
 RETRANSMISSION_TIMEOUT_US = 200_000
 """Linux's minimum RTO: what one lost segment costs, doubled for each further loss of the same one."""
@@ -109,6 +111,8 @@ class Network:
         self._base = base
         self._per_link = per_link
         self._links: dict[tuple[str, str], Link] = {}
+        self.cards: dict[str, Card] = {}
+        """Of machines whose connections share a rate; to be given before they connect."""
         self.holds: list[Hold] = []
 
     def link(self, source: str, target: str) -> Link:

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from cluster.links import Hold, Network
 from cluster.node import OnSent, Segment
+from cluster.road import Road
 from cluster.world import Fabric, TornSend
 from replica.file_slice import FileSlice
 from replica.trace import ConnectionClosed, ConnectionLost, MessageHeld, MessageReleased, TraceLog
@@ -100,6 +101,8 @@ class Passage(ABC, Generic[Frame]):
         self._network: Network = fabric.network
         self._facts = facts
         self._link = fabric.network.link(node, peer)
+        cards = fabric.network.cards
+        self._road = Road(fabric.time, cards.get(node), cards.get(peer)) if cards and node != peer else None
 
     # ---------------------------------------------------------------------------------------------- what a world adds
 
@@ -167,7 +170,11 @@ class Passage(ABC, Generic[Frame]):
 
     def _depart(self, message: Message[Frame], cause: int | None = None) -> None:
         now_us = self._time.now_us
-        arrival_us = max(self._link.arrival_us(now_us, message.size_bytes), self.last_arrival_us)
+        arrival_us = self._link.arrival_us(now_us, message.size_bytes)
+        if self._road is not None:
+            self._road.carry(message.size_bytes, arrival_us - now_us, partial(self._arrive, message), cause)
+            return
+        arrival_us = max(arrival_us, self.last_arrival_us)
         self.last_arrival_us = arrival_us
         self._time.at(arrival_us, partial(self._arrive, message), cause)
 

@@ -185,7 +185,8 @@ class ReplicaFetcher:
         self._all.outbox.timers.at(written_us, write)
 
     def _written_us(self, entries: dict[TopicPartition, FetchedPartition], now_us: int) -> int:
-        """When the disk has written all records of an answer; the fetcher's one thread does nothing else meanwhile.
+        """When the fetcher has taken an answer in and the disk has written all records of it; its one thread does
+        nothing else meanwhile.
 
         Simplified: they become visible together.
         """
@@ -193,8 +194,9 @@ class ReplicaFetcher:
         for name, entry in entries.items():
             followed = self.partitions.get(name)
             if followed is not None and entry.records:
+                taken_us = now_us + self._all.replicated_us
                 speed = followed.partition.log.disk.speed
-                written_us = max(written_us, speed.append_ends_us(len(entry.records), now_us))
+                written_us = max(written_us, speed.append_ends_us(len(entry.records), taken_us))
         return written_us
 
     def _take(

@@ -40,6 +40,11 @@ class VirtualTime:
         self._until_us = 0
         self._between: Callable[[], bool] = bool
 
+    @property
+    def cause(self) -> int | None:
+        """The fact that what happens now follows from."""
+        return self._trace.cause
+
     # ----------------------------------------------------------------------------------------------------- schedule
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:

@@ -144,6 +144,10 @@ class Time(Protocol):
     def epoch_us(self) -> int:
         """What a wall clock showed when the run began."""
 
+    @property
+    def cause(self) -> int | None:
+        """The fact that what happens now follows from."""
+
     def at(self, at_us: int, callback: Callable[[], None], cause: int | None = None) -> None: ...
 
     def resume(self, parking: Parking) -> None: ...

@@ -21,6 +21,7 @@ from scenarios.cli_common import (
 from scenarios.runs import RUNS_DIR
 
 if TYPE_CHECKING:
+    from scenarios.spec import Scenario
     from scenarios.worlds import NewWorld
 
 set_option = click.option(
@@ -35,11 +36,13 @@ processes_option = click.option(
 )
 
 
-def _world(*, is_live: bool, in_processes: bool) -> NewWorld | None:
+def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld | None:
     if in_processes and not is_live:
         raise click.UsageError("--processes is for live runs: add --live")
     if not is_live:
         return None
+    if scenario.network.card_bytes_per_second is not None or scenario.network.cards:
+        raise click.UsageError("`network.card` and `network.cards` are for virtual time: leave out --live, or them")
     from scenarios.worlds import live, processes
 
     return processes if in_processes else live
@@ -74,7 +77,9 @@ def run(
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time (or live) and say what became of every record."""
     chosen = pick_variant(load_scenario(scenario, overrides, variant or "base"), variant, seed)
-    result = execute(chosen, out, keep_logs=not no_logs, world=_world(is_live=is_live, in_processes=in_processes))
+    result = execute(
+        chosen, out, keep_logs=not no_logs, world=_world(chosen, is_live=is_live, in_processes=in_processes)
+    )
     if format_ == "json":
         print_json(result.summary)
     else:

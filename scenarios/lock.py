@@ -139,8 +139,10 @@ def _cluster(cluster: Cluster) -> Tree:
 def _cpu(times: CpuTimes) -> Tree:
     at_once = times.connections_per_poll
     return {
+        "request": time_text(times.request_us),
         "produce": time_text(times.produced_us),
         "fetch": time_text(times.fetched_us),
+        "replicate": time_text(times.replicated_us),
         "connection": time_text(times.connection_us),
         "connections_per_poll": "all" if at_once is None else at_once,
     }
@@ -173,7 +175,13 @@ def _network(network: Network) -> Tree:
         for link in network.links
     ]
     return given(
-        {"latency": _delay(network.latency), "bandwidth": bandwidth(network.bytes_per_second), "links": links or None}
+        {
+            "latency": _delay(network.latency),
+            "bandwidth": bandwidth(network.bytes_per_second),
+            "card": bandwidth(network.card_bytes_per_second),
+            "cards": {name: bandwidth(rate) for name, rate in network.cards.items()} or None,
+            "links": links or None,
+        }
     )
 
 

@@ -31,6 +31,7 @@ from scenarios.yaml_source import Mapping, Node, Scalar
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
 LOG_DIRS_MAX = 8
+CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connections_per_poll")
 
 CONTROLLERS = (1, 3, 5)
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
@@ -143,13 +144,15 @@ def _read_disk(reader: Reader, node: Node, path: str) -> ServiceTime:
 
 
 def _read_cpu(reader: Reader, node: Node, path: str) -> CpuTimes:
-    fields = reader.fields(node, path, "`cpu`", ("produce", "fetch", "connection", "connections_per_poll"))
+    fields = reader.fields(node, path, "`cpu`", CPU_KEYS)
     found = fields.get("connections_per_poll")
     takes_all = found is not None and isinstance(found[0], Scalar) and found[0].text == "all"
     at_once = None if takes_all else fields.integer("connections_per_poll", CONNECTION_QUEUE_SIZE, 1, 1_000_000)
     return CpuTimes(
+        request_us=fields.time("request", 0),
         produced_us=fields.time("produce", 0),
         fetched_us=fields.time("fetch", 0),
+        replicated_us=fields.time("replicate", 0),
         connection_us=fields.time("connection", 0),
         connections_per_poll=at_once,
     )
@@ -307,7 +310,7 @@ def read_delay(reader: Reader, node: Node, path: str, what: str) -> Delay:
 
 def read_network(scope: Scope, node: Node, path: str) -> Network:
     reader = scope.reader
-    fields = reader.fields(node, path, "`network`", ("latency", "jitter", "bandwidth", "links"))
+    fields = reader.fields(node, path, "`network`", ("latency", "jitter", "bandwidth", "card", "cards", "links"))
     latency = fields.read("latency", lambda n, p: read_delay(reader, n, p, "`latency`"), DEFAULT_LATENCY)
     jitter = fields.time("jitter", 0)
     if jitter:
@@ -317,7 +320,21 @@ def read_network(scope: Scope, node: Node, path: str) -> Network:
     bandwidth = fields.bandwidth("bandwidth", None)
     found = fields.get("links")
     links = () if found is None else tuple(_read_link(scope, *item) for item in reader.items(*found, "`links`"))
-    return Network(latency=latency, bytes_per_second=bandwidth, links=links)
+    return Network(
+        latency=latency,
+        bytes_per_second=bandwidth,
+        card_bytes_per_second=fields.bandwidth("card", None),
+        cards=fields.read("cards", lambda n, p: _read_cards(scope, n, p), {}),
+        links=links,
+    )
+
+
+def _read_cards(scope: Scope, node: Node, path: str) -> dict[str, int]:
+    cards: dict[str, int] = {}
+    for name, key_node, value, value_path in scope.reader.entries(node, path, "`cards`"):
+        scope.check_node(name, key_node.place, value_path)
+        cards[name] = scope.reader.bandwidth(value, value_path, f"the card of `{name}`")
+    return cards
 
 
 def _read_link(scope: Scope, node: Node, path: str) -> Link:

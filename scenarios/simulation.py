@@ -14,6 +14,7 @@ from pathlib import Path
 import trio
 
 from cluster.broker import BrokerCore
+from cluster.cards import Card
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
 from cluster.host import Host
@@ -101,6 +102,10 @@ class Simulation:
             for source in names:
                 for target in names:
                     self.network.link(source, target).bytes_per_second["network"] = network.bytes_per_second
+        for name in names:
+            rate = network.cards.get(name, network.card_bytes_per_second)
+            if rate is not None:
+                self.network.cards[name] = Card(rate)
         for number, spec in enumerate(network.links):
             label = f"network.links[{number}]"
             for one in resolve(spec.side_a, self.view, {}):

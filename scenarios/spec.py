@@ -121,10 +121,15 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """bytes_per_second None: unlimited. Later links win over earlier ones."""
+    """bytes_per_second None: unlimited. Later links win over earlier ones.
+
+    card_bytes_per_second: of every machine's network card; `cards` has those that differ, by name
+    """
 
     latency: Delay = DEFAULT_LATENCY
     bytes_per_second: int | None = None
+    card_bytes_per_second: int | None = None
+    cards: Mapping[str, int] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from language import HEAD, caret_text, errors_of, file_of, load, load_whole
 
+from cluster.cpu import CpuTimes
 from replica.ids import TopicPartition
 from scenarios.conditions import NumberTest, RecordsTest, TimeTest
 from scenarios.diagnostics import Place, Problems, SourceText
@@ -183,13 +184,33 @@ network:
   latency: 2ms
   jitter: 500us
   bandwidth: 1MB/s
+  card: 125MB/s
+  cards: {b2: 10MB/s, p1: 1kB/s}
   links:
     - {between: [b1, [b2, b3]], latency: {exponential: 4ms, least: 1ms}, loss: 1%}
 """
     scenario = load(head=HEAD + network)
     assert scenario.network.latency == Delay("uniform", 2000, 500)
+    assert (scenario.network.card_bytes_per_second, scenario.network.cards) == (
+        125_000_000,
+        {"b2": 10_000_000, "p1": 1000},
+    )
     (link,) = scenario.network.links
     assert (link.latency, link.loss_ppm, link.bytes_per_second) == (Delay("exponential", 1000, 4000), 10_000, None)
+    assert load_text(dump(scenario), "lock").scenario == scenario
+
+
+def test_a_card_belongs_to_a_machine_of_the_file() -> None:
+    (error,) = errors_of(file_of(head=HEAD + "network: {cards: {b9: 10MB/s}}\n"))
+    assert (error.code, error.path) == ("E131", "network.cards.b9")
+
+
+def test_cpu() -> None:
+    cpu = "{request: 150us, produce: 1us, fetch: 2us, replicate: 3us, connection: 4us, connections_per_poll: all}"
+    scenario = load(head=HEAD.replace("b1: {rack: A}", f"b1: {{rack: A, cpu: {cpu}}}"))
+    assert scenario.cluster.brokers["b1"].cpu == CpuTimes(
+        request_us=150, produced_us=1, fetched_us=2, replicated_us=3, connection_us=4, connections_per_poll=None
+    )
     assert load_text(dump(scenario), "lock").scenario == scenario
 
 

@@ -9,6 +9,7 @@ import pytest
 from lab import FETCH, MS, PRODUCE, Lab, Node, frame, milliseconds
 
 from cluster import fabric as fabric_module
+from cluster.cards import Card
 from cluster.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
 from cluster.node import Send
 from replica.file_slice import FileSlice
@@ -408,3 +409,32 @@ def test_sockets_are_closed_when_both_ends_are_done(lab: Lab) -> None:
     lab.at(900, lambda: during.append(len(os.listdir("/proc/self/fd"))))
     lab.run()
     assert during[0] - before < 20
+
+
+# --------------------------------------------------------------------------------------------------- cards
+
+
+def test_connections_of_a_machine_share_its_card() -> None:
+    lab = Lab("abc")
+    lab.network.cards["a"] = Card(10_000)
+    lab.connects(0, "a", "b", connection=1)
+    lab.connects(0, "a", "c", connection=2)
+    for connection in (1, 2):
+        lab.does(100, "a", Send(connection, [frame(f"to {connection}", padding=996)], PRODUCE))
+    lab.run()
+    assert lab["b"].texts == [(201, "to 1")]  # 100 ms of the card, 1 ms of the link
+    assert lab["c"].texts == [(301, "to 2")]
+
+
+def test_a_cut_and_a_hold_stop_what_has_passed_a_card() -> None:
+    lab = Lab()
+    lab.network.cards["a"] = Card(1_000_000)
+    lab.connects(0, "a", "b")
+    lab.cuts(10, "a", "b")
+    lab.sends(10, "a", "one")
+    lab.heals(50)
+    lab.holds(60, "a", "b")
+    lab.sends(60, "a", "two")
+    lab.releases(90)
+    lab.run()
+    assert lab["b"].texts == [(50, "one"), (90, "two")]

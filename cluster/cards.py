@@ -1,0 +1,101 @@
+"""Network cards: all connections of a machine share one rate in each direction.
+
+A card serves its connections in turn, each for as many bytes: nothing small waits for the whole of something large, and
+whoever sends many small things gets as much as whoever sends few large ones. The other machine's card takes a piece in
+while it is still leaving the first (switches forward packets, not messages): two equal cards in a row take the time of
+one. source: Linux segmentation offload, fq (deficit round robin)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+TURN_BYTES = 65_536
+"""GSO_LEGACY_MAX_SIZE: the most that Linux hands to a card at once."""
+
+
+@dataclass(slots=True)
+class Parcel:
+    """Something to be carried. begins, ends: told of each of its pieces, when that begins and when it is through"""
+
+    left_bytes: int
+    cause: int | None = None
+    begins: Callable[[Piece], None] | None = None
+    ends: Callable[[Piece], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a card carries in one go, in microseconds from the first byte to the last."""
+
+    parcel: Parcel
+    size_bytes: int
+    begins_us: int
+    ends_us: int
+    is_last: bool
+
+
+@dataclass(slots=True)
+class Lane:
+    """One direction of a card. No clock: whoever drives it calls `advance` when `current` is through."""
+
+    bytes_per_second: int
+    current: Piece | None = None
+    _waiting: dict[object, deque[Parcel]] = field(default_factory=dict)
+    """Of each connection that has something to carry, whose turn it is first."""
+    _turn_of: object = None
+    _left_of_turn_bytes: int = 0
+    _busy_from_us: int = 0
+    _carried_bytes: int = 0
+    """Since then, without a pause: times come from the sum, so that rounding never adds up."""
+
+    def add(self, connection: object, parcel: Parcel, now_us: int) -> bool:
+        """Carry it when its turn comes. returns: whether that is now"""
+        self._waiting.setdefault(connection, deque()).append(parcel)
+        if self.current is not None:
+            return False
+        self._busy_from_us, self._carried_bytes = now_us, 0
+        self._begin(now_us)
+        return True
+
+    def advance(self) -> None:
+        """What is carried is through: begin the next piece, if there is one."""
+        assert self.current is not None
+        ended_us, self.current = self.current.ends_us, None
+        if self._waiting:
+            self._begin(ended_us)
+
+    def takes_us(self, size_bytes: int) -> int:
+        return -(-size_bytes * 1_000_000 // self.bytes_per_second)
+
+    def _begin(self, now_us: int) -> None:
+        parcels = self._whose_turn()
+        parcel = parcels[0]
+        size_bytes = min(parcel.left_bytes, self._left_of_turn_bytes)
+        parcel.left_bytes -= size_bytes
+        self._left_of_turn_bytes -= size_bytes
+        if not parcel.left_bytes:
+            parcels.popleft()
+        if not parcels:
+            del self._waiting[self._turn_of]
+        self._carried_bytes += size_bytes
+        ends_us = self._busy_from_us + self.takes_us(self._carried_bytes)
+        self.current = Piece(parcel, size_bytes, now_us, ends_us, not parcel.left_bytes)
+
+    def _whose_turn(self) -> deque[Parcel]:
+        connection = next(iter(self._waiting))
+        if connection is self._turn_of and not self._left_of_turn_bytes:
+            self._waiting[connection] = self._waiting.pop(connection)  # behind the others
+            connection = next(iter(self._waiting))
+        if connection is not self._turn_of or not self._left_of_turn_bytes:
+            self._turn_of, self._left_of_turn_bytes = connection, TURN_BYTES
+        return self._waiting[connection]
+
+
+class Card:
+    def __init__(self, bytes_per_second: int) -> None:
+        """bytes_per_second: of frames of the protocol, in each direction"""
+        self.out = Lane(bytes_per_second)
+        self.into = Lane(bytes_per_second)
