@@ -49,3 +49,11 @@ class FetcherContext:
         Simplified: the fetch has today's version and says -1; before 3.5 there was no such field.
         """
         return self.broker_epoch() if self.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
+
+    @property
+    def uses_fetch_sessions(self) -> bool:
+        """KIP-227 came with 1.1, between two of the eras there are.
+
+        Simplified: it changes no outcome, so it is no switch of its own; `truncation` tells the one era from the other.
+        """
+        return self.rules.truncation not in ("high-watermark", "leader-epoch")

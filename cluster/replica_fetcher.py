@@ -1,13 +1,11 @@
 """One fetcher of a broker: the partitions it follows from one source, over one connection, one request in flight.
 
-The state of each partition decides what to ask of it and what to do with the answer (followed_partition.py).
-Simplified: no fetch session (KIP-227), every request names all its partitions; the leader reads and answers the same.
+The state of each partition decides what to ask of it and what to do with the answer (followed_partition.py); in a fetch
+session, requests and answers tell only what has changed (fetch_session_handler.py).
 source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 
 from __future__ import annotations
-
-from uuid import UUID
 
 from cluster.channel import Channel
 from cluster.epoch_questions import (
@@ -16,17 +14,19 @@ from cluster.epoch_questions import (
     epoch_ends_answers,
     epoch_ends_request,
 )
+from cluster.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
 from cluster.fetcher_context import FetcherContext
 from cluster.followed_partition import FollowedPartition
 from cluster.partition import Partition
 from cluster.timers import Timer
 from cluster.wire import cold
 from cluster.wire.api_01_fetch import (
-    FetchedPartition,
+    FINAL_EPOCH,
+    NO_SESSION,
     FetchPartition,
     FetchRequest,
-    RepeatedFetches,
     decode_fetch_response,
+    encode_fetch_request,
 )
 from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.image import BrokerRegistration, PartitionRegistration
@@ -48,7 +48,7 @@ class ReplicaFetcher:
         self._all = context
         self._source = source.broker_id
         self._channel = Channel(context.outbox, context.channels, source.host, source.port)
-        self._fetches = RepeatedFetches(FETCH_VERSION, context.identity.name)
+        self._session = FetchSessionHandler()
         self._timer: Timer | None = None
         self._writing = False
         self._questions: list[tuple[FollowedPartition, AskLeaderOffsets]] = []
@@ -99,9 +99,7 @@ class ReplicaFetcher:
         if quota.throttled:
             is_exceeded = quota.is_exceeded(now_us)
             ready = [followed for followed in may_fetch if not followed.throttle(quota, is_exceeded, now_us)]
-        if ready:
-            self._fetch(ready, now_us)
-        else:
+        if not self._fetch(ready, now_us):
             self._wait(now_us, is_throttled=bool(may_fetch))
 
     def _wait(self, now_us: int, *, is_throttled: bool) -> None:
@@ -115,37 +113,48 @@ class ReplicaFetcher:
         if delays:
             self._timer = self._all.outbox.timers.at(min(delays), self._go_on)
 
-    def _fetch(self, ready: list[FollowedPartition], now_us: int) -> None:
-        config = self._all.config
-        topics: dict[UUID, list[FetchPartition]] = {}
-        asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
-        for followed in ready:
-            state = followed.state
-            asked[followed.name] = (state.fetch_offset, state.leader_epoch)
-            topics.setdefault(followed.partition.topic_id, []).append(
-                FetchPartition(
-                    followed.name.partition,
-                    current_leader_epoch(self._all.rules, state.leader_epoch),
-                    state.fetch_offset,
-                    state.epoch_in_fetch,
-                    followed.partition.log.log_start_offset,
-                    config.replica_fetch_max_bytes,
-                )
-            )
-        request = FetchRequest(
+    def _fetch(self, ready: list[FollowedPartition], now_us: int) -> bool:
+        """Whether there was anything to send; a partition that is not ready any more has to be forgotten, for one."""
+        fetch = self._session.build({followed.name: self._wanted(followed) for followed in ready})
+        if fetch is None:
+            return False
+        request = self._request(fetch)
+        asked = {followed.name: (followed.state.fetch_offset, followed.state.leader_epoch) for followed in ready}
+        self._channel.request(
+            FETCH,
+            lambda correlation_id: encode_fetch_request(
+                FETCH_VERSION, correlation_id, self._all.identity.name, request
+            ),
+            lambda frame, reason, now_us: self._answered(asked, frame, reason, now_us),
+            self._all.config.replica_socket_timeout_ms * 1000,
+            now_us,
+        )
+        return True
+
+    def _wanted(self, followed: FollowedPartition) -> Wanted:
+        state, partition = followed.state, followed.partition
+        entry = FetchPartition(
+            followed.name.partition,
+            current_leader_epoch(self._all.rules, state.leader_epoch),
+            state.fetch_offset,
+            state.epoch_in_fetch,
+            partition.log.log_start_offset,
+            self._all.config.replica_fetch_max_bytes,
+        )
+        return Wanted(partition.topic_id, entry)
+
+    def _request(self, fetch: SessionFetch) -> FetchRequest:
+        config, uses_sessions = self._all.config, self._all.uses_fetch_sessions
+        return FetchRequest(
             replica_id=self._all.identity.broker_id,
             replica_epoch=self._all.stated_broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
-            topics=list(topics.items()),
-        )
-        self._channel.request(
-            FETCH,
-            lambda correlation_id: self._fetches.encode(correlation_id, request),
-            lambda frame, reason, now_us: self._answered(asked, frame, reason, now_us),
-            config.replica_socket_timeout_ms * 1000,
-            now_us,
+            session_id=fetch.session_id if uses_sessions else NO_SESSION,
+            session_epoch=fetch.session_epoch if uses_sessions else FINAL_EPOCH,
+            topics=fetch.topics,
+            forgotten=fetch.forgotten,
         )
 
     # ----------------------------------------------------------------------------------------------------- answering
@@ -153,22 +162,25 @@ class ReplicaFetcher:
     def _answered(
         self, asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]], frame: bytearray | None, reason: str, now_us: int
     ) -> None:
-        response = None
-        if frame is not None:
+        entries = None
+        if frame is None:
+            self._session.failed()
+        else:
             try:
                 response = decode_fetch_response(FETCH_VERSION, frame)
             except PeerViolation as violation:
+                self._session.failed()
                 reason = str(violation)
-        if response is None:  # Kafka then delays what it follows now, not only what it asked for.
+            else:
+                entries = self._session.answered(response)
+                if entries is None and response.error is not ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
+                    entries = {}  # The next fetch, a full one, follows at once.
+                reason = response.error.name
+        if entries is None:  # Kafka then delays what it follows now, not only what it asked for.
             for followed in self.partitions.values():
                 followed.broke(reason, now_us)
             self._go_on(now_us)
             return
-        entries = {
-            TopicPartition(self._all.cache.topic_name(topic) or "", entry.partition): entry
-            for topic, partitions in response.topics
-            for entry in partitions
-        }
         written_us = self._written_us(entries, now_us)
         if written_us == now_us:
             self._take(asked, entries, now_us)
@@ -184,7 +196,7 @@ class ReplicaFetcher:
 
         self._all.outbox.timers.at(written_us, write)
 
-    def _written_us(self, entries: dict[TopicPartition, FetchedPartition], now_us: int) -> int:
+    def _written_us(self, entries: Entries, now_us: int) -> int:
         """When the fetcher has taken an answer in and the disk has written all records of it; its one thread does
         nothing else meanwhile.
 
@@ -202,7 +214,7 @@ class ReplicaFetcher:
     def _take(
         self,
         asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]],
-        entries: dict[TopicPartition, FetchedPartition],
+        entries: Entries,
         now_us: int,
     ) -> None:
         for name, entry in entries.items():

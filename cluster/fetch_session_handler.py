@@ -1,0 +1,141 @@
+"""The fetcher's side of a fetch session: what a request has to say, given what the leader knows already (KIP-227).
+
+The leader's side is in fetch_sessions.py. Pure: no connection, no time.
+source: FetchSessionHandler.java, FetchMetadata.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from cluster.fetch_sessions import INITIAL_EPOCH, next_epoch
+from cluster.wire.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchedPartition, FetchPartition, FetchResponse, Topic
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+
+Entries = dict[TopicPartition, FetchedPartition]
+Forgotten = list[tuple[UUID, TopicPartition]]
+
+
+class Wanted(NamedTuple):
+    """What is to be asked of one partition."""
+
+    topic_id: UUID
+    entry: FetchPartition
+
+
+class SessionFetch(NamedTuple):
+    """What goes into the next request, as fields of `FetchRequest`."""
+
+    session_id: int
+    session_epoch: int
+    topics: Sequence[tuple[Topic, Sequence[FetchPartition]]]
+    forgotten: Sequence[tuple[Topic, Sequence[int]]]
+
+
+class FetchSessionHandler:
+    """One fetcher's session with one broker, for requests with topic ids (version 13 and later).
+
+    A request is built, sent and answered (`answered`, or `failed` when no answer came) before the next one is built.
+    """
+
+    def __init__(self) -> None:
+        self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        self._partitions: dict[TopicPartition, Wanted] = {}
+        self._names: dict[Topic, str] = {}
+
+    @property
+    def _is_full(self) -> bool:
+        return self._epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+
+    def build(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionFetch | None:
+        """The next request for all that is `wanted`; None: there is nothing to ask for, and nothing to forget."""
+        names: dict[Topic, str] = {one.topic_id: name.topic for name, one in wanted.items()}
+        if self._is_full:
+            self._partitions = dict(wanted)
+            told, forgotten = self._partitions, Forgotten()
+        else:
+            told, forgotten = self._changes(wanted)
+        self._names = names
+        if not self._partitions and not forgotten:
+            return None
+        return SessionFetch(self._session_id, self._epoch, _by_topic(told), _forgotten(forgotten))
+
+    def _changes(self, wanted: Mapping[TopicPartition, Wanted]) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
+        """What the leader has yet to be told, new partitions first, and what it is to forget; then it will know."""
+        known = self._partitions
+        added = {name: one for name, one in wanted.items() if name not in known}
+        altered: dict[TopicPartition, Wanted] = {}
+        removed, replaced = Forgotten(), Forgotten()
+        for name, before in list(known.items()):
+            now = wanted.get(name)
+            if now is None:
+                del known[name]
+                removed.append((before.topic_id, name))
+            elif now != before:
+                altered[name] = known[name] = now
+                if now.topic_id != before.topic_id:
+                    replaced.append((before.topic_id, name))
+        known.update(added)
+        return added | altered, removed + replaced
+
+    def answered(self, response: FetchResponse) -> Entries | None:
+        """The partitions that an answer tells of; None: it cannot be used, and the next request begins anew."""
+        if response.error is not ErrorCode.NONE:
+            if response.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self._begin(NO_SESSION)
+            else:
+                self._begin(self._session_id)
+            return None
+        entries = self._named(response)
+        if self._is_full:
+            if entries is None or len(entries) < len(self._partitions):
+                self._begin(NO_SESSION)
+                return None
+        elif entries is None:
+            self._begin(self._session_id)
+            return None
+        if response.session_id == NO_SESSION:  # There was no room for one, or the leader has closed it.
+            self._begin(NO_SESSION)
+        else:
+            self._session_id = response.session_id
+            self._epoch = next_epoch(INITIAL_EPOCH if self._is_full else self._epoch)
+        return entries
+
+    def failed(self) -> None:
+        """No answer came: whether the leader has taken note of the request is not known."""
+        self._begin(self._session_id)
+
+    def _begin(self, closing: int) -> None:
+        """The next request is a full one that asks for a new session, and closes the one it names."""
+        self._session_id, self._epoch = closing, INITIAL_EPOCH
+
+    def _named(self, response: FetchResponse) -> Entries | None:
+        """None: it tells of what the session does not have."""
+        entries: Entries = {}
+        for topic_id, parts in response.topics:
+            topic = self._names.get(topic_id)
+            if topic is None:
+                return None
+            for part in parts:
+                name = TopicPartition(topic, part.partition)
+                if name not in self._partitions:
+                    return None
+                entries[name] = part
+        return entries
+
+
+def _by_topic(told: Mapping[TopicPartition, Wanted]) -> list[tuple[Topic, Sequence[FetchPartition]]]:
+    topics: dict[Topic, list[FetchPartition]] = {}
+    for one in told.values():
+        topics.setdefault(one.topic_id, []).append(one.entry)
+    return list(topics.items())
+
+
+def _forgotten(forgotten: Forgotten) -> list[tuple[Topic, Sequence[int]]]:
+    topics: dict[Topic, list[int]] = {}
+    for topic_id, name in forgotten:
+        topics.setdefault(topic_id, []).append(name.partition)
+    return list(topics.items())
