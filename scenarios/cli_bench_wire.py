@@ -17,6 +17,9 @@ BUDGETS = {
     "start_to_first_ack_s": 0.5,
 }
 
+SERVED_AT_LEAST = 0.95
+"""Of what is offered; the last answers of a trickle come after its end."""
+
 
 @bench.command()
 @click.option("--repeat", type=click.IntRange(1, 99), default=3, show_default=True, help="Rounds, taken in turn.")
@@ -28,7 +31,8 @@ def wire(repeat: int, in_processes: bool, format_: str) -> int:
         from confluent_kafka import KafkaException
     except ImportError:
         fail("librdkafka is not there to measure with", ExitCode.MISSING, "pip install confluent-kafka")
-    from scenarios.wire_bench import ClusterFailed, measure_wire
+    from scenarios.wire_bench import measure_wire
+    from scenarios.wire_clusters import ClusterFailed
 
     found = machine()
     try:
@@ -63,12 +67,13 @@ def _screen(document: dict[str, Any]) -> list[str]:
             f"  {row['cluster']:<20}{row['what']:<18}{row['size_bytes']:>7} B{row['records_per_s']:>12,.0f}"
             f"{row['mb_per_s']:>7,.0f}{_number(row['p50_ms']):>9}{_number(row['p99_ms']):>9}"
             f"{_number(row['broker_cpu_us_per_record']):>12}{_number(row['broker_cpu_s_per_gib']):>9}"
-            f"{_number(row['client_cpu_us_per_record']):>9}{'   budget 300,000/s' if budget else ''}"
+            f"{_number(row['client_cpu_us_per_record']):>9}{'   budget 300,000/s' if budget else ''}{_queue(row)}"
         )
     requests, start = document["requests"], document["start"]
     lines += [
-        "  latency: single records, one every 2 ms; CPU of the mock is the client's, and it neither replicates nor "
-        "writes to a disk",
+        "  latency: single records, one every 2 ms; where fewer are served than offered, it is that of a queue",
+        *_lone(document["rows"]),
+        "  CPU of the mock is the client's, and it neither replicates nor writes to a disk",
         f"  {'CPU of the brokers for one Produce of 16 KiB, RF 1':<58}{requests['produce_16_kib_cpu_us']:>9.0f} us   "
         "budget 40 us",
         f"  {'CPU of the brokers for one Fetch of 16 KiB':<58}{requests['fetch_16_kib_cpu_us']:>9.0f} us   "
@@ -78,6 +83,27 @@ def _screen(document: dict[str, Any]) -> list[str]:
         f"  {'start of the process, imports and all, to that ack':<58}{start['process_to_first_ack_s']:>9.2f} s",
     ]
     return lines
+
+
+def _queue(row: dict[str, Any]) -> str:
+    """What is to be said of a trickle that was more than the cluster could serve."""
+    offered, served = row["offered_per_s"], row["served_per_s"]
+    if offered is None or served >= offered * SERVED_AT_LEAST:
+        return ""
+    return f"   serves {served:,.0f}/s of {offered:,.0f}/s"
+
+
+def _lone(rows: list[dict[str, Any]]) -> list[str]:
+    """Latency without any queue, by cluster and size."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for row in rows:
+        if row["lone_p50_ms"] is not None:
+            told = f"{row['what'].removeprefix('produce ')} {row['lone_p50_ms']:,.2f}"
+            found.setdefault((row["cluster"], row["size_bytes"]), []).append(told)
+    return [
+        f"  one record after the other, p50 ms: {cluster:<20}{size_bytes:>5} B  {', '.join(told)}"
+        for (cluster, size_bytes), told in found.items()
+    ]
 
 
 def _number(value: float | None) -> str:

@@ -7,127 +7,33 @@ apart.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import signal
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-BROKERS, PARTITIONS = 3, 3
-SIZES = (100, 1024)
+from scenarios.wire_clusters import (
+    BROKERS,
+    PARTITIONS,
+    PATIENCE_S,
+    SIZES,
+    Cluster,
+    ClusterFailed,
+    highwater,
+    mock,
+    topic_of,
+)
+
 ACKS = ("0", "1", "all")
 BYTES_PER_ROUND, RECORDS_MAX = 24 << 20, 200_000
 PACED_RECORDS, PACE_S = 400, 0.002
+LONE_RECORDS = 100
 BATCH = 1000
 REQUESTS = 1500
 REQUEST_BYTES = 16_384 - 200
 """Of a record whose batch, as librdkafka frames it, is sent as one request of 16 KiB."""
-PATIENCE_S = 40
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-
-
-class ClusterFailed(Exception):
-    """The cluster to be measured did not come up; the text has what it said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Something to measure. pid: whose processes' CPU is the brokers' own; None if that cannot be told apart
-
-    start_s: from its start to its being ready, of the whole process and of the brokers in it
-    """
-
-    name: str
-    bootstrap: str
-    pid: int | None
-    start_s: tuple[float, float] = (0.0, 0.0)
-
-    def cpu_s(self) -> float:
-        return 0.0 if self.pid is None else _cpu_of_tree(self.pid)
-
-
-# ------------------------------------------------------------------------------------------------- what is measured
-
-
-@contextmanager
-def highwater(*, in_processes: bool) -> Iterator[Cluster]:
-    """raises: ClusterFailed"""
-    port = _free_ports(BROKERS)
-    words = ["--brokers", str(BROKERS), "--port", str(port), "--no-client-records"]
-    topics = [word for size_bytes in SIZES for word in ("--topic", f"{_topic(size_bytes)}:{PARTITIONS}:3")]
-    if in_processes:
-        words.append("--processes")
-    with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch, _quiet(scratch) as log:
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "scenarios.cli",
-                "serve",
-                "--record",
-                scratch,
-                *words,
-                *topics,
-                "--topic",
-                "requests:1:1",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=scratch,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )
-        try:
-            yield _ready(process, began, "processes" if in_processes else "tasks", Path(scratch))
-        finally:
-            process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=PATIENCE_S)
-            process.kill()
-
-
-@contextmanager
-def _quiet(scratch: str) -> Iterator[Any]:
-    with (Path(scratch) / "stderr.txt").open("w", encoding="utf-8") as log:
-        yield log
-
-
-def _ready(process: subprocess.Popen[str], began: float, name: str, scratch: Path) -> Cluster:
-    assert process.stdout is not None
-    brokers_s = 0.0
-    for line in process.stdout:
-        up = re.search(r"up in ([\d.]+) s", line)
-        brokers_s = float(up[1]) if up else brokers_s
-        found = re.search(r"bootstrap.servers=(\S+)", line)
-        if found:
-            return Cluster(f"highwater, {name}", found[1], process.pid, (time.perf_counter() - began, brokers_s))
-    raise ClusterFailed((scratch / "stderr.txt").read_text(encoding="utf-8").strip()[-2000:])
-
-
-@contextmanager
-def mock() -> Iterator[Cluster]:
-    """librdkafka's own, in C, within this process. It keeps records in memory, and its followers have none."""
-    from confluent_kafka import Producer
-
-    host = Producer({"test.mock.num.brokers": BROKERS, "bootstrap.servers": "unused", "log_level": 0})
-    brokers = host.list_topics(timeout=PATIENCE_S).brokers.values()
-    yield Cluster("librdkafka mock", ",".join(f"{one.host}:{one.port}" for one in brokers), None)
-
-
-def _topic(size_bytes: int) -> str:
-    return f"bench-{size_bytes}"
 
 
 # -------------------------------------------------------------------------------------------------------- measuring
@@ -172,7 +78,7 @@ def _median_row(same: Any) -> dict[str, Any]:
 def _first_ack(cluster: Cluster) -> dict[str, float]:
     """From the start of the process, and from the start of the brokers in it."""
     began = time.perf_counter()
-    topic = _topic(SIZES[0])
+    topic = topic_of(SIZES[0])
     _produce(_producer(cluster, topic, "all", {"linger.ms": 0}), topic, 1, SIZES[0])
     after_s = time.perf_counter() - began
     whole_s, brokers_s = cluster.start_s
@@ -185,14 +91,14 @@ def _load(cluster: Cluster) -> list[dict[str, Any]]:
 
 def _load_of(cluster: Cluster, size_bytes: int) -> Iterator[dict[str, Any]]:
     count = min(BYTES_PER_ROUND // size_bytes, RECORDS_MAX)
-    topic = _topic(size_bytes)
+    topic = topic_of(size_bytes)
     for acks in ACKS:
         producer = _producer(cluster, topic, acks, {})
         wanted = _committed(cluster, topic) + count
         work = partial(_produce, producer, topic, count, size_bytes)
         taken = _timed(cluster, work, partial(_replicated, cluster, topic, wanted))
-        latency_ms = _latency(cluster, topic, acks, size_bytes)
-        yield _row(cluster, f"produce acks={acks}", size_bytes, taken, latency_ms)
+        latency = _latency(cluster, topic, acks, size_bytes)
+        yield _row(cluster, f"produce acks={acks}", size_bytes, taken, latency)
     taken = _timed(cluster, partial(_consume, *_reader(cluster, topic, PARTITIONS, {})))
     yield _row(cluster, "consume", size_bytes, taken, None)
 
@@ -207,6 +113,21 @@ class Taken:
     client_cpu_s: float
 
 
+class Latency(NamedTuple):
+    """Of single records, from `produce` to the answer; None where nothing is answered.
+
+    p50_ms, p99_ms: of a steady trickle. If fewer a second are served than offered, they wait in a queue that grows, and
+    these are the times of that queue
+    lone_p50_ms: of records that are sent one after the other's answer
+    """
+
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    offered_per_s: float | None = None
+    served_per_s: float | None = None
+    lone_p50_ms: float | None = None
+
+
 def _timed(cluster: Cluster, work: Callable[[], int], settle: Callable[[], object] = lambda: None) -> Taken:
     """settle: waits for what the brokers still have to do; it costs their CPU, and not the client's time"""
     cpu_s, own_s, began = cluster.cpu_s(), time.process_time(), time.perf_counter()
@@ -216,9 +137,7 @@ def _timed(cluster: Cluster, work: Callable[[], int], settle: Callable[[], objec
     return Taken(records, wall_s, cluster.cpu_s() - cpu_s, own_s)
 
 
-def _row(
-    cluster: Cluster, what: str, size_bytes: int, taken: Taken, latency_ms: tuple[float, float] | None
-) -> dict[str, Any]:
+def _row(cluster: Cluster, what: str, size_bytes: int, taken: Taken, latency: Latency | None) -> dict[str, Any]:
     count = taken.records
     gib = count * size_bytes / (1 << 30)
     return {
@@ -228,8 +147,7 @@ def _row(
         "records": count,
         "records_per_s": count / taken.wall_s,
         "mb_per_s": count * size_bytes / 1e6 / taken.wall_s,
-        "p50_ms": None if latency_ms is None else latency_ms[0],
-        "p99_ms": None if latency_ms is None else latency_ms[1],
+        **(Latency._field_defaults if latency is None else latency._asdict()),
         "broker_cpu_us_per_record": None if cluster.pid is None else taken.brokers_cpu_s / count * 1e6,
         "broker_cpu_s_per_gib": None if cluster.pid is None else taken.brokers_cpu_s / gib,
         "client_cpu_us_per_record": taken.client_cpu_s / count * 1e6,
@@ -281,23 +199,49 @@ def _produce(producer: Any, topic: str, count: int, size_bytes: int) -> int:
     return count
 
 
-def _latency(cluster: Cluster, topic: str, acks: str, size_bytes: int) -> tuple[float, float]:
-    """(p50, p99) milliseconds from `produce` to the answer, of single records in a steady trickle."""
-    latencies_s: list[float] = []
-
-    def told(error: Any, message: Any) -> None:
-        if error is None:
-            latencies_s.append(message.latency())
-
+def _latency(cluster: Cluster, topic: str, acks: str, size_bytes: int) -> Latency:
     producer = _producer(cluster, topic, acks, {"linger.ms": 0})
-    for _ in range(PACED_RECORDS):
-        producer.produce(topic, b"x" * size_bytes, on_delivery=told)
-        producer.poll(PACE_S)
+    trickle = _LatencyOf(producer, topic, b"x" * size_bytes)
+    began = time.perf_counter()
+    for number in range(PACED_RECORDS):
+        # `poll` comes back with the first answer, so the pace is kept by the clock.
+        while (early_s := began + number * PACE_S - time.perf_counter()) > 0:
+            producer.poll(early_s)
+        trickle.send()
+    offered_s = time.perf_counter() - began
     producer.flush(PATIENCE_S)
-    if len(latencies_s) < 2:
+    served_s = time.perf_counter() - began
+    lone = _LatencyOf(producer, topic, b"x" * size_bytes)
+    for _ in range(LONE_RECORDS):
+        lone.send()
+        producer.flush(PATIENCE_S)
+    if len(trickle.latencies_s) < 2 or not lone.latencies_s:
         raise ClusterFailed("no record of the trickle was answered")
-    cuts = statistics.quantiles(latencies_s, n=100)
-    return cuts[49] * 1e3, cuts[98] * 1e3
+    cuts = statistics.quantiles(trickle.latencies_s, n=100)
+    return Latency(
+        p50_ms=cuts[49] * 1e3,
+        p99_ms=cuts[98] * 1e3,
+        offered_per_s=PACED_RECORDS / offered_s,
+        served_per_s=len(trickle.latencies_s) / served_s,
+        lone_p50_ms=statistics.median(lone.latencies_s) * 1e3,
+    )
+
+
+class _LatencyOf:
+    """The times of the records that were sent through it."""
+
+    def __init__(self, producer: Any, topic: str, value: bytes) -> None:
+        self.latencies_s: list[float] = []
+        self._producer = producer
+        self._topic = topic
+        self._value = value
+
+    def send(self) -> None:
+        self._producer.produce(self._topic, self._value, on_delivery=self._told)
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.latencies_s.append(message.latency())
 
 
 def _committed(cluster: Cluster, topic: str) -> int:
@@ -353,40 +297,3 @@ def _consume(consumer: Any, count: int) -> int:
         if time.monotonic() > until:
             raise ClusterFailed(f"only {read} of {count} records were read within {PATIENCE_S} s")
     return count
-
-
-# -------------------------------------------------------------------------------------------------------- the system
-
-
-def _cpu_of_tree(pid: int) -> float:
-    """Seconds of user and system time of a process and of all that descend from it and live. source: proc(5)"""
-    children: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(entry.name))
-        ticks[int(entry.name)] = int(fields[11]) + int(fields[12])
-    total, left = 0, [pid]
-    while left:
-        one = left.pop()
-        total += ticks.get(one, 0)
-        left += children.get(one, [])
-    return total * TICK_S
-
-
-def _free_ports(count: int) -> int:
-    """The first of `count` ports in a row on which nobody listens now."""
-    for port in range(20_000 + os.getpid() % 9000, 60_000, count):
-        try:
-            for place in range(count):
-                with socket.socket() as sock:
-                    sock.bind(("127.0.0.1", port + place))
-        except OSError:
-            continue
-        return port
-    raise ClusterFailed("no free ports on 127.0.0.1")

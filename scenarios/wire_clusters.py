@@ -1,0 +1,151 @@
+"""What `bench wire` measures: a live cluster of a process of its own, and librdkafka's own mock cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BROKERS, PARTITIONS = 3, 3
+SIZES = (100, 1024)
+"""Bytes of a record; each has a topic of its own."""
+PATIENCE_S = 40
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+class ClusterFailed(Exception):
+    """The cluster to be measured did not come up; the text has what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Something to measure. pid: whose processes' CPU is the brokers' own; None if that cannot be told apart
+
+    start_s: from its start to its being ready, of the whole process and of the brokers in it
+    """
+
+    name: str
+    bootstrap: str
+    pid: int | None
+    start_s: tuple[float, float] = (0.0, 0.0)
+
+    def cpu_s(self) -> float:
+        return 0.0 if self.pid is None else _cpu_of_tree(self.pid)
+
+
+@contextmanager
+def highwater(*, in_processes: bool) -> Iterator[Cluster]:
+    """raises: ClusterFailed"""
+    port = _free_ports(BROKERS)
+    words = ["--brokers", str(BROKERS), "--port", str(port), "--no-client-records"]
+    topics = [word for size_bytes in SIZES for word in ("--topic", f"{topic_of(size_bytes)}:{PARTITIONS}:3")]
+    if in_processes:
+        words.append("--processes")
+    with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch, _quiet(scratch) as log:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "scenarios.cli",
+                "serve",
+                "--record",
+                scratch,
+                *words,
+                *topics,
+                "--topic",
+                "requests:1:1",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=scratch,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        try:
+            yield _ready(process, began, "processes" if in_processes else "tasks", Path(scratch))
+        finally:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=PATIENCE_S)
+            process.kill()
+
+
+@contextmanager
+def _quiet(scratch: str) -> Iterator[Any]:
+    with (Path(scratch) / "stderr.txt").open("w", encoding="utf-8") as log:
+        yield log
+
+
+def _ready(process: subprocess.Popen[str], began: float, name: str, scratch: Path) -> Cluster:
+    assert process.stdout is not None
+    brokers_s = 0.0
+    for line in process.stdout:
+        up = re.search(r"up in ([\d.]+) s", line)
+        brokers_s = float(up[1]) if up else brokers_s
+        found = re.search(r"bootstrap.servers=(\S+)", line)
+        if found:
+            return Cluster(f"highwater, {name}", found[1], process.pid, (time.perf_counter() - began, brokers_s))
+    raise ClusterFailed((scratch / "stderr.txt").read_text(encoding="utf-8").strip()[-2000:])
+
+
+@contextmanager
+def mock() -> Iterator[Cluster]:
+    """librdkafka's own, in C, within this process. It keeps records in memory, and its followers have none."""
+    from confluent_kafka import Producer
+
+    host = Producer({"test.mock.num.brokers": BROKERS, "bootstrap.servers": "unused", "log_level": 0})
+    brokers = host.list_topics(timeout=PATIENCE_S).brokers.values()
+    yield Cluster("librdkafka mock", ",".join(f"{one.host}:{one.port}" for one in brokers), None)
+
+
+def topic_of(size_bytes: int) -> str:
+    return f"bench-{size_bytes}"
+
+
+# -------------------------------------------------------------------------------------------------------- the system
+
+
+def _cpu_of_tree(pid: int) -> float:
+    """Seconds of user and system time of a process and of all that descend from it and live. source: proc(5)"""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(entry.name))
+        ticks[int(entry.name)] = int(fields[11]) + int(fields[12])
+    total, left = 0, [pid]
+    while left:
+        one = left.pop()
+        total += ticks.get(one, 0)
+        left += children.get(one, [])
+    return total * TICK_S
+
+
+def _free_ports(count: int) -> int:
+    """The first of `count` ports in a row on which nobody listens now."""
+    for port in range(20_000 + os.getpid() % 9000, 60_000, count):
+        try:
+            for place in range(count):
+                with socket.socket() as sock:
+                    sock.bind(("127.0.0.1", port + place))
+        except OSError:
+            continue
+        return port
+    raise ClusterFailed("no free ports on 127.0.0.1")
