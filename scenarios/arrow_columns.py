@@ -20,6 +20,11 @@ def column(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     return _BUILDERS[arrow_type.id](values, arrow_type)
 
 
+def _is_constant(values: Sequence[Any]) -> bool:
+    """One value over and over, as most columns of a stretch of a run are."""
+    return bool(values) and values[0] == values[-1] is not None and values.count(values[0]) == len(values)
+
+
 def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
     """(bitmap or None if there are no nulls, number of nulls)"""
     if None not in values:
@@ -37,6 +42,9 @@ def _bitmap(bits: Sequence[bool]) -> pa.Buffer:
 
 
 def _int64(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    if _is_constant(values):
+        numbers = array("q", values[:1]) * len(values)
+        return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(numbers)], 0)
     validity, nulls = _validity(values)
     filled = [0 if value is None else value for value in values] if nulls else values
     return pa.Array.from_buffers(arrow_type, len(values), [validity, pa.py_buffer(array("q", filled))], nulls)
@@ -48,10 +56,18 @@ def _bool(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
 
 
 def _string(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    if _is_constant(values):
+        text = values[0].encode()
+        offsets = array("i", [place * len(text) for place in range(len(values) + 1)])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text * len(values))]
+        return pa.Array.from_buffers(arrow_type, len(values), buffers, 0)
     validity, nulls = _validity(values)
-    encoded = [b"" if value is None else value.encode() for value in values]
-    buffers = [validity, _offsets(encoded), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(arrow_type, len(values), buffers, nulls)
+    filled = ["" if value is None else value for value in values] if nulls else values
+    joined = "".join(filled)
+    encoded = joined.encode()
+    # In plain ASCII every character is a byte, and nothing need be encoded by itself.
+    offsets = _offsets(filled if len(encoded) == len(joined) else list(map(str.encode, filled)))
+    return pa.Array.from_buffers(arrow_type, len(values), [validity, offsets, pa.py_buffer(encoded)], nulls)
 
 
 def _list(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:

@@ -25,7 +25,8 @@ CASES = [
 @pytest.mark.parametrize(("arrow_type", "values"), CASES, ids=lambda case: str(case)[:20])
 @given(data=st.data())
 def test_a_column_equals_the_one_pyarrow_builds(arrow_type: pa.DataType, values: Any, data: st.DataObject) -> None:
-    chosen = data.draw(st.lists(st.none() | values))
+    one_over_and_over = st.tuples(st.none() | values, st.integers(1, 9)).map(lambda drawn: [drawn[0]] * drawn[1])
+    chosen = data.draw(st.lists(st.none() | values) | one_over_and_over)
     built = column(chosen, arrow_type)
     built.validate(full=True)
     assert built.equals(pa.array(chosen, arrow_type))
