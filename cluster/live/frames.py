@@ -15,6 +15,12 @@ class FrameTooLarge(Exception):
     """A size that is negative or above the limit: the connection cannot be read any further."""
 
 
+class LargeFrame(bytearray):
+    """A frame with memory of its own, of which it can be known when nobody needs it any more."""
+
+    __slots__ = ("__weakref__",)
+
+
 class FrameReader:
     """max_bytes: of a frame; None: no limit (a client trusts its brokers, as Kafka's does)"""
 
@@ -25,7 +31,7 @@ class FrameReader:
         self._scratch = scratch
         self.max_bytes = max_bytes
         self._buffer = bytearray()
-        self._large: bytearray | None = None
+        self._large: LargeFrame | None = None
         self._large_bytes = 0
         self._filled = 0
 
@@ -51,8 +57,7 @@ class FrameReader:
 
     def _begin_large(self, size: int) -> None:
         self._large_bytes, self._filled = size, len(self._buffer) - SIZE_BYTES
-        self._large = self._buffer
-        del self._large[:SIZE_BYTES]
+        self._large = LargeFrame(memoryview(self._buffer)[SIZE_BYTES:])
         self._buffer = bytearray()
 
     def _fill_large(self, frame: bytearray) -> int:
@@ -67,9 +72,9 @@ class FrameReader:
         return count
 
     @property
-    def is_large(self) -> bool:
-        """What comes in is a frame that has memory of its own."""
-        return self._large is not None
+    def large_bytes(self) -> int:
+        """The memory that a frame has which is coming in and is too large for what all share; else 0."""
+        return 0 if self._large is None else len(self._large)
 
     @property
     def has_frame(self) -> bool:
@@ -83,8 +88,8 @@ class FrameReader:
         if not self.has_frame:
             return None
         if self._large is not None:
-            frame, self._large = self._large, None
-            return frame
+            large, self._large = self._large, None
+            return large
         end = SIZE_BYTES + (self._size() or 0)
         if len(self._buffer) == end:
             frame, self._buffer = self._buffer, bytearray()

@@ -1,13 +1,17 @@
-"""The memory that requests take while they are coming in, of all connections together.
+"""The memory of large requests, of all connections together: while they come in, and until nobody needs them any more.
 
-A connection alone is bounded by socket.request.max.bytes; thousands that each send most of a large request are not.
-Differs from Kafka: there queued.max.request.bytes, unlimited by default, makes others wait; here those that have
-stalled for longest are closed, so that nobody can take the memory from all others by holding it.
+A connection alone is bounded by socket.request.max.bytes; thousands that each send most of a large request, or whose
+requests wait for a handler, are not. Differs from Kafka: there queued.max.request.bytes, unlimited by default, makes
+others wait; here those whose request has stalled for longest are closed, so that nobody can take the memory from all
+others by holding it. What has come in whole is the broker's and stays. source: SimpleMemoryPool
 """
 
 from __future__ import annotations
 
+import weakref
 from typing import Protocol
+
+from cluster.live.frames import LargeFrame
 
 REQUEST_MEMORY_BYTES = 512 << 20
 """In one process."""
@@ -20,26 +24,45 @@ class Holder(Protocol):
 
 
 class RequestMemory:
-    """Who holds how much, those that have stalled for longest first."""
+    """Who holds how much, those that have stalled for longest first.
+
+    in_progress_bytes: of requests that are in, and wait for a handler or are with one
+    """
 
     def __init__(self, limit_bytes: int = REQUEST_MEMORY_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._held: dict[Holder, int] = {}
-        self.total_bytes = 0
+        self._coming_in_bytes = 0
+        self.in_progress_bytes = 0
+
+    @property
+    def total_bytes(self) -> int:
+        return self._coming_in_bytes + self.in_progress_bytes
 
     def grow(self, holder: Holder, size_bytes: int) -> None:
         """More has come in of a holder's request. Whoever has to give way is told, the holder itself last of all."""
         self._held[holder] = self._held.pop(holder, 0) + size_bytes
-        self.total_bytes += size_bytes
-        while self.total_bytes > self._limit_bytes:
+        self._coming_in_bytes += size_bytes
+        while self.total_bytes > self._limit_bytes and self._held:
             stalled = next(iter(self._held))
             held_bytes = self._held[stalled]
             self.release(stalled)
             stalled.give_up(
-                f"requests that are coming in take more than {self._limit_bytes:,} bytes, and this one, with "
-                f"{held_bytes:,}, has stalled for longest"
+                f"requests that come in or wait for a handler take more than {self._limit_bytes:,} bytes, and this "
+                f"one, with {held_bytes:,}, has stalled for longest"
             )
 
+    def hand_over(self, holder: Holder, frame: LargeFrame) -> None:
+        """Its request is in. Its bytes count until the last who looks at them has let them go, whatever becomes of
+        the connection."""
+        self.release(holder)
+        size_bytes = len(frame)
+        self.in_progress_bytes += size_bytes
+        weakref.finalize(frame, self._let_go, size_bytes).atexit = False
+
+    def _let_go(self, size_bytes: int) -> None:
+        self.in_progress_bytes -= size_bytes
+
     def release(self, holder: Holder) -> None:
-        """Its request is in, or its connection over."""
-        self.total_bytes -= self._held.pop(holder, 0)
+        """Nothing more comes in of its request."""
+        self._coming_in_bytes -= self._held.pop(holder, 0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from cluster.live.frames import FrameReader, FrameTooLarge
+from cluster.live.frames import FrameReader, FrameTooLarge, LargeFrame
 from cluster.live.observations import Observation, WireTap
 from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, KeptSlice
@@ -78,14 +78,7 @@ class TcpWire(Passage[Sequence[Segment]]):
                 if self._mute or not self._may_run(self._wake):
                     await self._live_time.park(self._parking)
                     continue
-                if self._frames.is_large and self._frames.has_frame:
-                    self._fabric.request_memory.release(self)
-                frame = self._frames.take()
-                if frame is not None:
-                    self._mute = self.accepted
-                    self._live_time.enter(self._heard.popleft() if self._heard else None)
-                    self._read_along(frame)
-                    take(frame)
+                if self._hand_over(take):
                     continue
                 reads = 0 if await self._fill() else reads + 1
                 if reads == READS_PER_TURN:
@@ -94,6 +87,19 @@ class TcpWire(Passage[Sequence[Segment]]):
         except FrameTooLarge as large:
             self.give_up(str(large))
         raise ConnectionGone(self.gone or FROM_HERE)
+
+    def _hand_over(self, take: Callable[[bytearray], None]) -> bool:
+        """The next frame, if it is whole. It is not kept here: what is handed over is no longer the connection's."""
+        frame = self._frames.take()
+        if frame is None:
+            return False
+        if self.accepted and isinstance(frame, LargeFrame):
+            self._fabric.request_memory.hand_over(self, frame)
+        self._mute = self.accepted
+        self._live_time.enter(self._heard.popleft() if self._heard else None)
+        self._read_along(frame)
+        take(frame)
+        return True
 
     def _is_over(self) -> bool:
         """Nothing will be handed over any more; what came before the other side's end still is."""
@@ -104,9 +110,10 @@ class TcpWire(Passage[Sequence[Segment]]):
     async def _fill(self) -> bool:
         """Read what there is, or wait for something; returns whether it had to wait. raises: FrameTooLarge"""
         try:
+            before_bytes = self._frames.large_bytes
             count = self._frames.fill()
-            if self.accepted and self._frames.is_large:
-                self._fabric.request_memory.grow(self, count)
+            if self.accepted and self._frames.large_bytes:
+                self._fabric.request_memory.grow(self, self._frames.large_bytes - before_bytes)
         except BlockingIOError:
             try:
                 await trio.lowlevel.wait_readable(self._sock)

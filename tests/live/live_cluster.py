@@ -11,6 +11,9 @@ from typing import Any
 
 import trio
 
+from cluster.live.fabric import TcpFabric
+from cluster.live.request_memory import RequestMemory
+from replica.ids import TopicPartition
 from replica.trace import TraceEvent
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.serving import FOREVER_US, TopicWish, cluster_of
@@ -67,6 +70,27 @@ class LiveCluster:
 
     def start(self, name: str) -> None:
         self._call(self._run.simulation.start, name)
+
+    def pause(self, name: str) -> None:
+        self._call(self._run.simulation.fabric.hosts[name].pause)
+
+    def resume(self, name: str) -> None:
+        self._call(self._run.simulation.fabric.hosts[name].resume)
+
+    @property
+    def request_memory(self) -> RequestMemory:
+        fabric = self._run.simulation.fabric
+        assert isinstance(fabric, TcpFabric)
+        return fabric.request_memory
+
+    def leader(self, topic: str, partition: int) -> str:
+        leader: str = self._call(self._run.view.leader, TopicPartition(topic, partition))
+        return leader
+
+    def address(self, name: str) -> tuple[str, int]:
+        place = list(self._run.scenario.cluster.brokers).index(name)
+        host, port = self.bootstrap.split(",")[place].split(":")
+        return host, int(port)
 
     def coordinator(self, group_id: str) -> str | None:
         """Of the group, by the selector that a scenario would use."""

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from live_cluster import live_cluster
+
+from cluster.live.frames import LargeFrame
 from cluster.live.request_memory import RequestMemory
+from cluster.wire.api_00_produce import ProduceRequest, encode_produce_request
+from replica.records import build_batch
+from replica.trace import BatchAppended
 
 
 class Connection:
@@ -28,7 +39,44 @@ def test_whoever_stalls_gives_way_and_whoever_goes_on_or_is_done_does_not() -> N
     assert memory.total_bytes == 90
 
 
+def test_what_is_in_counts_until_it_is_let_go_and_gives_way_to_nobody() -> None:
+    memory, first, second = RequestMemory(100), Connection(), Connection()
+    memory.grow(first, 60)
+    frame = LargeFrame(60)
+    memory.hand_over(first, frame)
+    part = memoryview(frame)[10:20]
+    del frame
+    memory.release(first)  # its connection is over
+    memory.grow(second, 40)
+    assert memory.total_bytes == 100 and memory.in_progress_bytes == 60
+    memory.grow(second, 1)
+    assert second.reason and not first.reason and memory.total_bytes == 60
+    part.release()
+    assert memory.total_bytes == 0
+
+
 def test_one_that_alone_takes_too_much_gives_up_itself() -> None:
     memory, large = RequestMemory(100), Connection()
     memory.grow(large, 101)
     assert large.reason and memory.total_bytes == 0
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_a_broker_lets_a_large_request_go_when_it_has_been_handled(tmp_path: Path, acks: int) -> None:
+    """Its records are in the log by then, also where it waits for replicas that never come."""
+    settings = ("cluster.config.request.timeout.ms=60000",)
+    with live_cluster(tmp_path, "t:1:2", brokers=2, settings=settings) as cluster:
+        memory = cluster.request_memory
+        assert memory.total_bytes == 0
+        follower = next(name for name in ("b1", "b2") if name != cluster.leader("t", 0))
+        cluster.pause(follower)
+        batch = build_batch([(None, bytes(900_000))], timestamp_ms=0)
+        asked = encode_produce_request(9, 1, "x", ProduceRequest(None, acks, 60_000, [("t", [(0, batch)])]))
+        until = time.monotonic() + 20
+        with socket.create_connection(cluster.address(cluster.leader("t", 0))) as sock:
+            sock.sendall(asked)
+            while not cluster.facts(BatchAppended) or memory.total_bytes:
+                assert time.monotonic() < until, memory.total_bytes
+                time.sleep(0.01)
+        cluster.resume(follower)

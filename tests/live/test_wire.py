@@ -13,10 +13,11 @@ import trio
 from cluster.host import Process
 from cluster.links import Hold, Latency, Network
 from cluster.live.fabric import TcpFabric
+from cluster.live.request_memory import RequestMemory
 from cluster.live.time import LiveTime
 from cluster.live.wire import CLOSED, TcpWire
 from cluster.node import Segment
-from cluster.world import ConnectionGone
+from cluster.world import ConnectionGone, Wire
 from replica.file_slice import FileSlice
 from replica.trace import MessageHeld, MessageReleased, TraceLog, TraceRow
 
@@ -203,6 +204,45 @@ def test_a_machine_without_power_is_silent_and_resets_what_speaks_to_it_when_it_
             assert bench.ended == ["refused"]  # the machine is back, its server is not; the old connection lies there
             bench.near.send(frame(b"anybody?"), FETCH, "request", None)
             await bench.wait_for(lambda: len(bench.ended) == 2)
+            nursery.cancel_scope.cancel()
+
+    Bench().run(test)
+
+
+def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_them() -> None:
+    """Handlers that are blocked leave requests waiting, also those of connections that have gone meanwhile."""
+    queue: list[bytearray] = []
+
+    async def test(bench: Bench) -> None:
+        memory = bench.fabric.request_memory = RequestMemory(8 * MIB)
+        listener = bench.b.listener
+        assert listener is not None
+
+        async def send_one(nursery: trio.Nursery) -> Wire:
+            near = await bench.fabric.connect(bench.a, *bench.fabric.address("b", 0))
+            far = await listener.accept()
+            far.allow(100 * MIB)
+            nursery.start_soon(bench.read, far, queue.append)
+            near.send(frame(bytes(3 * MIB)), FETCH, "request", None)
+            return far
+
+        async with trio.open_nursery() as nursery:
+            wires = [await send_one(nursery) for _ in range(2)]
+            await bench.wait_for(lambda: len(queue) == 2)
+            assert memory.in_progress_bytes == memory.total_bytes == 6 * MIB
+            for wire in wires:
+                wire.close()
+            await bench.wait_for(lambda: len(bench.ended) == 2)
+            assert memory.total_bytes == 6 * MIB, "the requests still wait"
+            await send_one(nursery)
+            await bench.wait_for(lambda: len(bench.ended) == 3)
+            assert "has stalled for longest" in bench.ended[2] and memory.total_bytes == 6 * MIB
+            del queue[0]  # a handler has done it, and looks at nothing of it any more
+            assert memory.total_bytes == 3 * MIB
+            await send_one(nursery)
+            await bench.wait_for(lambda: len(queue) == 2)
+            queue.clear()
+            assert memory.total_bytes == 0
             nursery.cancel_scope.cancel()
 
     Bench().run(test)
