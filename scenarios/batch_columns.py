@@ -94,10 +94,10 @@ class BatchList:
 
     def place_of(self, batch: MirroredBatch) -> int:
         """Its place in the columns, -1 if this log does not hold it."""
-        index = bisect_left(self._places, batch.base_offset, key=self.columns.bases.__getitem__)
-        if index < len(self._places) and self[index] == batch:
-            return self._places[index]
-        return -1
+        index = self._index(batch.base_offset)
+        if index < 0 or self.columns.bases[self._places[index]] != batch.base_offset:
+            return -1
+        return self._places[index] if self[index] == batch else -1
 
     def at(self, offset: int) -> MirroredBatch | None:
         """The batch that holds `offset`."""
@@ -128,4 +128,7 @@ class BatchList:
 
     def _index(self, offset: int) -> int:
         """Of the last batch that begins at `offset` or before, -1 for none."""
-        return bisect_right(self._places, offset, key=self.columns.bases.__getitem__) - 1
+        places, bases = self._places, self.columns.bases
+        if places and bases[places[-1]] <= offset:  # As good as always it is the end that is looked at.
+            return len(places) - 1
+        return bisect_right(places, offset, key=bases.__getitem__) - 1

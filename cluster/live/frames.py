@@ -24,13 +24,15 @@ class LargeFrame(bytearray):
 class FrameReader:
     """max_bytes: of a frame; None: no limit (a client trusts its brokers, as Kafka's does)"""
 
-    __slots__ = ("_buffer", "_filled", "_large", "_large_bytes", "_scratch", "_sock", "max_bytes")
+    __slots__ = ("_announced", "_buffer", "_filled", "_large", "_large_bytes", "_scratch", "_sock", "max_bytes")
 
     def __init__(self, sock: socket.socket, scratch: memoryview, max_bytes: int | None = None) -> None:
         self._sock = sock
         self._scratch = scratch
         self.max_bytes = max_bytes
         self._buffer = bytearray()
+        self._announced: int | None = None
+        """Bytes of the frame that `_buffer` begins with; None while that was not looked at."""
         self._large: LargeFrame | None = None
         self._large_bytes = 0
         self._filled = 0
@@ -47,18 +49,19 @@ class FrameReader:
         return count
 
     def _size(self) -> int | None:
-        if len(self._buffer) < SIZE_BYTES:
-            return None
-        size = int.from_bytes(self._buffer[:SIZE_BYTES], "big", signed=True)
-        if size < 0 or (self.max_bytes is not None and size > self.max_bytes):
-            limit = "" if self.max_bytes is None else f", {self.max_bytes} are allowed (socket.request.max.bytes)"
-            raise FrameTooLarge(f"a frame of {size} bytes was announced{limit}")
-        return size
+        """Of the frame that comes first, None while that is not known. raises: FrameTooLarge"""
+        if self._announced is None and len(self._buffer) >= SIZE_BYTES:
+            size = int.from_bytes(self._buffer[:SIZE_BYTES], "big", signed=True)
+            if size < 0 or (self.max_bytes is not None and size > self.max_bytes):
+                limit = "" if self.max_bytes is None else f", {self.max_bytes} are allowed (socket.request.max.bytes)"
+                raise FrameTooLarge(f"a frame of {size} bytes was announced{limit}")
+            self._announced = size
+        return self._announced
 
     def _begin_large(self, size: int) -> None:
         self._large_bytes, self._filled = size, len(self._buffer) - SIZE_BYTES
         self._large = LargeFrame(memoryview(self._buffer)[SIZE_BYTES:])
-        self._buffer = bytearray()
+        self._buffer, self._announced = bytearray(), None
 
     def _fill_large(self, frame: bytearray) -> int:
         if self._filled == self._large_bytes:
@@ -90,7 +93,7 @@ class FrameReader:
         if self._large is not None:
             large, self._large = self._large, None
             return large
-        end = SIZE_BYTES + (self._size() or 0)
+        end, self._announced = SIZE_BYTES + (self._announced or 0), None
         if len(self._buffer) == end:
             frame, self._buffer = self._buffer, bytearray()
             del frame[:SIZE_BYTES]
@@ -111,4 +114,4 @@ class FrameReader:
         return False
 
     def clear(self) -> None:
-        self._buffer, self._large = bytearray(), None
+        self._buffer, self._announced, self._large = bytearray(), None, None
