@@ -172,7 +172,7 @@ class Apis:
         for asked in context.asked():
             error = self._refusal(asked)
             if error is ErrorCode.NONE and asked.name is not None:
-                wanted[TopicPartition(asked.name, asked.entry.partition)] = asked
+                wanted[asked.name] = asked
                 continue
             is_inconsistent |= error is ErrorCode.INCONSISTENT_TOPIC_ID
             refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
@@ -199,10 +199,10 @@ class Apis:
         """Why a partition is not even looked for, NONE if it is."""
         if asked.name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        if self._cache.image.partition(asked.name, asked.entry.partition) is None:
+        if self._cache.image.partition(*asked.name) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         # A session goes on asking for the topic that had this name when its id was resolved.
-        is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name
+        is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name.topic
         return ErrorCode.INCONSISTENT_TOPIC_ID if is_another else ErrorCode.NONE
 
     def _fetched(
@@ -225,11 +225,11 @@ class Apis:
                 result = result._replace(current_leader=self._current_leader(name, endpoints))
             by_key[wanted[name].topic, name.partition] = result
         answered = context.answer({**by_key, **refused}, now_us)
-        for name, asked in wanted.items():
-            sent = answered.partitions.get((asked.topic, name.partition))
-            if sent is not None and size_bytes(sent):
-                self._handler_time.found(sent.slice)
-                self._state_records_sent(peer, name, asked.entry.fetch_offset, size_bytes(sent))
+        for name, result in results:
+            found = size_bytes(result)
+            if found and (wanted[name].topic, name.partition) in answered.partitions:
+                self._handler_time.found(result.slice)
+                self._state_records_sent(peer, name, wanted[name].entry.fetch_offset, found)
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in answered.partitions.items():
             topics.setdefault(topic, []).append(result)

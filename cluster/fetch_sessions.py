@@ -22,7 +22,7 @@ from cluster.wire.api_01_fetch import (
 )
 from cluster.wire.primitives import MAX_INT32
 from replica.errors import ErrorCode
-from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset
+from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
 
 INITIAL_EPOCH: Final = 0
 MIN_EVICTION_US: Final = 120_000_000
@@ -45,12 +45,16 @@ def next_epoch(epoch: int) -> int:
 class Asked(NamedTuple):
     """One partition of a fetch, named by this request or by an earlier one of its session.
 
-    name: of its topic, None while its id is unknown
+    topic: as the request names it     name: None while the id of its topic is unknown
     """
 
     topic: Topic
-    name: str | None
+    name: TopicPartition | None
     entry: FetchPartition
+
+
+def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> Asked:
+    return Asked(topic, None if topic_name is None else TopicPartition(topic_name, entry.partition), entry)
 
 
 class Answered(NamedTuple):
@@ -77,11 +81,10 @@ class FetchContext(Protocol):
 class CachedPartition:
     """What the fetcher asks of a partition, and what it was told last."""
 
-    __slots__ = ("entry", "high_watermark", "log_start_offset", "name")
+    __slots__ = ("asked", "high_watermark", "log_start_offset")
 
-    def __init__(self, name: str | None, entry: FetchPartition) -> None:
-        self.name = name
-        self.entry = entry
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
         self.high_watermark: Offset = UNKNOWN_OFFSET
         self.log_start_offset: Offset = UNKNOWN_OFFSET
 
@@ -144,9 +147,9 @@ class FetchSession:
         for key, entry in _entries(request).items():
             known = self.partitions.get(key)
             if known is None:
-                self.partitions[key] = CachedPartition(names(key[0]), entry)
+                self.partitions[key] = CachedPartition(_asked(key[0], names(key[0]), entry))
             else:
-                known.entry = entry
+                known.asked = known.asked._replace(entry=entry)
         for topic, numbers in request.forgotten:
             for number in numbers:
                 self.partitions.pop((topic, number), None)
@@ -248,7 +251,7 @@ class SessionlessFetch:
         self._names = names
 
     def asked(self) -> list[Asked]:
-        return [Asked(topic, self._names(topic), entry) for (topic, _), entry in self._entries.items()]
+        return [_asked(topic, self._names(topic), entry) for (topic, _), entry in self._entries.items()]
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         return Answered(ErrorCode.NONE, NO_SESSION, results)
@@ -276,7 +279,7 @@ class FullFetch(SessionlessFetch):
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         partitions: dict[Key, CachedPartition] = {}
         for key, result in results.items():
-            cached = partitions[key] = CachedPartition(self._names(key[0]), self._entries[key])
+            cached = partitions[key] = CachedPartition(_asked(key[0], self._names(key[0]), self._entries[key]))
             cached.high_watermark, cached.log_start_offset = result.high_watermark, result.log_start_offset
         session_id = self._cache.create(
             privileged=self._privileged, uses_topic_ids=self._uses_topic_ids, partitions=partitions, now_us=now_us
@@ -295,17 +298,16 @@ class IncrementalFetch:
         self._epoch = session.epoch
 
     def asked(self) -> list[Asked]:
-        asked = []
         for (topic, _), cached in self._session.partitions.items():
-            if cached.name is None:
-                cached.name = self._names(topic)
-            asked.append(Asked(topic, cached.name, cached.entry))
-        return asked
+            if cached.asked.name is None:
+                cached.asked = _asked(topic, self._names(topic), cached.asked.entry)
+        return [cached.asked for cached in self._session.partitions.values()]
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         session = self._session
-        # While this fetch waited, another one of the session may have come over another connection: a duplicate.
-        if session.epoch != self._epoch or any(key not in session.partitions for key in results):
+        # While this fetch waited, another one of the session may have come over another connection: a duplicate, or one
+        # that took the last partition out.
+        if session.epoch != self._epoch or not session.partitions:
             return Answered(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id, {})
         news = {}
         for key, result in results.items():

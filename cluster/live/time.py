@@ -155,7 +155,7 @@ class LiveTime:
                 continue
             if self._stopped or self.now_us > until_us:
                 break
-            await self._sleep(until_us)
+            await self._sleep(until_us, between)
         self._trace.cause = None
 
     async def _run_due(self, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
@@ -171,9 +171,12 @@ class LiveTime:
                 await work()
                 self.enter()
 
-    async def _sleep(self, until_us: int) -> None:
-        """Until a callback is due, a step was taken, or the time is up."""
-        next_us = min(self._queue[0][0], until_us + 1) if self._queue else until_us + 1
+    async def _sleep(self, until_us: int, between: Callable[[], bool]) -> None:
+        """Until a callback is due, there is work, or the time is up.
+
+        Nearly every step leads to none of it, and then the same timeout stays in place: making one costs something.
+        """
+        next_us = self._next_us(until_us)
         if next_us <= self.now_us:
             await trio.lowlevel.checkpoint()
             return
@@ -183,5 +186,14 @@ class LiveTime:
             return trio.lowlevel.Abort.SUCCEEDED
 
         with trio.move_on_after((next_us - self.now_us) / 1_000_000):
-            self._driver = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(abort)
+            while True:
+                self._driver = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(abort)
+                self.enter()
+                is_over = self._stopped or self._failure is not None
+                if is_over or between() or self._next_us(until_us) < next_us or next_us <= self.now_us:
+                    return
+
+    def _next_us(self, until_us: int) -> int:
+        """When the driver has something to do by the passing of time alone."""
+        return min(self._queue[0][0], until_us + 1) if self._queue else until_us + 1
