@@ -23,6 +23,7 @@ class SimulatedFabric:
     """All machines and connections of one simulated cluster."""
 
     is_live = False
+    outsiders = ()
 
     def __init__(
         self, time: VirtualTime, network: Network, trace: TraceLog, api_name: Callable[[int], str] = str

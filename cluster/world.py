@@ -190,6 +190,10 @@ class Fabric(Protocol):
     def exits(self) -> list[tuple[str, str]]:
         """Processes that ended by themselves and are not yet told of, with why if out of order."""
 
+    @property
+    def outsiders(self) -> Sequence[str]:
+        """Clients that are none of the run's own, by the names their links have; in order of appearance."""
+
     def add_host(self, name: str) -> Host: ...
 
     def address(self, name: str, port: int) -> tuple[str, int]:

@@ -29,6 +29,9 @@ METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 """Where group coordinators keep groups and the offsets that these commit; Kafka's brokers call it internal."""
 
+OUTSIDE = "client/"
+"""How the name of a client begins that is none of the run's own; no node has a stroke in its name."""
+
 
 LONGEST_TOPIC_NAME = 249
 

@@ -13,6 +13,7 @@ from scenarios.exit_codes import ExitCode
 from scenarios.runs import RUNS_DIR
 from scenarios.style import Style
 
+SHOWN_CLIENTS_MAX = 20
 CODE_OF = {
     "words": ExitCode.USAGE,
     "request": ExitCode.USAGE,
@@ -28,12 +29,13 @@ HELP = """Break a running `highwater serve`, or mend it: the verbs and selectors
   highwater fault cut b1-b3                   heal, or heal NAME with --as NAME
   highwater fault latency b1-b2 200ms         loss b1-b2 5%, bandwidth b1-b2 50kB/s
   highwater fault hold b2-b1 Fetch            release
+  highwater fault cut client/rdkafka-b1       your own client, by its client.id (see list)
   highwater fault slow_disk b1 200ms 10s      flush b1, fill_disk b1, wipe b1
   highwater fault elect orders-0 b1           or: elect orders-0 b1 unclean
   highwater fault set_config orders min.insync.replicas=1
   highwater fault reassign orders-0 b1,b2
   highwater fault --yaml '{cut: {between: [b1, b3], direction: to}, for: 3s}'
-  highwater fault list                        faults in force, nodes, partitions
+  highwater fault list                        faults in force, nodes, clients, partitions
   highwater fault end slow_disk-4             end a fault by its name in the list
 """
 
@@ -121,6 +123,10 @@ def state_lines(state: dict[str, Any], style: Style) -> list[str]:
     lines = [f"  {', '.join(state['bootstrap'])}   {state['profile']}, {state['at_s']:.1f} s", "", "  NODES"]
     wide = max(len(node["node"]) for node in state["nodes"])
     lines += [f"  {node['node']:<{wide}}  {_node_state(node, style)}" for node in state["nodes"]]
+    outside = state["outside_clients"]
+    if outside:
+        more = f" and {len(outside) - SHOWN_CLIENTS_MAX} more" if len(outside) > SHOWN_CLIENTS_MAX else ""
+        lines.append(f"  from outside: {', '.join(outside[-SHOWN_CLIENTS_MAX:])}{more}")
     shown = [one for one in state["partitions"] if not one["partition"].startswith("__")]
     hidden = len(state["partitions"]) - len(shown)
     if shown:

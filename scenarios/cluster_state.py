@@ -18,6 +18,7 @@ def cluster_state(run: Run) -> dict[str, Any]:
         "at_s": round(time.now_us / 1e6, 3),
         "bootstrap": [f"{host}:{port}" for host, port in run.simulation.bootstrap],
         "nodes": [_node(view, name) for name in (*view.brokers, *view.controllers, *view.clients)],
+        "outside_clients": list(run.simulation.fabric.outsiders),
         "partitions": [_partition(view, name) for name in sorted(view.partitions)],
         "faults": [_fault(one) for one in run.timeline.in_force() if _still_holds(view, one)],
     }

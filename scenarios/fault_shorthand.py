@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica.ids import OUTSIDE
 from scenarios.diagnostics import did_you_mean
 from scenarios.selectors import WORDS
 from scenarios.steps import VERBS
@@ -64,12 +65,19 @@ class Words:
         """`b1-b3`, `b1 b3`, `leader(t-0)-b3`, `b1,b2-b3`."""
         first = self.take("two sides, such as b1-b3")
         splits = [(first[:at], first[at + 1 :]) for at in _dashes(first) if first[:at] and first[at + 1 :]]
-        if not splits or self.are_nodes(first):
+        is_unknown_client = first.startswith(OUTSIDE) and any(map(self.are_nodes, self.left))
+        if not splits or self.are_nodes(first) or is_unknown_client:
             return first, self.take("two sides, such as b1-b3")
         known = [both for both in splits if all(self.are_nodes(side) for side in both)]
+        # The name of a client has dashes as often as not; if it is unknown, the other side says where it ends.
+        known = known or [both for both in splits if all(self.is_end(side) for side in both)]
         if len(splits) > 1 and len(known) != 1:
             raise self.wrong(f"`{first}` can be divided in more than one way: write the two sides as two words")
         return (known or splits)[0]
+
+    def is_end(self, side: str) -> bool:
+        """Nodes, or what may be a client from outside."""
+        return side.startswith(OUTSIDE) or self.are_nodes(side)
 
     def are_nodes(self, side: str) -> bool:
         """Names of nodes or selectors, separated by commas."""

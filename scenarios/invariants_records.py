@@ -5,9 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 
-from cluster.live.peers import OUTSIDE
 from replica import trace
-from replica.ids import TopicPartition
+from replica.ids import OUTSIDE, TopicPartition
 from replica.trace import TraceRow
 from scenarios.invariants import Handler, Invariant
 

@@ -36,6 +36,7 @@ from cluster.live.control import (
     FileTold,
     NodeState,
     ObservationTold,
+    OutsiderTold,
     Reset,
     Settle,
     SettledTold,
@@ -202,6 +203,14 @@ class NodeFabric(NeighbourFabric):
     """The world of this one machine."""
 
     facts_of_step: StepFacts
+    tell: Callable[[Told], None]
+
+    def outsider(self, name: str) -> str:
+        is_new = name not in self.outsiders
+        known_as = super().outsider(name)
+        if is_new:
+            self.tell(OutsiderTold(known_as))
+        return known_as
 
     def add_host(self, name: str) -> Host:
         host = self.hosts[name] = NodeHost(self, name)
@@ -235,6 +244,7 @@ class Node:
             ports={order.name: order.servers[order.name][1]},
         )
         self._fabric.facts_of_step = self._facts
+        self._fabric.tell = self._tell
         self._host = self._fabric.add_host(order.name)
         self._clock = WallClock(order.started.epoch_us)
         log_dir = log_root / order.name

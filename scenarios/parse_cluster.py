@@ -13,7 +13,7 @@ from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.diagnostics import Place
 from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
 from scenarios.reading import SLUG, Fields, Reader
-from scenarios.scope import Scope
+from scenarios.scope import LINK_END, Scope
 from scenarios.selectors import NOBODY, Selector
 from scenarios.spec import (
     DEFAULT_LATENCY,
@@ -364,5 +364,5 @@ def read_sides(scope: Scope, node: Node, path: str) -> tuple[Selector, Selector]
                 label="such as [b1, [b2, b3]]",
             )
         return None
-    first, second = (scope.some_nodes(item, item_path, "a side") for item, item_path in items)
+    first, second = (scope.some_nodes(item, item_path, "a side", LINK_END) for item, item_path in items)
     return first, second

@@ -21,7 +21,7 @@ from scenarios.parse_disk_verbs import (
 from scenarios.parse_workloads import BATCH_MAX, RECORD_BYTES_MAX
 from scenarios.reading import Fields
 from scenarios.record_sets import RECORDS_MAX
-from scenarios.scope import BROKER, NO_PARTITION, Scope
+from scenarios.scope import BROKER, LINK_END, NO_PARTITION, Scope
 from scenarios.selectors import NOBODY, Selector
 from scenarios.spec import Workload
 from scenarios.steps import (
@@ -99,7 +99,7 @@ def _nodes(payload: Callable[[Selector], Payload], of: str = "a node") -> Read:
 
 def _partition(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> Payload:
     items = scope.reader.items(node, path, "`partition`")
-    islands = tuple(scope.some_nodes(item, item_path, "an island") for item, item_path in items)
+    islands = tuple(scope.some_nodes(item, item_path, "an island", LINK_END) for item, item_path in items)
     if len(islands) < 2:
         scope.reader.error(
             "E105", "`partition` needs two islands or more", node.place, path=path, label="such as [[b1], [b2, b3, c1]]"
@@ -212,8 +212,8 @@ def _hold(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -
         title = "only responses of `api: Fetch` have a body that comes from a file"
         reader.error("E135", title, fields.key_place("part"), path=f"{path}.part", label="add `api: Fetch`")
     return Hold(
-        sender=fields.read("from", lambda n, p: scope.some_nodes(n, p, "`from`"), NOBODY),
-        receiver=fields.read("to", lambda n, p: scope.some_nodes(n, p, "`to`"), NOBODY),
+        sender=fields.read("from", lambda n, p: scope.some_nodes(n, p, "`from`", LINK_END), NOBODY),
+        receiver=fields.read("to", lambda n, p: scope.some_nodes(n, p, "`to`", LINK_END), NOBODY),
         api=api,
         part=None if part == "both" else cast(Literal["request", "response", "body"], part),
     )

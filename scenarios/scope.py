@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replica.ids import TopicPartition
+from replica.ids import OUTSIDE, TopicPartition
 from scenarios.diagnostics import Place, did_you_mean
 from scenarios.reading import Reader, kind_of
 from scenarios.record_sets import RecordSetError, parse_record_names, split_record_name
@@ -13,6 +13,9 @@ from scenarios.yaml_source import Node, Scalar, Sequence
 
 ANY_NODE = "a node"
 BROKER = "a broker"
+LINK_END = "an end of a link"
+"""A node, or a client from outside that has connected: of that only the network can be broken."""
+SHOWN_CLIENTS_MAX = 20
 NO_PARTITION = TopicPartition("", 0)
 """Stands in for a partition that could not be read."""
 
@@ -30,6 +33,8 @@ class Scope:
     producers: dict[str, str] = field(default_factory=dict)
     """name -> topic"""
     consumers: dict[str, str] = field(default_factory=dict)
+    outsiders: list[str] = field(default_factory=list)
+    """clients from outside, of a cluster that runs"""
     prefixes: dict[str, str] = field(default_factory=dict)
     """record-name prefix -> producer"""
     labels: dict[str, str] = field(default_factory=dict)
@@ -54,9 +59,20 @@ class Scope:
 
     def check_node(self, name: str, place: Place, path: str, what: str = ANY_NODE) -> None:
         known = self.brokers if what == BROKER else self.nodes
-        if name not in known:
+        if name.startswith(OUTSIDE):
+            self._check_outsider(name, place, path, what)
+        elif name not in known:
             kind = "broker" if what == BROKER or not self.clients else "node"
             self.unknown(f"unknown {kind} `{name}`", name, known, place, path)
+
+    def _check_outsider(self, name: str, place: Place, path: str, what: str) -> None:
+        if what != LINK_END:
+            label = "cut, latency, bandwidth, loss, hold and reset_peer can be done to it"
+            title = f"`{name}` is a client from outside: only its network can be broken"
+            self.reader.error("E125", title, place, path=path, label=label)
+        elif name not in self.outsiders:
+            title = f"no client `{name}` has connected"
+            self.unknown(title, name, self.outsiders[-SHOWN_CLIENTS_MAX:], place, path)
 
     def broker(self, node: Node, path: str, what: str) -> str:
         """The name of one broker."""

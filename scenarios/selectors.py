@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from replica.ids import TopicPartition
+from replica.ids import OUTSIDE, TopicPartition
 
 FUNCTIONS_OF_PARTITION = ("leader", "followers", "follower", "isr", "replicas")
 FUNCTIONS_OF_NAMES = ("rack", "others", "coordinator")
@@ -21,6 +21,7 @@ WORDS = ("controller", "brokers", "clients")
 
 _CALL = re.compile(r"([a-z]+)\(([^()]*)\)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OUTSIDER = re.compile(re.escape(OUTSIDE) + r"[A-Za-z0-9._~%:-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def parse_term(text: str) -> Term:
     if text in FUNCTIONS:
         argument = {"rack": "A", "others": "b1", "coordinator": "g", "follower": "t-0,1"}.get(text, "t-0")
         raise SelectorError(f"`{text}` needs an argument", f"{text}({argument})")
-    if not _NAME.fullmatch(text):
+    if not _NAME.fullmatch(text) and not _OUTSIDER.fullmatch(text):
         raise SelectorError(f"`{text}` is not a selector")
     return Term("node", (text,))
 

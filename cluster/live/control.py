@@ -80,6 +80,13 @@ class ObservationTold:
 
 
 @dataclass(frozen=True, slots=True)
+class OutsiderTold:
+    """A client of somebody else's has connected for the first time."""
+
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
 class SettledTold:
     """The state of this number is in force."""
 
@@ -102,7 +109,7 @@ class PartTold:
     is_last: bool
 
 
-Told = FactsTold | FileTold | BytesTold | AnswerTold | ObservationTold | SettledTold | ExitTold
+Told = FactsTold | FileTold | BytesTold | AnswerTold | ObservationTold | OutsiderTold | SettledTold | ExitTold
 
 
 # ---------------------------------------------------------------------------------------------------------------- down

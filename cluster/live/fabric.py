@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from cluster.live.time import LiveTime
 from cluster.live.wire import CLOSED, TcpWire
 from cluster.passage import NetworkFacts
 from cluster.world import ConnectionGone, Parking
+from replica.ids import OUTSIDE
 from replica.trace import RequestCrashed, TraceLog
 
 Address = tuple[str, int]
@@ -152,7 +153,7 @@ class TcpFabric:
 
     def hides_end(self, node: str, peer: str) -> bool:
         """The kernel knows that the connection has ended, and on a real network `node` would not know."""
-        return False
+        return peer.startswith(OUTSIDE) and self.network.link(peer, node).is_cut
 
     def bind(self, sock: socket.socket, source: str) -> None:
         """Before a machine connects."""
@@ -160,9 +161,13 @@ class TcpFabric:
     def outsider(self, name: str) -> str:
         """What a client is called that is not of this process: by its name, as long as there are not too many."""
         if name not in self._outsiders and len(self._outsiders) >= OUTSIDERS_MAX:
-            return OTHERS
+            name = OTHERS
         self._outsiders[name] = None
         return name
+
+    @property
+    def outsiders(self) -> Sequence[str]:
+        return tuple(self._outsiders)
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
         """A bug that one client has met is no reason to take the cluster from all others; it is told and counted."""

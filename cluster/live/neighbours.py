@@ -60,7 +60,9 @@ class NeighbourFabric(TcpFabric):
         return name in self.dark
 
     def hides_end(self, node: str, peer: str) -> bool:
-        return peer in self.dark or self.network.link(peer, node).is_cut
+        if peer in self._sources:
+            return peer in self.dark or self.network.link(peer, node).is_cut
+        return super().hides_end(node, peer)
 
     def bind(self, sock: socket.socket, source: str) -> None:
         sock.bind((self._sources[source], 0))

@@ -6,9 +6,8 @@ from urllib.parse import quote
 
 from cluster.wire.headers import read_request_header
 from replica.errors import PeerViolation
+from replica.ids import OUTSIDE
 
-OUTSIDE = "client/"
-"""How the name of a client begins that is none of the scenario's; no node has a stroke in its name."""
 NOBODY = f"{OUTSIDE}-"
 """The link of a connection over which nothing was said yet."""
 OUTSIDERS_MAX, OTHERS = 1000, f"{OUTSIDE}others"

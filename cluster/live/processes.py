@@ -33,6 +33,7 @@ from cluster.live.control import (
     NodeState,
     ObservationTold,
     Order,
+    OutsiderTold,
     Reset,
     Settle,
     SettledTold,
@@ -231,6 +232,8 @@ class RemoteHost(Host):
                 case BytesTold():
                     for name in self.bytes.__slots__:
                         setattr(self.bytes, name, self._bytes_before[name] + getattr(message.counts, name))
+                case OutsiderTold():
+                    self.fabric.outsider(message.client)
                 case SettledTold():
                     life.settled = message.number
                     self.fabric.settled_some()

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cluster.live.peers import OUTSIDE
-from replica.ids import TopicPartition
+from replica.ids import OUTSIDE, TopicPartition
 from replica.records import BATCH_HEADER_BYTES, BatchHeader
 
 NAME_CHARACTERS_MAX = 24

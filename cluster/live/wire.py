@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from cluster.live.entrance import Entrance
 from cluster.live.frames import FrameReader, FrameTooLarge, LargeFrame
 from cluster.live.observations import Observation, WireTap
 from cluster.live.peers import client_name
@@ -66,6 +67,8 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._unmute_when_sent = False
         self._parking = Parking()
         self._sock_open = True
+        self._entrance: Entrance | None = None
+        """Of a client from outside."""
         self._tap: WireTap | None = None
         """Reads along where the client is none of ours."""
 
@@ -78,7 +81,7 @@ class TcpWire(Passage[Sequence[Segment]]):
                 if self._mute or not self._may_run(self._wake):
                     await self._live_time.park(self._parking)
                     continue
-                if self._hand_over(take):
+                if await self._hand_over(take):
                     continue
                 reads = 0 if await self._fill() else reads + 1
                 if reads == READS_PER_TURN:
@@ -88,18 +91,35 @@ class TcpWire(Passage[Sequence[Segment]]):
             self.give_up(str(large))
         raise ConnectionGone(self.gone or FROM_HERE)
 
-    def _hand_over(self, take: Callable[[bytearray], None]) -> bool:
+    async def _hand_over(self, take: Callable[[bytearray], None]) -> bool:
         """The next frame, if it is whole. It is not kept here: what is handed over is no longer the connection's."""
         frame = self._frames.take()
         if frame is None:
             return False
         if self.accepted and isinstance(frame, LargeFrame):
             self._fabric.request_memory.hand_over(self, frame)
+        if self._entrance is not None and not await self._comes_in(self._entrance, frame):
+            return True
         self._mute = self.accepted
         self._live_time.enter(self._heard.popleft() if self._heard else None)
         self._read_along(frame)
         take(frame)
         return True
+
+    async def _comes_in(self, entrance: Entrance, frame: bytearray) -> bool:
+        """Wait for as long as the network between the client and us takes; false if the connection ends meanwhile."""
+        client = entrance.client(self.peer, frame, is_identified=self._is_identified)
+        arrival_us = entrance.arrival_us(client, frame)
+        if arrival_us > self._live_time.now_us:
+            await self._live_time.sleep_until(arrival_us)
+        while self.open and (entrance.must_wait(client, frame) or not self._may_run(self._wake)):
+            await self._live_time.park(self._parking)
+        return self.open
+
+    def move_on(self) -> None:
+        super().move_on()
+        if self._entrance is not None:
+            self._wake()
 
     def _is_over(self) -> bool:
         """Nothing will be handed over any more; what came before the other side's end still is."""
@@ -144,6 +164,7 @@ class TcpWire(Passage[Sequence[Segment]]):
     def comes_from(self, address: str) -> None:
         """Somebody outside of this process; who, the first frame will tell."""
         self._is_identified = False
+        self._entrance = Entrance(self._fabric, self.host.name)
         self.peer = address
 
     def pair_with(self, near: TcpWire) -> None:

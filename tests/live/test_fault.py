@@ -17,6 +17,7 @@ import pytest
 from kafka import KafkaProducer
 from serving import ROOT, Served, serving
 
+from replica.trace import MessageHeld, MessageReleased
 from scenarios.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
 from scenarios.trace_writer import read_rows
 
@@ -90,6 +91,47 @@ def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, 
     assert facts_of_faults(served) == expected
 
 
+@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+def test_a_teacher_cuts_the_client_of_a_student(tmp_path: Path, world: tuple[str, ...]) -> None:
+    """And nobody else's: what it sends waits on the way, and arrives when the network is whole again."""
+    with serving(tmp_path, "--topic", "t:1:1", *world, brokers=1) as served:
+        producers = [
+            KafkaProducer(bootstrap_servers=served.bootstrap, client_id=name, acks="all", request_timeout_ms=60_000)
+            for name in ("class-7", "class-8")
+        ]
+        for producer in producers:
+            producer.send("t", b"before").get(20)
+        assert {"client/class-7", "client/class-8"} <= set(state(tmp_path)["outside_clients"])
+        assert "client/class-8" in fault(tmp_path, "list", "--plain").stdout
+        fault(tmp_path, "cut", "client/class-7-b1", "--as", "wall")
+        cut_off = producers[0].send("t", b"cut off")
+        assert producers[1].send("t", b"meanwhile").get(20).offset == 2
+        time.sleep(0.3)
+        assert not cut_off.is_done
+        fault(tmp_path, "heal", "wall")
+        assert cut_off.get(20).offset == 3
+        fault(tmp_path, "hold", "client/class-7", "b1", "Produce", "request", "--as", "held")
+        held = producers[0].send("t", b"held")
+        assert producers[1].send("t", b"meanwhile").get(20).offset == 4
+        time.sleep(0.3)
+        assert not held.is_done
+        fault(tmp_path, "release")
+        assert held.get(20).offset == 5
+        fault(tmp_path, "latency", "client/class-7-b1", "50ms", "100ms")
+        fault(tmp_path, "reset_peer", "client/class-7-b1")
+        assert producers[0].send("t", b"again").get(30).offset == 6
+        for producer in producers:
+            producer.close()
+        served.stop()
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]
+    rows = read_rows(served.record / (served.record / "last").read_text().strip() / "trace")
+    held_back = [row.event for row in rows if isinstance(row.event, MessageHeld | MessageReleased)]
+    assert [(type(one), one.node, one.peer, one.api) for one in held_back] == [
+        (MessageHeld, "client/class-7", "b1", "Produce"),
+        (MessageReleased, "client/class-7", "b1", "Produce"),
+    ]
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("serve"), "--topic", "t:1:1", brokers=1) as cluster:
@@ -101,6 +143,9 @@ def served(tmp_path_factory):
     [
         (("kil", "b1"), 2, "did you mean `kill`?"),
         (("kill", "b7"), 3, "unknown broker `b7`"),
+        (("cut", "client/nobody-there-b1"), 3, "no client `client/nobody-there` has connected"),
+        (("cut", "b1", "client/nobody"), 3, "no client `client/nobody` has connected"),
+        (("pause", "client/nobody"), 3, "only its network can be broken"),
         (("kill", "leader(u-0)"), 3, "unknown topic `u`"),
         (("heal", "nothing"), 3, "no partition or cut"),
         (("start", "b1"), 1, "b1 is running already"),

@@ -9,7 +9,7 @@ import pytest
 from scenarios.fault_shorthand import EXAMPLES, FORMS, ShorthandError, step_of
 from scenarios.steps import VERBS
 
-NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2")
+NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,10 @@ NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2")
         ("cut leader(t-0)-b3", {"cut": {"between": ["leader(t-0)", "b3"]}}),
         ("cut eu-1-eu-2", {"cut": {"between": ["eu-1", "eu-2"]}}),
         ("cut eu-1 b1", {"cut": {"between": ["eu-1", "b1"]}}),
+        ("cut client/app-b1-b2", {"cut": {"between": ["client/app-b1", "b2"]}}),
+        ("cut client/no-body-eu-1", {"cut": {"between": ["client/no-body", "eu-1"]}}),
+        ("cut b1-client/no-body", {"cut": {"between": ["b1", "client/no-body"]}}),
+        ("cut client/no-body b1", {"cut": {"between": ["client/no-body", "b1"]}}),
         ("heal", {"heal": "all"}),
         ("heal slow other", {"heal": ["slow", "other"]}),
         ("latency b1-b2 200ms 5s", {"latency": {"between": ["b1", "b2"], "add": "200ms"}, "for": "5s"}),

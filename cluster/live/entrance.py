@@ -1,0 +1,49 @@
+"""The way of a request that somebody outside of the cluster sends, as far as faults of the network make it longer.
+
+What our own machines send is delayed, cut or held where it leaves (`cluster.passage`); a client of somebody else's has
+no such end, so its requests are held up where they have come in. Kernels have carried them by then; the broker has not
+seen them. source: as Passage
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cluster.links import Hold
+from cluster.live.frames import SIZE_BYTES
+from cluster.live.peers import client_name
+
+if TYPE_CHECKING:
+    from cluster.live.fabric import TcpFabric
+
+REQUEST = "request"
+
+
+class Entrance:
+    """Of one connection. node: the machine that has accepted it"""
+
+    def __init__(self, fabric: TcpFabric, node: str) -> None:
+        self._fabric = fabric
+        self._node = node
+        self._hold: Hold | None = None
+
+    def arrival_us(self, client: str, frame: bytearray) -> int:
+        """When the request would be here if nothing held it up."""
+        link = self._fabric.network.link(client, self._node)
+        return link.arrival_us(self._fabric.time.now_us, len(frame) + SIZE_BYTES)
+
+    def must_wait(self, client: str, frame: bytearray) -> bool:
+        network, facts = self._fabric.network, self._fabric.facts
+        api = int.from_bytes(frame[:2], "big", signed=True)
+        is_cut = network.link(client, self._node).is_cut
+        hold = network.hold_on(client, self._node, api, REQUEST) if network.holds else None
+        if hold is not None and hold != self._hold:
+            facts.held(client, self._node, api, REQUEST, hold)
+        if hold is None and self._hold is not None:
+            facts.released(client, self._node, api, REQUEST)
+        self._hold = hold
+        return is_cut or hold is not None
+
+    def client(self, known_as: str, frame: bytearray, *, is_identified: bool) -> str:
+        """Who sends it; its first request says so."""
+        return known_as if is_identified else self._fabric.outsider(client_name(frame, known_as))
