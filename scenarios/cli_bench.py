@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from scenarios.cli_bench_acks import print_acks
 from scenarios.cli_common import format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
@@ -237,36 +238,20 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
 
 @bench.command()
 @click.option(
-    "--latency-us", type=click.IntRange(1, 100_000), default=500, show_default=True,
-    help="Of a passage between two machines; the default follows from a published latency.",
+    "--latency-us", type=click.IntRange(1, 300), default=250, show_default=True,
+    help="Of a passage between two machines; the published latency then says what a thread takes.",
 )  # fmt: skip
 @format_option
 def acks(latency_us: int, format_: str) -> int:
-    """What acks and replication cost in throughput: a model of a published benchmark, and how far it is from it."""
-    from scenarios.acks_bench import BATCH_RECORDS, ETHERNET_BYTES_PER_S, RECORDS_IN_ONE, measure_acks
+    """What acks and replication cost in throughput: a model of published benchmarks, and how far it is from them."""
+    from scenarios.acks_bench import measure_acks
 
     with ProgressLine("bench acks") as line:
         document = measure_acks(latency_us, line.show)
     if format_ == "json":
         print_json(document)
-        return ExitCode.HELD
-    click.echo(
-        "bench acks: a model in virtual time of LinkedIn's benchmark of 2014; nothing of this machine is measured"
-    )
-    click.echo(f"  {'records of 100 bytes a second':<40}{'published':>12}{'model':>12}")
-    for case in document["cases"]:
-        published, model = case["published_records_per_s"], case["model_records_per_s"]
-        click.echo(f"  {case['title']:<40}{published:>12,}{model:>12,}")
-    click.echo(f"  {'ratio':<40}{'published':>12}{'model':>12}{'distance':>12}")
-    for row in document["ratios"]:
-        click.echo(f"  {row['ratio']:<40}{row['published']:>12.3f}{row['model']:>12.3f}{row['distance']:>+12.3f}")
-    click.echo("  One set of parameters for all cases, none fitted to the throughputs:")
-    click.echo(
-        f"    published set-up: 6 partitions, {ETHERNET_BYTES_PER_S / 1e6:g} MB/s per network card, batch.size 8196"
-    )
-    click.echo(f"      ({BATCH_RECORDS * RECORDS_IN_ONE} records of 100 + 22 bytes), 5 requests in flight, no linger")
-    click.echo(f"    {latency_us} us per passage (500: the published 2 ms from producer to consumer are four passages)")
-    click.echo("    chosen: only the network takes time, neither client nor broker is ever short of processor")
+    else:
+        print_acks(document)
     return ExitCode.HELD
 
 

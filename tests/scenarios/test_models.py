@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica.trace import BatchAppended, LeaderElected, LogEntryFound, RecordAcked, RecordSent
-from scenarios.acks_bench import CASES, Case, scenario_of
+from scenarios.acks_bench import BENCHMARKS, EC2, Benchmark, Run, records_per_s, scenario_of, thread_us
 from scenarios.loading import load_text
 from scenarios.trace_model import ModelTrace
 from scenarios.trace_writer import read_rows
@@ -51,8 +51,26 @@ def test_the_model_is_as_long_as_asked_and_its_truth_grows_with_it() -> None:
     assert large.lost[1] == pytest.approx(100 * small.lost[1], rel=0.02)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_published_benchmark_is_three_valid_scenarios(case: Case) -> None:
-    assignment = load_text(scenario_of(case), "bench").scenario.topics["t"].assignment
-    assert assignment is not None
-    assert [len(nodes) for nodes in assignment] == [case.replicas] * 6
+@pytest.mark.parametrize("published", BENCHMARKS, ids=lambda one: one.name)
+def test_the_published_benchmarks_are_valid_scenarios(published: Benchmark) -> None:
+    for case in published.cases:
+        scenario = load_text(scenario_of(published, case), "bench").scenario
+        assignment = scenario.topics["t"].assignment
+        assert assignment is not None
+        assert [len(nodes) for nodes in assignment] == [case.replicas] * 6
+        assert len(scenario.workloads) == case.producers
+        assert set(scenario.network.cards) == {"b1", "b2", "b3", *scenario.workloads}
+
+
+def test_passages_and_threads_add_up_to_the_published_latency() -> None:
+    assert thread_us(250, 2_500) == 150
+    assert thread_us(300, 2_000) == 0
+    with pytest.raises(ValueError, match="5 passages of 301 us take longer than 1500 us"):
+        thread_us(301, 2_000)
+
+
+def test_narrow_cards_make_replication_cost_throughput_and_acks_of_all_more() -> None:
+    none, replicated, acks_all = EC2.cases
+    rates = [records_per_s(Run(EC2, case, 250, 2_500)) for case in (replicated, acks_all)]
+    assert none.published_records_per_s is not None
+    assert none.published_records_per_s > rates[0] > rates[1]
