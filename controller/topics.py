@@ -12,10 +12,9 @@ from controller.image import MetadataImage
 from controller.placement import UsableBroker
 from replica.config import Config, ConfigError, TopicConfig
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import OFFSETS_TOPIC, BrokerId, Names
+from replica.ids import INTERNAL_TOPICS, BrokerId, Names
 from replica.passive_topic_keys import PassiveTopicConfig
 
-INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state", "__share_group_state")
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 PASSIVE = PassiveTopicConfig.keys()
 Assignment = tuple[tuple[BrokerId, ...], ...]

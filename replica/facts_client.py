@@ -8,6 +8,11 @@ from typing import Annotated, ClassVar
 from replica import fact_columns as column
 from replica.fact_columns import TraceEvent
 
+_LATENCY = "from the send call to the ack"
+# Of a client from outside, who states nothing: from the arrival of its request at the broker to the answer's leaving.
+Latency = Annotated[int, _LATENCY]
+LatencyIfAny = Annotated[int | None, _LATENCY]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSent(TraceEvent):
@@ -67,7 +72,7 @@ class RecordAcked(TraceEvent):
     record: column.Record
     offset: column.Offset
     acks: column.Acks
-    latency_us: Annotated[int, "from the send call to the ack"]
+    latency_us: Latency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +86,7 @@ class RecordHandedOver(TraceEvent):
     partition: column.Partition
     record: column.Record
     acks: column.Acks
-    latency_us: Annotated[int, "from the send call to the ack"]
+    latency_us: LatencyIfAny
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +101,7 @@ class RecordFailed(TraceEvent):
     acks: column.Acks
     error: column.Error
     definite: Annotated[bool, "no attempt can have been written"]
-    latency_us: Annotated[int, "from the send call to the ack"]
+    latency_us: Latency
     reason: column.Reason
 
 

@@ -26,6 +26,8 @@ from replica.facts_group import *  # noqa: F403
 from replica.facts_replica import *  # noqa: F403
 from replica.facts_run import *  # noqa: F403
 from replica.facts_server import *  # noqa: F403
+from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
+from replica.ids import OUTSIDE as OUTSIDE
 
 SCHEMA_VERSION = 1
 

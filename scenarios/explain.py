@@ -248,10 +248,9 @@ class _Teller:
         else:
             why = f"{event.peer} answers at once, because acks=1 does not wait for followers"
         self.believes = f"believes {self.record} is safe"
-        after = f"after {duration(event.latency_us)} " if event.latency_us else ""  # none within one step, live
         self._say(
             row,
-            f"{why}; {after}{event.client} believes that {self.record} is safe.",
+            f"{why}; after {duration(event.latency_us)} {event.client} believes that {self.record} is safe.",
             decisive=bool(self.lacking_at_ack) or len(self.isr_at_ack) == 1,
         )
 

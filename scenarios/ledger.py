@@ -179,7 +179,9 @@ class RecordLedger:
 
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
         place, records = self._place(row, event), self.records
-        records.handed_over_us[place], records.latency_us[place] = row.at_us, event.latency_us
+        records.handed_over_us[place] = row.at_us
+        if event.latency_us is not None:
+            records.latency_us[place] = event.latency_us
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         place, records = self._place(row, event), self.records

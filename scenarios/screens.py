@@ -163,7 +163,7 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         if told["failed"]:
             parts.append(f"{told['failed']} refused")
         latency = told["latency_us"]
-        if latency and latency["max"] and not told["handed_over"]:  # 0: answered within one step of a live broker
+        if latency and not told["handed_over"]:
             parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
         lines.append(f"  {f'{producer} was told'.ljust(22)}  {'    '.join(parts)}")
         errors = ", ".join(f"{error} x{count}" for error, count in told["errors"].items())

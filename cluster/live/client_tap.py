@@ -2,7 +2,9 @@
 
 Our own producers and consumers state what they send, learn and read; an unmodified client states nothing, so its
 connection is read along, at the broker's end. It is the same story from the other side: a record counts as sent when
-its request has arrived, and as acked when the answer leaves for a client that is still there. Nothing is changed.
+its request has arrived, and as acked when the answer leaves for a client that is still there. Its latency is the
+broker's: from the arrival of the request that was answered to its answer with the kernel; with acks=0 nobody can tell.
+Nothing is changed.
 """
 
 from __future__ import annotations
@@ -131,7 +133,7 @@ class ClientStory:
             case ProduceArrived():
                 self._produce(observation, now_us)
             case ProduceAnswered():
-                self._told(observation, now_us)
+                self._told(observation)
             case FetchArrived():
                 for partition, offset in observation.offsets:
                     self._moved(partition, offset)
@@ -160,7 +162,7 @@ class ClientStory:
             self._produced[batch.topic_partition] = self._sent(named, batch.header, request.acks, now_us)
         if request.acks == 0:
             for sent in self._produced.values():
-                self._handed_over(sent, now_us)
+                self._handed_over(sent)
             self._produced = {}
 
     def _sent(self, named: NamedBatch, batch: BatchHeader, acks: int, now_us: int) -> SentBatch:
@@ -190,7 +192,7 @@ class ClientStory:
         )
         return SentBatch(named, seq, now_us, acks, attempt)
 
-    def _handed_over(self, sent: SentBatch, now_us: int) -> None:
+    def _handed_over(self, sent: SentBatch) -> None:
         topic, partition = sent.batch.topic_partition
         for name in sent.batch.names:
             self.shared.recorder.emit(
@@ -201,24 +203,24 @@ class ClientStory:
                     partition=partition,
                     record=name,
                     acks=sent.acks,
-                    latency_us=now_us - sent.sent_us,
+                    latency_us=None,
                 ),
                 sent.sent_seq,
             )
         self.shared.names.answered(sent.batch)
 
-    def _told(self, answer: ProduceAnswered, now_us: int) -> None:
+    def _told(self, answer: ProduceAnswered) -> None:
         produced, self._produced = self._produced, {}
         for part in answer.partitions:
             sent = produced.get(part.topic_partition)
             if sent is None:
                 continue
             if part.error is ErrorCode.NONE:
-                self._acked(sent, part.base_offset, now_us)
+                self._acked(sent, part.base_offset, answer.left_us)
             else:
-                self._failed(sent, part, now_us)
+                self._failed(sent, part, answer.left_us)
 
-    def _acked(self, sent: SentBatch, base_offset: Offset, now_us: int) -> None:
+    def _acked(self, sent: SentBatch, base_offset: Offset, left_us: int) -> None:
         shared, named = self.shared, sent.batch
         topic, partition = named.topic_partition
         for place, name in enumerate(named.names):
@@ -231,14 +233,14 @@ class ClientStory:
                     record=name,
                     offset=base_offset + place if base_offset >= 0 else base_offset,
                     acks=sent.acks,
-                    latency_us=now_us - sent.sent_us,
+                    latency_us=left_us - sent.sent_us,
                 ),
                 sent.sent_seq,
             )
         shared.names.answered(named)
         self._latest.append(named)
 
-    def _failed(self, sent: SentBatch, part: PartitionAnswered, now_us: int) -> None:
+    def _failed(self, sent: SentBatch, part: PartitionAnswered, left_us: int) -> None:
         """An error that a producer does not retry is the end of these records; what others lead to, is seen later."""
         reason = part.message or f"{self.node} refuses the batch: {part.error.name}"
         seq = self._refused(sent, part.error, reason)
@@ -255,7 +257,7 @@ class ClientStory:
                     acks=sent.acks,
                     error=part.error.name,
                     definite=sent.attempt == 1 and part.error not in INDEFINITE,
-                    latency_us=now_us - sent.sent_us,
+                    latency_us=left_us - sent.sent_us,
                     reason=reason,
                 ),
                 seq,

@@ -53,7 +53,10 @@ class PartitionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ProduceAnswered:
+    """left_us: when the answer was with the kernel, which is later than the step that gave it"""
+
     partitions: tuple[PartitionAnswered, ...]
+    left_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +85,20 @@ class WireTap:
     """One connection, which has one request in progress at a time.
 
     tell: takes what was seen     topic_name: of a topic id, None if it is unknown
+    clock_us: the time on the run's scale, also within a step
     """
 
-    __slots__ = ("_header", "_tell", "_topic_name")
+    __slots__ = ("_clock_us", "_header", "_tell", "_topic_name")
 
-    def __init__(self, tell: Callable[[Observation], None], topic_name: Callable[[Topic], str | None]) -> None:
+    def __init__(
+        self,
+        tell: Callable[[Observation], None],
+        topic_name: Callable[[Topic], str | None],
+        clock_us: Callable[[], int],
+    ) -> None:
         self._tell = tell
         self._topic_name = topic_name
+        self._clock_us = clock_us
         self._header: RequestHeader | None = None
 
     def request(self, frame: bytearray) -> None:
@@ -109,7 +119,7 @@ class WireTap:
         if header is None:
             return
         if header.api_key == PRODUCE:
-            self._produced(header, segments)
+            self._produced(header, segments, self._clock_us())
         else:
             self._fetched(header, segments)
 
@@ -130,7 +140,7 @@ class WireTap:
                     arrived.append(BatchArrived(TopicPartition(topic, number), batch, seen))
         self._tell(ProduceArrived(request.acks, tuple(arrived)))
 
-    def _produced(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
+    def _produced(self, header: RequestHeader, segments: Sequence[Segment], left_us: int) -> None:
         frame = b"".join(bytes(segment) for segment in segments if not isinstance(segment, FileSlice))
         answer = decode_produce_response(header.api_version, memoryview(frame)[SIZE_PREFIX_BYTES:])
         answered = [
@@ -138,7 +148,7 @@ class WireTap:
             for topic, parts in answer.topics
             for part in parts
         ]
-        self._tell(ProduceAnswered(tuple(answered)))
+        self._tell(ProduceAnswered(tuple(answered), left_us))
 
     def _fetch(self, header: RequestHeader, frame: bytearray) -> None:
         request = decode_fetch_request(header, frame)

@@ -195,7 +195,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             def tell(observation: Observation) -> None:
                 observe(observation, self._live_time.now_us)
 
-            self._tap = WireTap(tell, self._fabric.tap.topic_name)
+            self._tap = WireTap(tell, self._fabric.tap.topic_name, self._live_time.clock_us)
             self._read_along(frame)
 
     def _read_along(self, request: bytearray | None = None, answer: Sequence[Segment] | None = None) -> None:

@@ -9,8 +9,17 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from serving import serving
 
-from cluster.live.observations import records_seen
+from cluster.live.client_tap import ClientTap
+from cluster.live.observations import (
+    BatchArrived,
+    PartitionAnswered,
+    ProduceAnswered,
+    ProduceArrived,
+    records_seen,
+)
 from cluster.live.record_names import RecordNames, is_believable, word_of
+from replica import trace
+from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.records import build_batch, read_header
 
@@ -60,6 +69,34 @@ def test_an_unmodified_client_loses_what_the_dead_leader_alone_had_acked(tmp_pat
     lost = served.summary["records"]["lost"]
     assert lost and sorted(lost) == sorted(set(acked) - read)
     assert "lost" in served.summary["verdict"] and not served.summary["our_bug"]
+    (told,) = served.summary["producers"].values()
+    assert told["latency_us"]["min"] > 0  # acks=1 is answered in the step that it arrives in: still not in no time
+
+
+def test_the_latency_of_a_client_from_outside_is_its_requests_at_the_broker() -> None:
+    facts: list[trace.TraceEvent] = []
+    log = trace.TraceLog([lambda row: facts.append(row.event)])
+    names: dict[int, tuple[str, ...]] = {}
+    story = ClientTap(log, lambda crc: names.get(crc, ()), lambda name: False, str).open("client/p", "b1")
+    partition = TopicPartition("t", 0)
+
+    def arrives(at_us: int, value: bytes, acks: int) -> None:
+        batch = memoryview(build_batch([(None, value)], timestamp_ms=0))
+        arrived = BatchArrived(partition, read_header(batch), records_seen(batch, 1))
+        story(ProduceArrived(acks, (arrived,)), at_us)
+
+    def answered(error: ErrorCode, left_us: int) -> None:
+        # Told as of the step in progress, which began when the request came.
+        story(ProduceAnswered((PartitionAnswered(partition, error, 0, None),), left_us), 1_000)
+
+    arrives(1_000, b"a", acks=1)
+    answered(ErrorCode.NONE, 1_400)
+    arrives(2_000, b"b", acks=0)
+    arrives(3_000, b"c", acks=1)
+    answered(ErrorCode.MESSAGE_TOO_LARGE, 3_050)
+    assert [(type(fact).__name__, fact.latency_us) for fact in facts if hasattr(fact, "latency_us")] == [
+        ("RecordAcked", 400), ("RecordHandedOver", None), ("RecordFailed", 50)
+    ]  # fmt: skip
 
 
 def test_the_same_words_again_are_another_record_unless_the_first_has_no_answer() -> None:
