@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from scenarios.cli_common import fail, format_option, print_json
-from scenarios.cli_spark import spark_or_fail
+from scenarios.cli_spark import conf_option, master_option, spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
@@ -36,6 +37,8 @@ from scenarios.progress import ProgressLine
 @click.option(
     "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
 )
+@master_option("local[2]")
+@conf_option
 @click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
 @format_option
 def report(
@@ -44,14 +47,19 @@ def report(
     tables_dir: Path | None,
     sql: Path | None,
     followed: bool,
+    master: str,
+    conf: tuple[tuple[str, str], ...],
     open_: bool,
     format_: str,
 ) -> int:
-    """Write a Spark report on RUNS (folders, ids, `last`, ...): HW, LEO and ISR over time, lag, elections, losses."""
+    """Write a Spark report on RUNS (folders, ids, `last`, ...): HW, LEO and ISR over time, lag, elections, losses.
+
+    With --master spark://... the workers read the traces and write the tables: both must be at the same path there.
+    """
     if sql is not None and (out or tables_dir or open_):
         fail("--sql answers questions and writes nothing: leave out --out, --tables and --open", ExitCode.USAGE)
     if followed:
-        return _follow(runs, out, others_given=bool(tables_dir or sql or open_ or format_ == "json"))
+        return _follow(runs, out, others_given=bool(tables_dir or sql or open_ or conf or format_ == "json"))
     from scenarios.runs import RunNotFound, find_run
 
     try:
@@ -60,13 +68,17 @@ def report(
         fail(str(missing), ExitCode.USAGE)
     from spark_reports.io import RunFolderUnusable
     from spark_reports.report.build import write_report
+    from spark_reports.session import job_on
 
     if sql is not None:
-        return _answer(run_dirs, sql, format_)
+        return _answer(run_dirs, sql, format_, master, dict(conf))
     folder = out or run_dirs[0] / "report"
     try:
-        with spark_or_fail(), ProgressLine("report") as line:
-            result = write_report(run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir)
+        with spark_or_fail(), ProgressLine("report") as line, job_on(master):
+            result = write_report(
+                run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir, master=master,
+                conf=dict(conf),
+            )  # fmt: skip
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
     except OSError as error:
@@ -101,12 +113,12 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
     return follow_run(runs[0] if runs else None, out)
 
 
-def _answer(run_dirs: list[Path], file: Path, format_: str) -> int:
+def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: Mapping[str, str]) -> int:
     """Run the statements of a file over the tables of the runs; the answers go to stdout, one after the other."""
     from spark_reports.io import RunFolderUnusable
     from spark_reports.queries import QueryRefused, ask, questions_of
     from spark_reports.report.build import settings_for
-    from spark_reports.session import spark_session
+    from spark_reports.session import job_on, spark_session
 
     try:
         sql = file.read_text(encoding="utf-8")
@@ -116,7 +128,8 @@ def _answer(run_dirs: list[Path], file: Path, format_: str) -> int:
     told = []
     try:
         questions_of(sql, str(file))  # before Spark takes its seconds to start
-        with spark_or_fail(), spark_session(settings=settings_for(run_dirs)) as spark:
+        settings = {**settings_for(run_dirs), **conf}
+        with spark_or_fail(), job_on(master), spark_session(master, settings) as spark:
             for answer in ask(spark, run_dirs, sql, str(file), None if is_json else ROWS_SHOWN):
                 if is_json:
                     told.append({"sql": answer.statement.text, "columns": answer.columns, "rows": answer.rows})

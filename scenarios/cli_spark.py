@@ -1,12 +1,48 @@
-"""What the commands share that start Spark: one way to say that it cannot be started."""
+"""What the commands share that start Spark: where it runs, and one way to say that it cannot."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
 
 from scenarios.cli_common import fail
 from scenarios.exit_codes import ExitCode
+
+
+class Master(click.ParamType):  # type: ignore[type-arg]
+    """`local[*]`, `local[4]` or `spark://host:port`."""
+
+    name = "MASTER"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if re.fullmatch(r"local(\[(\d{1,4}|\*)(,\d{1,2})?\])?|local-cluster\[[\d,]+\]|spark://[^\s/]+", str(value)):
+            return str(value)
+        self.fail(f"`{value}` is neither local[N], local[*] nor spark://host:port", param, ctx)
+
+
+class SparkSetting(click.ParamType):  # type: ignore[type-arg]
+    """`spark.executor.memory=2g`."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        key, equals, setting = str(value).partition("=")
+        if not equals or not key.startswith("spark."):
+            self.fail(f"`{value}` is not spark.key=value", param, ctx)
+        return key, setting
+
+
+def master_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--master", type=Master(), default=default, show_default=True, help="local[N] or spark://host:port."
+    )
+
+
+conf_option = click.option("--conf", multiple=True, type=SparkSetting(), help="A setting for Spark; repeatable.")
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from scenarios.cli_common import (
     style_for_stdout,
 )
 from scenarios.cli_run import set_option
-from scenarios.cli_spark import spark_or_fail
+from scenarios.cli_spark import conf_option, master_option, spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
@@ -39,29 +38,6 @@ SETTINGS_MAX = 1000
 FIRST_ROW_PATIENCE_S = 45.0
 
 
-class Master(click.ParamType):  # type: ignore[type-arg]
-    """`local[*]`, `local[4]` or `spark://host:port`."""
-
-    name = "MASTER"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if re.fullmatch(r"local(\[(\d{1,4}|\*)(,\d{1,2})?\])?|local-cluster\[[\d,]+\]|spark://[^\s/]+", str(value)):
-            return str(value)
-        self.fail(f"`{value}` is neither local[N], local[*] nor spark://host:port", param, ctx)
-
-
-class SparkSetting(click.ParamType):  # type: ignore[type-arg]
-    """`spark.executor.memory=2g`."""
-
-    name = "KEY=VALUE"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        key, equals, setting = str(value).partition("=")
-        if not equals or not key.startswith("spark."):
-            self.fail(f"`{value}` is not spark.key=value", param, ctx)
-        return key, setting
-
-
 @click.command()
 @click.argument("scenario")
 @click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds of every setting.")
@@ -72,8 +48,8 @@ class SparkSetting(click.ParamType):  # type: ignore[type-arg]
 @click.option("--variant", metavar="ID", help="One of the scenario's variants.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the sweep; by default sweeps/SCENARIO.")
 @click.option("--resume", is_flag=True, help="Go on with the sweep in that folder: play only what is missing.")
-@click.option("--master", type=Master(), default="local[*]", show_default=True, help="local[N] or spark://host:port.")
-@click.option("--conf", multiple=True, type=SparkSetting(), help="A setting for Spark; repeatable.")
+@master_option("local[*]")
+@conf_option
 @click.option(
     "--time-limit", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds of wall time per run."
 )

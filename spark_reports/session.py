@@ -85,6 +85,27 @@ def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | No
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def job_on(master: str) -> Iterator[None]:
+    """On a cluster the workers read and write the files themselves: where these are not there, the job fails.
+
+    raises: SparkFailed, with the fix, for whatever goes wrong there
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    troubles = () if is_local(master) else (PySparkException, Py4JJavaError, OSError)
+    try:
+        yield
+    except troubles as failed:
+        lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
+        cause = next((line for line in lines if "does not exist" in line or "No such file" in line), lines[0])
+        raise SparkFailed(
+            f"the job failed on {master}: {cause[:300]}\n"
+            "(run folders and the report's folder must be at the same paths on every worker, as on a shared disk)"
+        ) from failed
+
+
 def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSession:
     _must_answer(master)
     jvm_log = scratch / "jvm.log"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.io import read_trace, write_table
 from spark_reports.report.page import render, verdict_of
-from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
+from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, spark_session
 from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, picture, result_tables
 from spark_reports.transforms.thin import WHOLE_UP_TO
 
@@ -44,6 +44,8 @@ def write_report(
     progress: Progress = lambda step, share: None,
     spark: SparkSession | None = None,
     tables_dir: Path | None = None,
+    master: str = DEFAULT_MASTER,
+    conf: Mapping[str, str] | None = None,
 ) -> ReportResult:
     """Write `out/report.html` and `out/tables/<table>/*.parquet` (with `out/tables/README.md` on their columns).
 
@@ -51,6 +53,8 @@ def write_report(
     tables_dir: where the tables go instead; nothing else in it is touched
     progress: called with what is being done and the share done, 0 to 1, from this thread
     spark:    a session to use; without one, one is started and stopped
+    master:   where that runs; workers of a cluster must find `run_dirs` and `out` at the same paths
+    conf:     its Spark settings, which win over ours
     raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
     """
     began = time.perf_counter()
@@ -61,7 +65,7 @@ def write_report(
             verdicts = _build(spark, run_dirs, scratch, progress)
         else:
             progress("starting Spark", 0.0)
-            with spark_session(settings=settings_for(run_dirs)) as own_session:
+            with spark_session(master, {**settings_for(run_dirs), **(conf or {})}) as own_session:
                 verdicts = _build(own_session, run_dirs, scratch, progress)
         if tables_dir is None:
             shutil.rmtree(out / "tables", ignore_errors=True)

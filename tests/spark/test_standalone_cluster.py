@@ -56,17 +56,6 @@ def test_a_sweep_gives_the_same_rows(master: str, tmp_path: Path) -> None:
     assert rows_in(tmp_path / "there") == rows_in(tmp_path / "here")
 
 
-REPORT = """
-import sys
-from pathlib import Path
-from spark_reports.report import write_report
-from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
-memory = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
-with spark_session(sys.argv[1], {**SMALL_TRACE_SETTINGS, **memory}) as spark:
-    write_report([Path(sys.argv[2])], Path(sys.argv[3]), spark=spark)
-"""
-
-
 def tables_in(folder: Path) -> dict[str, list[str]]:
     tables = {path.name: pq.read_table(path).to_pylist() for path in (folder / "tables").iterdir() if path.is_dir()}
     return {name: sorted(map(repr, rows)) for name, rows in tables.items()}
@@ -75,9 +64,8 @@ def tables_in(folder: Path) -> dict[str, list[str]]:
 def test_a_report_gives_the_same_tables(master: str, tmp_path: Path) -> None:
     run_dir = highwater(tmp_path, "run", "acks1-leader-kill", "--format", "json")["run_dir"]
     for address, out in ((master, "there"), ("local[2]", "here")):
-        command = [sys.executable, "-c", REPORT, address, run_dir, out]
-        done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        told = highwater(tmp_path, "report", run_dir, "--master", address, "--out", out, "--format", "json", *SMALL)
+        assert told["verdicts"] == {Path(run_dir).name: ["lost"]}
     assert tables_in(tmp_path / "there") == tables_in(tmp_path / "here")
 
 
