@@ -19,7 +19,7 @@ class RunFolderUnusable(Exception):
 
 
 class Trace(NamedTuple):
-    """The trace tables of one or many runs, each with the column `run` in front; `request` may be empty."""
+    """The trace tables of one or many runs, each with the column `run` in front; `group` and `request` may be empty."""
 
     control: DataFrame
     log: DataFrame
@@ -28,6 +28,7 @@ class Trace(NamedTuple):
     produce: DataFrame
     consume: DataFrame
     final_log: DataFrame
+    group: DataFrame
     request: DataFrame
 
 

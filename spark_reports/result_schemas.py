@@ -60,23 +60,24 @@ RESULT_SCHEMAS: dict[str, str] = {
         "lost_us bigint, leading_us bigint, first_write_us bigint, elect_us bigint, write_us bigint"
     ),
     "unavailability": (
-        "run string, topic string, partition bigint, kind string, from_us bigint, until_us bigint, reason string"
+        "run string, topic string, partition bigint, kind string, from_us bigint, until_us bigint, reason string, "
+        "internal boolean"
     ),
     "availability": (
         "run string, topic string, partition bigint, observed_us bigint, offline_us bigint, "
-        "under_replicated_us bigint, under_min_isr_us bigint"
+        "under_replicated_us bigint, under_min_isr_us bigint, internal boolean"
     ),
     "write_stalls": (
         "run string, topic string, partition bigint, client string, from_us bigint, until_us bigint, "
         "refused bigint, errors array<string>, recovered boolean"
     ),
     "read_stalls": (
-        "run string, topic string, partition bigint, client string, from_us bigint, until_us bigint, "
+        "run string, topic string, partition bigint, client string, group string, from_us bigint, until_us bigint, "
         "waiting_records bigint, refused bigint, errors array<string>, recovered boolean"
     ),
     "ack_latency": (
-        "run string, topic string, acks bigint, records bigint, p50_us bigint, p95_us bigint, p99_us bigint, "
-        "p999_us bigint, max_us bigint"
+        "run string, topic string, acks bigint, measured_at string, records bigint, p50_us bigint, p95_us bigint, "
+        "p99_us bigint, p999_us bigint, max_us bigint"
     ),
     "leader_terms": (
         "run string, topic string, partition bigint, leader_epoch bigint, leader string, from_us bigint, "

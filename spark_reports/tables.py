@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_reports.io import Trace
 from spark_reports.schema import REPLICA_KEY
-from spark_reports.transforms.availability import availability, read_stalls, unavailability, write_stalls
+from spark_reports.transforms.availability import availability, unavailability, write_stalls
 from spark_reports.transforms.elections import elections
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
@@ -22,6 +22,7 @@ from spark_reports.transforms.partitions import (
     stopped_intervals,
     with_the_leaders_reasons,
 )
+from spark_reports.transforms.reading import read_stalls
 from spark_reports.transforms.records import deleted_records, final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.terms import leader_terms
@@ -47,8 +48,8 @@ TABLE_DOCS: dict[str, str] = {
     "unavailability": "stretches in which a partition was offline, under-replicated or under min ISR",
     "availability": "time in each kind of trouble, by partition",
     "write_stalls": "stretches in which a producer waited and no write succeeded",
-    "read_stalls": "stretches in which committed records waited for a consumer and it read nothing",
-    "ack_latency": "percentiles of the time to the ack, by topic and acks level",
+    "read_stalls": "stretches in which committed records waited for a consumer or a group, and it read nothing",
+    "ack_latency": "percentiles of the time to the ack, by topic, acks level and where it was measured",
     "leader_terms": "one row per time a broker led a partition",
     "hw_stalls": "stretches in which records waited above a high watermark that did not move, and who held it",
     "data_at_risk": "acked records above their leader's high watermark, over time: lost if it died then",
@@ -74,7 +75,9 @@ COLUMN_DOCS: dict[str, str] = {
     "end_us": "virtual time of the run's last fact",
     "facts": "rows of the trace",
     "record": "name of the record",
-    "client": "the producer or consumer",
+    "client": "the producer or consumer (of a read stall null, where a group is the reader)",
+    "group": "the consumer group that should have read (null: a consumer of the scenario did on its own)",
+    "internal": "the topic is one that brokers keep for themselves, as __consumer_offsets",
     "acks": "acks of the producer: 0, 1 or -1 (all)",
     "sent_us": "when the application sent it",
     "sent_seq": "seq of the sending",
@@ -84,7 +87,10 @@ COLUMN_DOCS: dict[str, str] = {
     "acked_seq": "seq of the ack",
     "acked_by": "the broker that acked it",
     "ack_offset": "offset in the ack",
-    "latency_us": "from the send call to the ack",
+    "latency_us": "from the send call to the ack; of a client from outside, from the arrival of the request at the "
+    "broker to its answer with the kernel",
+    "measured_at": "producer: from the send call to the ack, with acks=0 to the socket; broker (clients from outside): "
+    "from the arrival of the request to its answer with the kernel, with acks=0 no figure",
     "error": "Kafka's error name, if it failed",
     "copies": "offsets it has in the final log",
     "offset": "offset (of a record: its first in the final log)",
@@ -222,7 +228,7 @@ def result_tables(trace: Trace) -> dict[str, DataFrame]:
         "unavailability": windows,
         "availability": availability(windows, states),
         "write_stalls": write_stalls(trace.produce, ends),
-        "read_stalls": read_stalls(control, trace.consume, terms, trace.high_watermark),
+        "read_stalls": read_stalls(control, trace.consume, trace.group, terms, trace.high_watermark),
         "ack_latency": ack_latency(trace.produce),
         "leader_terms": terms,
         "hw_stalls": hw_stalls(states, terms, trace.log, trace.fetch, trace.high_watermark),

@@ -29,6 +29,9 @@ _PLAIN_Y: dict[str, Any] = {"title": None, "minExtent": 64, "maxExtent": 64}
 _BARE_Y: dict[str, Any] = {**_PLAIN_Y, "labels": False, "ticks": False, "domain": False, "grid": False}
 
 
+_FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
+
+
 def partition_chart(tables: Mapping[str, Sequence[Row]], replicas: Sequence[str], end_us: int) -> Spec:
     """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside."""
     return _PartitionChart(tables, replicas, end_us).build()
@@ -46,6 +49,7 @@ class _PartitionChart:
         self.timeline = tables["replica_timeline"]
         self.lost = tables["lost_records"]
         self.faults = series.fault_stretches(tables["fault_intervals"])
+        self.shade = series.together(self.faults)
         self.elections = series.election_moments(tables["elections"])
         self.lines = series.replica_lines(self.timeline, end_us)
         self.lags = series.lag_lines(tables["replication_lag"])
@@ -91,7 +95,9 @@ class _PartitionChart:
         """From 0 to a little over the largest value, so that the top line is not cut in half."""
         largest = max((point[name] or 0 for point in points for name in (field, *also)), default=0)
         whole = field != "seconds"
-        axis = alt.Axis(tickCount=3, tickMinStep=1 if whole else 0, format="~s" if whole else "~f", **_PLAIN_Y)
+        # Vega would put a tick at half a record.
+        ticks: dict[str, Any] = {"values": list(range(max(2, largest + 1)))} if whole and largest < 4 else {}
+        axis = alt.Axis(tickCount=3, format="~s" if whole else "~f", **ticks, **_PLAIN_Y)
         return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
 
     def _colour(self) -> alt.Color:
@@ -109,9 +115,9 @@ class _PartitionChart:
     def _behind(self) -> list[Layer]:
         layers = [self._span()]
         if self.faults:
-            shade = self._chart(self.faults)
-            layers.append(shade.mark_rect(color=ALARM, opacity=0.1, clip=True).encode(x2="until:Q"))
-            layers.append(shade.mark_rule(color=ALARM, opacity=0.7, strokeDash=[3, 3], clip=True))
+            shade = self._chart(self.shade).mark_rect(color=ALARM, opacity=0.12, clip=True)
+            begins = self._chart(self.faults).mark_rule(color=ALARM, opacity=0.7, strokeDash=[3, 3], clip=True)
+            layers += [shade.encode(x2="until:Q"), begins]
         if self.elections:
             layers.append(self._chart(self.elections).mark_rule(color=GOLD, strokeWidth=2, clip=True))
         return layers
@@ -146,7 +152,7 @@ class _PartitionChart:
         ends = [line for line in self.lines if line["leo"] is not None]
         layers = [self._span()]
         if self.faults:
-            layers.append(self._chart(self.faults).mark_rect(color=ALARM, opacity=0.2).encode(x2="until:Q"))
+            layers.append(self._chart(self.shade).mark_rect(color=ALARM, opacity=0.2).encode(x2="until:Q"))
         line = self._chart(ends).mark_line(interpolate="step-after", strokeWidth=1)
         layers.append(line.encode(y=alt.Y("leo:Q", axis=alt.Axis(**_BARE_Y)), color=self._colour()))
         together = alt.layer(*[layer.encode(x=x) for layer in layers]).add_params(self.zoom)
@@ -156,7 +162,7 @@ class _PartitionChart:
     def _fault_lanes(self) -> Layer:
         lanes = list(dict.fromkeys(fault["lane"] for fault in self.faults))
         y = alt.Y("lane:N", sort=lanes, axis=alt.Axis(**_BARE_Y))
-        tooltip = [alt.Tooltip(f"{field}:N") for field in ("lane", "when", "reason")]
+        tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in _FAULT_TOLD.items()]
         data = self._chart(self.faults)
         bars = data.mark_bar(color=ALARM, opacity=0.35, stroke=ALARM, height=15, clip=True).encode(x2="until:Q")
         starts = data.mark_point(shape="triangle-right", color=ALARM, filled=True, opacity=1, size=80, clip=True)

@@ -24,6 +24,7 @@ def environment() -> jinja2.Environment:
         held=words.why_held,
         acks=words.acks_name,
         joined=words.joined,
+        reader=words.reader,
         ranges=words.name_ranges,
     )
     return made

@@ -2,28 +2,24 @@
 "use strict";
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const MARGIN = 110; // y labels and padding, in pixels
-  const printing = window.matchMedia("print");
+  const MARGIN = 124; // y labels and padding, in pixels
 
-  function colours() {
-    const night = dark.matches && !printing.matches;
-    const ink = night ? "#e8ecf2" : "#14181f";
-    const soft = night ? "#a5b0bf" : "#55606f";
-    const line = night ? "#36404d" : "#e2e6ec";
-    const font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
-    return {
-      background: "transparent",
-      font,
-      view: { stroke: line },
-      axis: {
-        labelColor: soft, titleColor: ink, tickColor: line, domainColor: line, gridColor: line, labelFontSize: 13, labelFont: font,
-        labelOverlap: true,
-      },
-      title: { color: ink, fontSize: 14, fontWeight: 600, font, offset: 6 },
-      text: { color: ink, font },
-      rule: { color: ink },
-    };
-  }
+  // Variables of the style sheet: a chart that was drawn by night is dark on light when it is printed.
+  const ink = "var(--ink)", soft = "var(--soft)", line = "var(--line)";
+  const font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+  const COLOURS = {
+    background: "transparent",
+    padding: { left: 5, top: 5, right: 19, bottom: 5 }, // half a label may stand out on the right
+    font,
+    view: { stroke: line },
+    axis: {
+      labelColor: soft, titleColor: ink, tickColor: line, domainColor: line, gridColor: line, labelFontSize: 13, labelFont: font,
+      labelOverlap: true,
+    },
+    title: { color: ink, fontSize: 14, fontWeight: 600, font, offset: 6 },
+    text: { color: ink, font },
+    rule: { color: ink },
+  };
 
   function widen(spec, width) {
     if (Array.isArray(spec.vconcat)) spec.vconcat.forEach((panel) => widen(panel, width));
@@ -34,7 +30,7 @@
     const spec = JSON.parse(figure.querySelector("script").textContent);
     widen(spec, Math.max(480, figure.clientWidth - MARGIN));
     const options = {
-      actions: false, renderer: "svg", config: colours(), ast: false,
+      actions: false, renderer: "svg", config: COLOURS, ast: false,
       tooltip: { theme: dark.matches ? "dark" : "light", id: "vg-tooltip-element" },
     };
     return vegaEmbed(figure.querySelector(".canvas"), spec, options)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from spark_reports.report import words
 from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
 from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
+from spark_reports.report.internal import internal_notes, internal_topics, users
+from spark_reports.report.moments import told_moments
 from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 
 Row = Mapping[str, Any]
@@ -86,12 +88,14 @@ def _keep_small(sections: Sequence[dict[str, Any]]) -> None:
 
 
 def _run(row: Row, tables: Tables) -> dict[str, Any]:
+    internal, anomalies = internal_topics(tables), tables["anomalies"]
+    tables = {**users(tables), "anomalies": anomalies}
     verdict = verdict_of(tables["anomalies"])
     flagged = tables["records"]
     missing = [record for record in flagged if record["missing"]]
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
     stalls = sorted(tables["hw_stalls"], key=lambda stall: (stall["from_us"], stall["topic"], stall["partition"]))
-    moments = _without_echoes(sorted(tables["key_moments"], key=lambda moment: moment["seq"]))
+    moments = told_moments(tables["key_moments"], several_partitions=len(tables["availability"]) > 1)
     return {
         **row,
         "title": row["scenario"] + (f" · {row['variant']}" if row["variant"] else ""),
@@ -99,7 +103,7 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "headline": words.headline(tables["anomalies"], counts, missing),
         "mood": "bad" if verdict else "warn" if any(record["handed_over"] for record in missing) else "ok",
         "blame": words.blame(tables["lost_records"], stalls),
-        "notes": words.notes(counts, missing) + words.held_back(stalls),
+        "notes": words.notes(counts, missing) + words.held_back(stalls) + internal_notes(internal),
         "why": words.why_lost(tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"]),
         "tiles": _tiles(counts, tables),
         "moments": moments[:MOMENTS_SHOWN],
@@ -109,12 +113,15 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "unavailability": sorted(tables["unavailability"], key=lambda window: (window["from_us"], window["kind"])),
         "availability": sorted(tables["availability"], key=lambda part: (part["topic"], part["partition"])),
         "write_stalls": sorted(tables["write_stalls"], key=lambda stall: (stall["from_us"], stall["client"])),
-        "read_stalls": sorted(tables["read_stalls"], key=lambda stall: (stall["from_us"], stall["client"])),
+        "read_stalls": sorted(tables["read_stalls"], key=lambda stall: (stall["from_us"], words.reader(stall))),
+        "internal": internal,
         "hw_stalls": stalls,
         "catch_ups": sorted(tables["catch_ups"], key=lambda back: (back["started_us"], *_replica(back))),
         "fetching": sorted(tables["fetch_efficiency"], key=lambda pair: (pair["node"], pair["peer"])),
         "isr_changes": sorted(tables["isr_changes"], key=lambda change: change["seq"]),
-        "latency": sorted(tables["ack_latency"], key=lambda level: (level["topic"], level["acks"])),
+        "latency": sorted(
+            tables["ack_latency"], key=lambda level: (level["topic"], level["acks"], level["measured_at"])
+        ),
         "partitions": _partitions(row["end_us"], tables),
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
     }
@@ -122,22 +129,6 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
 
 def _replica(row: Row) -> tuple[str, int, str]:
     return (row["topic"], row["partition"], row["node"])
-
-
-def _without_echoes(moments: Sequence[Row]) -> list[Row]:
-    """An election writes the ISR too, with the same reason at the same instant, and a fault that kills a broker says
-    in short what its stop says at length: it is told once."""
-    reasons: dict[int, list[str]] = {}
-    for moment in moments:
-        reasons.setdefault(moment["at_us"], []).append(moment["reason"])
-    told: set[tuple[int, str]] = set()
-    kept: list[Row] = []
-    for moment in moments:
-        at_us, reason = moment["at_us"], moment["reason"]
-        if (at_us, reason) not in told and not any(other.startswith(f"{reason} ") for other in reasons[at_us]):
-            told.add((at_us, reason))
-            kept.append(moment)
-    return kept
 
 
 _FATES = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
@@ -163,10 +154,10 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         (f"{total('acked'):,}", "acknowledged", ""),
         (f"{lost:,}", "acknowledged, then lost", "bad" if lost else "good"),
         (f"{total('duplicated'):,}", "duplicated", "warn" if total("duplicated") else "good"),
-        (words.seconds(offline), "partition time offline", "warn" if offline else "good"),
-        (words.seconds(under), "partition time under min ISR", "warn" if under else "good"),
-        (words.seconds(max(elections, default=None)), "longest wait for a new leader", ""),
-        (words.seconds(max(stalls, default=None)), "longest time no write succeeded", ""),
+        (words.short_time(offline), "partition time offline", "warn" if offline else "good"),
+        (words.short_time(under), "partition time under min ISR", "warn" if under else "good"),
+        (words.short_time(max(elections, default=None)), "longest wait for a new leader", ""),
+        (words.short_time(max(stalls, default=None)), "longest time no write succeeded", ""),
     ]
 
 

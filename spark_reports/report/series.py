@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_reports.report.words import acks_name, clock, seconds
+from spark_reports.report.words import acks_name, clock, joined, name_ranges, seconds, were
 
 Row = Mapping[str, Any]
 Points = list[dict[str, Any]]
@@ -13,7 +13,7 @@ Points = list[dict[str, Any]]
 INSTANTS = 700
 """Moments the hover line can rest on."""
 LOST_MARKS = 60
-"""Crosses on one replica; more of them would be a band anyway."""
+"""Crosses on one replica; of more lost records, neighbours share one."""
 
 _GLYPHS = {"log_truncated": "✂", "node_stopped": "▾", "log_recovered": "↺"}
 
@@ -33,6 +33,17 @@ def _stretch(row: Row) -> dict[str, Any]:
 
 def fault_stretches(faults: Sequence[Row]) -> Points:
     return [{**_stretch(row), "lane": f"{row['verb']} {', '.join(row['targets'])}".strip()} for row in faults]
+
+
+def together(stretches: Points) -> Points:
+    """When any of them lasts: those that overlap or touch as one, so that shading does not add up."""
+    found: Points = []
+    for stretch in sorted(stretches, key=lambda stretch: stretch["s"]):
+        if found and stretch["s"] <= found[-1]["until"]:
+            found[-1]["until"] = max(found[-1]["until"], stretch["until"])
+        else:
+            found.append({"s": stretch["s"], "until": stretch["until"]})
+    return found
 
 
 def election_moments(elections: Sequence[Row]) -> Points:
@@ -127,15 +138,25 @@ def marks_on_log(node: str, timeline: Sequence[Row], lost: Sequence[Row]) -> Poi
             end = last_end if row["log_end_offset"] is None else row["log_end_offset"]
             marks.append({"s": to_s(row["at_us"]), "leo": end, "glyph": _GLYPHS[row["event"]], "what": row["reason"]})
         last_end = row["log_end_offset"] if row["log_end_offset"] is not None else last_end
-    return marks + [
-        {
-            "s": to_s(row["acked_us"]),
-            "leo": row["ack_offset"] + 1,
-            "glyph": "✕",
-            "what": f"{row['record']} was acked here ({acks_name(row['acks'])}) and lost",
-        }
-        for row in _some([row for row in lost if row["acked_by"] == node], LOST_MARKS)
-    ]
+    return marks + [_lost_mark(some) for some in _bundles([row for row in lost if row["acked_by"] == node], LOST_MARKS)]
+
+
+def _lost_mark(lost: Sequence[Row]) -> dict[str, Any]:
+    first = lost[0]
+    told = joined(sorted({acks_name(row["acks"]) for row in lost}))
+    names = name_ranges(row["record"] for row in lost)
+    return {
+        "s": to_s(first["acked_us"]),
+        "leo": first["ack_offset"] + 1,
+        "glyph": "✕",
+        "what": f"{names} {were(len(lost))} acked here ({told}) and lost",
+    }
+
+
+def _bundles(items: Sequence[Row], most: int) -> list[Sequence[Row]]:
+    """All of them, neighbours together where there are more than `most`."""
+    size = max(1, -(-len(items) // most))
+    return [items[first : first + size] for first in range(0, len(items), size)]
 
 
 def _some(items: Sequence[Any], most: int) -> Sequence[Any]:

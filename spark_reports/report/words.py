@@ -22,6 +22,11 @@ def seconds(us: int | None) -> str:
     return f"{us / 1_000_000:.3f}".rstrip("0").rstrip(".") + " s"
 
 
+def short_time(us: int | None) -> str:
+    """To three digits, which are enough for a cell."""
+    return seconds(None if us is None else round(us, min(0, 3 - len(str(us)))))
+
+
 def clock(us: int) -> str:
     """A moment of the run: `14.200`, in seconds."""
     return f"{us / 1_000_000:,.3f}"
@@ -185,6 +190,11 @@ def notes(counts: Sequence[Row], missing: Sequence[Row]) -> list[str]:
     if failed:
         said.append(f"{counted(failed, 'record')} {were(failed)} refused for certain: the producer knows.")
     return said
+
+
+def reader(stall: Row) -> str:
+    """`c1`, or `group g1`. in: a row of read_stalls"""
+    return stall["client"] if stall["group"] is None else f"group {stall['group']}"
 
 
 WORTH_TELLING_US = 2_000_000

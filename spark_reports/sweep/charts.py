@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from spark_reports.report.words import seconds
+from spark_reports.report.words import short_time
 
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
@@ -59,11 +59,6 @@ def _share(name: str, title: str) -> Figure:
 
 def _time(name: str, title: str, column: str, more: Callable[[Row], str]) -> Figure:
     return Figure(name, title, lambda row: row[column], lambda row: short_time(row[column]), more)
-
-
-def short_time(us: int | None) -> str:
-    """To three digits, which are enough for a cell."""
-    return seconds(None if us is None else round(us, min(0, 3 - len(str(us)))))
 
 
 FIGURES = (

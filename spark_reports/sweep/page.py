@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
-from spark_reports.report.words import joined
-from spark_reports.sweep.charts import charts, interval, percent, short_time, values_of
+from spark_reports.report.words import joined, short_time
+from spark_reports.sweep.charts import charts, interval, percent, values_of
 
 Row = Mapping[str, Any]
 

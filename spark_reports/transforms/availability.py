@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace import INTERNAL_TOPICS
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.partitions import run_ends, touching
+from spark_reports.transforms.partitions import touching
 
 _WINDOW = (*PARTITION_KEY, "kind")
 LEADERLESS, LEADER_DOWN = "no leader", "leader down"
@@ -16,6 +17,11 @@ SHORTEST_STALL_US = 500_000
 """A client that waits less is not called unavailable: one metadata refresh and retry takes about as long."""
 
 
+def is_internal() -> Column:
+    """Whether the topic is one that brokers keep for themselves."""
+    return F.col("topic").isin(*INTERNAL_TOPICS)
+
+
 def unavailability(states: DataFrame, stopped: DataFrame) -> DataFrame:
     """One row per stretch in which a partition was not as it should be; stretches of different kinds overlap.
 
@@ -23,7 +29,7 @@ def unavailability(states: DataFrame, stopped: DataFrame) -> DataFrame:
     `under-replicated`: fewer in sync than assigned. `under min ISR`: fewer in sync than min.insync.replicas, so that
     acks=all is refused.
     in:  partition_states(), stopped_intervals()
-    out: *PARTITION_KEY, kind, from_us, until_us, reason (of the decision that began it)
+    out: *PARTITION_KEY, kind, from_us, until_us, reason (of the decision that began it), internal (topic)
     """
     conditions: dict[str, Column] = {
         LEADERLESS: F.col("leader").isNull(),
@@ -32,7 +38,8 @@ def unavailability(states: DataFrame, stopped: DataFrame) -> DataFrame:
     }
     held = F.array(*[F.when(condition, F.lit(kind)) for kind, condition in conditions.items()])
     per_kind = states.filter(F.col("until_us") > F.col("from_us")).withColumn("kind", F.explode(F.array_compact(held)))
-    return touching(per_kind, _WINDOW).unionByName(_leader_down(states, stopped))
+    windows = touching(per_kind, _WINDOW).unionByName(_leader_down(states, stopped))
+    return windows.withColumn("internal", is_internal())
 
 
 def _leader_down(states: DataFrame, stopped: DataFrame) -> DataFrame:
@@ -64,7 +71,8 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
     """One row per partition: microseconds of each kind of trouble, and of the time observed.
 
     in:  unavailability(), partition_states()
-    out: *PARTITION_KEY, observed_us, offline_us (no leader, or leader down), under_replicated_us, under_min_isr_us
+    out: *PARTITION_KEY, observed_us, offline_us (no leader, or leader down), under_replicated_us, under_min_isr_us,
+         internal (topic)
     """
     length = F.col("until_us") - F.col("from_us")
     observed = states.groupBy(*PARTITION_KEY).agg((F.max("until_us") - F.min("from_us")).alias("observed_us"))
@@ -77,7 +85,7 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
         of_kind(UNDER_REPLICATED).alias("under_replicated_us"),
         of_kind(UNDER_MIN_ISR).alias("under_min_isr_us"),
     )
-    return observed.join(sums, list(PARTITION_KEY), "left").fillna(0)
+    return observed.join(sums, list(PARTITION_KEY), "left").fillna(0).withColumn("internal", is_internal())
 
 
 def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
@@ -134,81 +142,3 @@ def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
         .filter(F.col("until_us") - F.col("from_us") >= SHORTEST_STALL_US)
         .select(*of_producer, "from_us", "until_us", "refused", "errors", "recovered")
     )
-
-
-def read_stalls(control: DataFrame, consume: DataFrame, terms: DataFrame, moved: DataFrame) -> DataFrame:
-    """One row per stretch in which a committed record waited at a consumer's position and it read nothing.
-
-    A stretch begins when the leader's high watermark passes the position, or with the last read while more wait; it
-    ends with the next read or seek, when the consumer stops, or with the run. Those under SHORTEST_STALL_US are left
-    out. Only consumers whose positions the trace states have rows: not members of groups, who are given partitions and
-    lose them.
-    in:  tables control and consume, leader_terms(), high_watermark table
-    out: run, topic, partition, client, from_us, until_us, waiting_records (at its end), refused (answers with an
-         error), errors (sorted names), recovered (a read ended it)
-    """
-    of_consumer = [*PARTITION_KEY, "client"]
-    started = F.col("event") == "position_reset"
-    known = consume.filter(started).select(*of_consumer).distinct()
-    nothing = F.lit(None).cast("long")
-    position = F.when(F.col("event") == "record_read", F.col("offset") + 1).when(started, F.col("offset"))
-    moves = (
-        consume.filter(F.col("event").isin("record_read", "position_reset", "fetch_failed"))
-        .join(F.broadcast(known), of_consumer)
-        .select(*of_consumer, "seq", "at_us", "event", "error", position.alias("position"),
-                nothing.alias("high_watermark"))
-    )  # fmt: skip
-    stops = control.filter(F.col("event") == "node_stopped").select(
-        RUN, F.col("node").alias("client"), "seq", "at_us", "event"
-    )
-    goes = known.join(F.broadcast(stops), [RUN, "client"]).select(
-        *of_consumer, "seq", "at_us", "event", F.lit(None).cast("string").alias("error"),
-        F.lit(_GONE).alias("position"), nothing.alias("high_watermark"),
-    )  # fmt: skip
-    marks = known.join(_high_watermarks(terms, moved), list(PARTITION_KEY)).select(*moves.columns)
-    in_order = Window.partitionBy(*of_consumer).orderBy("seq")
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    steps = (
-        moves.unionByName(goes)
-        .unionByName(marks)
-        .withColumn("moves", F.sum(F.col("position").isNotNull().cast("int")).over(so_far))
-        .withColumn("stood", F.last("position", ignorenulls=True).over(so_far))
-        .withColumn("high_watermark", F.last("high_watermark", ignorenulls=True).over(so_far))
-    )
-    waits = F.col("high_watermark") > F.col("stood")
-    stretches = steps.groupBy(*of_consumer, "moves").agg(
-        F.min(F.when(waits, F.col("at_us"))).alias("from_us"),
-        F.min("at_us").alias("first_us"),
-        F.min_by("event", "seq").alias("first_event"),
-        F.max(F.when(waits, F.col("high_watermark") - F.col("stood"))).alias("waiting_records"),
-        F.count_if(F.col("event") == "fetch_failed").alias("refused"),
-        F.array_sort(F.collect_set(F.when(F.col("event") == "fetch_failed", F.col("error")))).alias("errors"),
-    )
-    next_move = Window.partitionBy(*of_consumer).orderBy("moves")
-    return (
-        stretches.withColumn("next_us", F.lead("first_us").over(next_move))
-        .withColumn("next_event", F.lead("first_event").over(next_move))
-        .join(F.broadcast(run_ends(control)), RUN)
-        .withColumn("until_us", F.coalesce("next_us", "end_us"))
-        .withColumn("recovered", F.coalesce(F.col("next_event") == "record_read", F.lit(False)))
-        .filter(F.col("until_us") - F.col("from_us") >= SHORTEST_STALL_US)
-        .select(*of_consumer, "from_us", "until_us", "waiting_records", "refused", "errors", "recovered")
-    )
-
-
-_GONE = (1 << 63) - 1
-"""Position of a consumer that has stopped: nothing waits for it."""
-
-
-def _high_watermarks(terms: DataFrame, moved: DataFrame) -> DataFrame:
-    """What leaders told consumers over time: where their high watermarks stood. Shaped like a consumer's facts."""
-    nothing = F.lit(None)
-
-    def as_step(rows: DataFrame) -> DataFrame:
-        return rows.select(
-            *PARTITION_KEY, "seq", "at_us", F.lit("moved").alias("event"), nothing.cast("string").alias("error"),
-            nothing.cast("long").alias("position"), "high_watermark",
-        )  # fmt: skip
-
-    began = terms.withColumnsRenamed({"from_seq": "seq", "from_us": "at_us"})
-    return as_step(began).unionByName(as_step(moved.filter(F.col("role") == "leader")))

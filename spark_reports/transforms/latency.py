@@ -5,19 +5,24 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from replica.trace import OUTSIDE
 from spark_reports.schema import RUN
 
 _PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
+AT_PRODUCER, AT_BROKER = "producer", "broker"
 
 
 def ack_latency(produce: DataFrame) -> DataFrame:
-    """One row per topic and acks level; exact percentiles of the time from the send call to the ack.
+    """One row per topic, acks level and place of measurement; exact percentiles of the time to the ack.
 
-    For acks=0 it is the time to the hand-over to the socket: nobody answers.
-    out: run, topic, acks, records, p50_us, p95_us, p99_us, p999_us, max_us
+    Producers of the scenario are asked themselves: from the send call to the ack, retries included; for acks=0 to the
+    hand-over to the socket. Of clients from outside the broker's view is known: from the arrival of the request that
+    was acked to its answer with the kernel; for acks=0 nobody can tell, and there is no figure.
+    out: run, topic, acks, measured_at (producer or broker), records, p50_us, p95_us, p99_us, p999_us, max_us
     """
     answered = produce.filter(F.col("event").isin("record_acked", "record_handed_over"))
-    return answered.groupBy(RUN, "topic", "acks").agg(
+    place = F.when(F.col("client").startswith(OUTSIDE), F.lit(AT_BROKER)).otherwise(F.lit(AT_PRODUCER))
+    return answered.groupBy(RUN, "topic", "acks", place.alias("measured_at")).agg(
         F.count("*").alias("records"),
         *[F.round(F.percentile("latency_us", share)).cast("long").alias(name) for name, share in _PERCENTILES.items()],
         F.max("latency_us").alias("max_us"),

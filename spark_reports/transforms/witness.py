@@ -107,15 +107,22 @@ _KEY_MOMENTS = (
 )
 
 
+_TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
+"""Verbs whose effect is told by node_stopped and node_started: live, a moment earlier or later."""
+
+
 def key_moments(control: DataFrame) -> DataFrame:
     """One row per fact that belongs in the story of a run: faults, deaths, elections, ISR changes, truncations.
 
-    Left out: what happened at time 0, when the cluster was built; an ISR written without a change; a log opened whole.
+    Left out: what happened at time 0, when the cluster was built; an ISR written without a change; a log opened whole;
+    a fault whose effect its node tells, in more words, when it stops or starts.
     out: run, seq, at_us, event, topic, partition, node, reason
     """
     changed = (F.col("event") != "isr_committed") | (F.array_sort("isr") != F.array_sort("previous_isr"))
     damaged = (F.col("event") != "log_recovered") | (F.col("size_bytes") > 0)
-    return control.filter(F.col("event").isin(*_KEY_MOMENTS) & (F.col("at_us") > 0) & changed & damaged).select(
+    told_by_node = F.col("event").isin("fault_began", "fault_ended") & F.col("verb").isin(*_TOLD_BY_THEIR_NODE)
+    is_key = F.col("event").isin(*_KEY_MOMENTS) & (F.col("at_us") > 0) & changed & damaged & ~told_by_node
+    return control.filter(is_key).select(
         RUN, "seq", "at_us", "event", "topic", "partition", F.coalesce("broker", "node").alias("node"), "reason"
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
@@ -310,8 +311,26 @@ def write_stalls(rows: list[Row]) -> Found:
     return found
 
 
+def client_name(client_id: str) -> str:
+    return f"client/{quote(client_id, safe=':')[:60]}"
+
+
 def read_stalls(rows: list[Row]) -> Found:
-    """(topic, partition, client, from_us, until_us, recovered)"""
+    """(topic, partition, client, group, from_us, until_us, recovered); a group counts as one consumer"""
+    groups_of: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row["event"] == "group_member_joined":
+            groups_of[client_name(row["client_id"])].add(row["group"])
+    living: set[str] = set()
+
+    def reader(row: Row) -> tuple[str | None, str | None]:
+        """(client, group); (None, None) if nobody knows where it belongs"""
+        client = row.get("client") or ""
+        if not client.startswith("client/"):
+            return client, None
+        groups = groups_of[client]
+        return (None, min(groups)) if len(groups) == 1 and groups <= living else (None, None)
+
     position: dict[tuple[Any, ...], int] = {}
     since: dict[tuple[Any, ...], int] = {}
     mark: dict[Place, int] = {}
@@ -323,16 +342,25 @@ def read_stalls(rows: list[Row]) -> Found:
             found.add((*key, from_us, now_us, recovered))
 
     own = {(row["topic"], row["partition"], row["client"]) for row in rows if row["event"] == "position_reset"}
+
+    def gone(keys: list[tuple[Any, ...]], now_us: int) -> None:
+        for key in keys:
+            ended(key, now_us, False)
+            del position[key]
+
     for row in rows:
         event = row["event"]
-        key = (row.get("topic"), row.get("partition"), row.get("client"))
-        if event in ("record_read", "position_reset") and key in own:
+        key = (row.get("topic"), row.get("partition"), *reader(row))
+        if event in ("record_read", "position_reset") and (key[:3] in own or key[3] is not None):
             ended(key, row["at_us"], event == "record_read")
             position[key] = row["offset"] + (event == "record_read")
         elif event == "node_stopped":
-            for one in [one for one in position if one[2] == row["node"]]:
-                ended(one, row["at_us"], False)
-                del position[one]
+            gone([one for one in position if one[2] == row["node"]], row["at_us"])
+        elif event == "group_assigned":
+            living.add(row["group"])
+        elif event == "group_removed" or (event == "group_rebalanced" and not row["members"]):
+            living.discard(row["group"])
+            gone([one for one in position if one[3] == row["group"]], row["at_us"])
         elif event in ("leadership_began", "high_watermark_advanced"):
             mark[row["topic"], row["partition"]] = row["high_watermark"]
         for one, offset in position.items():

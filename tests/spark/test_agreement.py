@@ -39,7 +39,7 @@ COMPARED = {
     "hw_stalls": ("topic", "partition", "leader", "from_us", "until_us", "high_watermark"),
     "data_at_risk": ("topic", "partition", "leader", "leader_epoch", "acks", "at_us", "at_risk_records"),
     "write_stalls": ("topic", "partition", "client", "from_us", "until_us", "recovered"),
-    "read_stalls": ("topic", "partition", "client", "from_us", "until_us", "recovered"),
+    "read_stalls": ("topic", "partition", "client", "group", "from_us", "until_us", "recovered"),
 }  # fmt: skip
 
 

@@ -9,19 +9,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.testing import assertDataFrameEqual
 
 from replica import trace as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.report.embedding import resource
 from spark_reports.result_schemas import RESULT_SCHEMAS
 from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, result_tables
-from spark_reports.transforms import thin
 from spark_reports.transforms.availability import write_stalls
 from spark_reports.transforms.partitions import run_ends
 from spark_reports.transforms.records import deleted_records, final_entries, record_fates
-from spark_reports.transforms.thin import thinned
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import _KEY_MOMENTS
 
@@ -129,12 +125,14 @@ def test_lost_records_have_a_witness(ask: Ask) -> None:
 def test_records_counted_and_latency_by_acks(ask: Ask) -> None:
     columns = ("acks", "sent", "acked", "lost", "missing", "duplicated")
     assert ask("record_counts", *columns) == [(1, 6, 6, 2, 0, 0)]
-    assert ask("ack_latency", "acks", "records", "p50_us", "max_us") == [(1, 6, 1000, 8_201_000)]
+    assert ask("ack_latency", "acks", "measured_at", "records", "p50_us", "max_us") == [
+        (1, "producer", 6, 1000, 8_201_000)
+    ]
 
 
 def test_key_moments_leave_out_the_building_of_the_cluster(ask: Ask) -> None:
     assert [row[0] for row in ask("key_moments", "event", by="seq")] == [
-        "fault_began", "fault_began", "node_stopped", "leader_elected", "isr_committed", "fault_began", "node_started",
+        "fault_began", "node_stopped", "leader_elected", "isr_committed", "node_started",
         "log_truncated", "isr_committed", "fault_ended",
     ]  # fmt: skip
     # Each has its sign on the page.
@@ -380,15 +378,3 @@ def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None
     assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
         (2_000_000, 9_000_000, False)
     ]
-
-
-def test_thinning_keeps_peaks_ends_and_rare_facts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thin, "BINS", 2)
-    monkeypatch.setattr(thin, "WHOLE_UP_TO", 3)
-    columns = ["run", "topic", "partition", "node", "at_us", "seq", "gap"]
-    points = [("x", "t", 0, "b1", at, at, gap) for at, gap in ((0, 1), (1, 9), (2, 0), (5, 0), (6, 0), (7, 3), (8, 1))]
-    frame = spark.createDataFrame(points, columns)
-    ends = spark.createDataFrame([("x", 10)], ["run", "end_us"])
-    kept = thinned(frame, ends, ("run", "topic", "partition", "node"), "gap", F.col("at_us") == 0)
-    expected = spark.createDataFrame([point for point in points if point[4] in (0, 1, 2, 7, 8)], columns)
-    assertDataFrameEqual(kept, expected)

@@ -1,0 +1,56 @@
+"""Topics that brokers keep for themselves stand apart: what the report says of topics, it says of the users'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from replica.trace import INTERNAL_TOPICS
+from spark_reports.report.words import counted, joined, seconds
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, Sequence[Row]]
+
+_TROUBLES = ("offline_us", "under_replicated_us", "under_min_isr_us")
+
+
+class InternalTopic(NamedTuple):
+    """`worst`: the longest time in each kind of trouble that one of its partitions had, microseconds."""
+
+    topic: str
+    partitions: int
+    elections: int
+    isr_changes: int
+    offline: int
+    worst: dict[str, int]
+
+
+def users(tables: Tables) -> Tables:
+    """The same tables without rows about internal topics."""
+    return {name: [row for row in rows if row.get("topic") not in INTERNAL_TOPICS] for name, rows in tables.items()}
+
+
+def internal_topics(tables: Tables) -> list[InternalTopic]:
+    """in: rows of one run's tables, internal topics included"""
+
+    def about(topic: str, table: str) -> list[Row]:
+        return [row for row in tables[table] if row["topic"] == topic]
+
+    found = []
+    for topic in sorted({row["topic"] for row in tables["availability"]}.intersection(INTERNAL_TOPICS)):
+        parts = about(topic, "availability")
+        worst = {trouble: max(row[trouble] for row in parts) for trouble in _TROUBLES}
+        offline = sum(row["offline_us"] > 0 for row in parts)
+        counts = len(about(topic, "elections")), len(about(topic, "isr_changes"))
+        found.append(InternalTopic(topic, len(parts), *counts, offline, worst))
+    return found
+
+
+def internal_notes(topics: Sequence[InternalTopic]) -> list[str]:
+    """One sentence, if groups were without their coordinators."""
+    hit = [topic for topic in topics if topic.offline]
+    if not hit:
+        return []
+    named = joined([f"{topic.offline} of {counted(topic.partitions, 'partition')} of {topic.topic}" for topic in hit])
+    longest = seconds(max(topic.worst["offline_us"] for topic in hit))
+    return [f"Up to {longest} without a running leader: {named}. Consumer groups kept there had no coordinator then."]

@@ -1,0 +1,163 @@
+"""Runs with clients from outside, as `serve` keeps them: groups that read, the acks of brokers, internal topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from replica import trace as t
+from spark_reports.io import read_trace
+from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users
+from spark_reports.report.moments import told_moments
+from spark_reports.tables import result_tables
+from spark_reports.transforms.latency import ack_latency
+from tests.spark import slow_truth as slow
+from tests.spark.story import NODES, Story
+
+pytestmark = pytest.mark.spark
+
+Written = Callable[[str, list[tuple[float, t.TraceEvent]]], Path]
+OFFSETS: dict[str, Any] = {"topic": "__consumer_offsets", "partition": 3}
+
+
+def joined(group: str, client_id: str) -> t.TraceEvent:
+    return t.GroupMemberJoined(
+        node="b1", group=group, member=f"{client_id}-1", instance=None, client_id=client_id, generation=0, reason="-"
+    )
+
+
+def assigned(group: str) -> t.TraceEvent:
+    return t.GroupAssigned(node="b1", group=group, generation=1, members=("m",), reason="-")
+
+
+def emptied(group: str) -> t.TraceEvent:
+    return t.GroupRebalanced(node="b1", group=group, generation=2, members=(), member=None, protocol=None, reason="-")
+
+
+def group_reads(run_dir: Path) -> None:
+    """Group g reads, leaves while a record waits, comes back; others read of whom nobody knows where they belong."""
+    story = Story(run_dir, min_isr=1)
+    story.begin()
+    place: dict[str, Any] = {
+        "node": "c1",
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "isr": ("b1",),
+        "reason": "-",
+        **OFFSETS,
+    }
+    story.emit(t.PartitionCreated(broker="b1", replicas=NODES, min_isr=1, **place))
+    story.emit(t.PartitionWentOffline(previous_leader="b1", **place))
+    story.change_isr(("b1",), "alone")
+    for group, client_id in (("g", "my app"), ("g2", "twice"), ("g3", "twice")):
+        story.at(0.2).emit(joined(group, client_id))
+        story.at(0.3).emit(assigned(group))
+
+    def commit(at: float, record: str) -> None:
+        story.at(at - 0.1).produce(record)
+        story.at(at).commit()
+
+    commit(1, "r0")
+    for client in ("client/my%20app", "client/twice", "client/kcat"):
+        story.at(2).read(0, "r0", client)
+    story.emit(
+        t.PositionReset(client="client/kcat", peer="b1", topic="t", partition=0, offset=0, previous_offset=1,
+                        error=None, reason="-")
+    )  # fmt: skip
+    commit(3, "r1")
+    story.at(4).emit(
+        t.FetchFailed(
+            client="client/my%20app", peer="b1", topic="t", partition=0, offset=1, error="UNKNOWN_SERVER_ERROR"
+        )
+    )
+    story.at(5).read(1, "r1", "client/my%20app")
+    commit(6, "r2")
+    story.at(8).emit(emptied("g"))
+    commit(9, "r3")
+    story.at(10).emit(assigned("g"))
+    story.at(11).read(2, "r2", "client/my%20app")
+    story.at(14).finish()
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run_dir = tmp_path_factory.mktemp("runs") / "groups"
+    group_reads(run_dir)
+    return run_dir
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, run_dir: Path) -> dict[str, DataFrame]:
+    return result_tables(read_trace(spark, [run_dir]))
+
+
+def test_a_group_waits_while_it_has_members(run_dir: Path, tables: dict[str, DataFrame]) -> None:
+    columns = ("client", "group", "from_us", "until_us", "recovered", "refused", "errors")
+    found = [tuple(row) for row in tables["read_stalls"].orderBy("from_us").select(*columns).collect()]
+    assert found == [
+        (None, "g", 3_000_000, 5_000_000, True, 1, ["UNKNOWN_SERVER_ERROR"]),
+        (None, "g", 6_000_000, 8_000_000, False, 0, []),
+        (None, "g", 11_000_000, 14_000_000, False, 0, []),
+    ]
+    truth = {("t", 0, *row[:5]) for row in found}
+    assert slow.read_stalls(slow.rows_of(run_dir)) == truth
+
+
+def test_internal_topics_are_marked_and_told_apart(tables: dict[str, DataFrame]) -> None:
+    names = ("availability", "elections", "isr_changes", "unavailability", "runs")
+    rows: dict[str, list[dict[str, Any]]] = {name: tables[name].toArrow().to_pylist() for name in names}
+    assert {(row["topic"], row["internal"]) for row in rows["availability"]} == {
+        ("t", False), ("__consumer_offsets", True)
+    }  # fmt: skip
+    assert {row["topic"] for row in rows["unavailability"] if row["internal"]} == {"__consumer_offsets"}
+    ours = users(rows)
+    assert {row["topic"] for name in names[:4] for row in ours[name]} == {"t"} and ours["runs"] == rows["runs"]
+    found = internal_topics(rows)
+    worst = {"offline_us": 14_000_000, "under_replicated_us": 14_000_000, "under_min_isr_us": 0}
+    assert found == [InternalTopic("__consumer_offsets", 1, 0, 0, 1, worst)]
+    assert internal_notes(found) == [
+        "Up to 14 s without a running leader: 1 of 1 partition of __consumer_offsets. "
+        "Consumer groups kept there had no coordinator then."
+    ]
+    assert internal_notes([]) == []
+
+
+def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, written: Written) -> None:
+    def told(client: str, record: str, acks: int, latency_us: int | None) -> t.TraceEvent:
+        who = {"client": client, "peer": "b1", "topic": "t", "partition": 0, "record": record, "acks": acks}
+        if acks == 0:
+            return t.RecordHandedOver(**who, latency_us=latency_us)
+        assert latency_us is not None
+        return t.RecordAcked(**who, offset=0, latency_us=latency_us)
+
+    facts = [
+        (1.0, told("p1", "r0", 1, 5_000)),
+        (1.1, told("client/kcat", "k0", 1, 300)),
+        (1.2, told("client/kcat", "k1", 0, None)),
+        (2.0, t.RunFinished(reason="over")),
+    ]
+    rows = ack_latency(read_trace(spark, [written("outside", facts)]).produce).orderBy("acks", "measured_at")
+    assert [tuple(row) for row in rows.select("acks", "measured_at", "records", "p50_us", "max_us").collect()] == [
+        (0, "broker", 1, None, None),
+        (1, "broker", 1, 300, 300),
+        (1, "producer", 1, 5_000, 5_000),
+    ]
+
+
+def test_the_same_at_once_for_many_partitions_is_one_line() -> None:
+    def moment(seq: int, event: str, reason: str, partition: int | None) -> dict[str, Any]:
+        topic = None if partition is None else "t"
+        return {"seq": seq, "at_us": 7, "event": event, "reason": reason, "topic": topic, "partition": partition}
+
+    moments = [moment(0, "node_stopped", "b1 is killed", None)]
+    moments += [moment(1 + n, "leader_elected", "b2 is next", n) for n in range(6)]
+    moments += [moment(9, "isr_committed", "b2 is next", 0)]
+    told = told_moments(moments, several_partitions=True)
+    assert [(line["event"], line["where"]) for line in told] == [
+        ("node_stopped", ""), ("leader_elected", "t-0, t-1, t-2, t-3 and 2 more partitions")
+    ]  # fmt: skip
+    assert [line["where"] for line in told_moments(moments, several_partitions=False)] == ["", ""]
