@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.node import Action, Close, ConnectionId, Resume, Send, Sent
+from cluster.telling_limit import TellingLimit
 from cluster.wire.api_01_fetch import size_of
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH, api_name
 from replica.file_slice import FileSlice
-from replica.trace import Recorder, RequestCompleted
+from replica.ids import OUTSIDE
+from replica.trace import FactsLeftOut, Recorder, RequestCompleted
+
+REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500
+"""Of one client from outside; there is a fact of each of them."""
 
 
 class RequestInProgress:
@@ -59,6 +64,7 @@ class RequestLog:
         self._in_progress: dict[ConnectionId, RequestInProgress] = {}
         self._connections: dict[ConnectionId, tuple[int, int]] = {}
         self._just_handled: list[RequestInProgress] = []
+        self._limit = TellingLimit(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND)
 
     def accepted(self, connection: ConnectionId, processor: int, now_us: int) -> None:
         self._connections[connection] = (processor, now_us)
@@ -137,6 +143,8 @@ class RequestLog:
         header = request.header
         assert header is not None, "what is stated was handled"
         dequeued_us = request.dequeued_us if request.dequeued_us >= 0 else request.local_complete_us
+        if request.peer.startswith(OUTSIDE) and not self._may_tell(request.peer, sent.ended_us):
+            return
         causes = [seq for seq in (request.cause, request.outcome, cause) if seq is not None]
         self._recorder.aside(
             RequestCompleted(
@@ -163,3 +171,12 @@ class RequestLog:
             ),
             *dict.fromkeys(causes),
         )
+
+    def _may_tell(self, client: str, now_us: int) -> bool:
+        if self._limit.allows(client, now_us):
+            return True
+        left_out = self._limit.to_state(client, now_us)
+        if left_out:
+            reason = f"{client} asks more of {self._node} than is told: {left_out} requests were left out of late"
+            self._recorder.aside(FactsLeftOut(node=self._node, peer=client, left_out=left_out, reason=reason))
+        return False

@@ -28,6 +28,16 @@ class RequestCrashed(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactsLeftOut(ControlFact):
+    """A client from outside does more than is told: so many facts were left out since the last time this was stated."""
+
+    node: column.Node
+    peer: column.Peer
+    left_out: Annotated[int, "facts that there would have been"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCompleted(TraceEvent):
     """The answer to a request has left, or none was due. Not stated: fetches that found nothing.
 

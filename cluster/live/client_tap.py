@@ -26,6 +26,7 @@ from cluster.live.observations import (
 )
 from cluster.live.record_names import NamedBatch, Names, RecordNames
 from cluster.producer_sender import RETRIABLE
+from cluster.telling_limit import TellingLimit
 from replica import trace
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -33,6 +34,10 @@ from replica.records import BatchHeader
 from replica.trace import TraceLog
 
 RECENT_BATCHES_MAX = 20_000
+POSITIONS_MAX = 100_000
+"""Of all clients in all partitions; a client that has not read one for longest begins anew there."""
+REPEATED_AT_ONCE, REPEATED_PER_SECOND = 200_000, 500
+"""Facts of one client's reading that tell of nothing new: records it has read before, refusals, moves."""
 ANSWERS_IN_FLIGHT = 5
 """max.in.flight.requests.per.connection of most clients."""
 
@@ -49,11 +54,16 @@ class SentBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Position:
-    """What one client has asked for of a partition, and read of it."""
+    """What one client has asked for of a partition, and read of it.
+
+    highest: ever read     is_left_out: what it reads is not told, for it has read so much before
+    """
 
     asked: Offset = -1
     read: Offset = -1
+    highest: Offset = -1
     error: str | None = None
+    is_left_out: bool = False
 
 
 class ClientTap:
@@ -75,6 +85,7 @@ class ClientTap:
         self.topic_name = topic_name
         self.names = RecordNames(is_taken)
         self.positions: dict[tuple[str, TopicPartition], Position] = {}
+        self.limit = TellingLimit(REPEATED_AT_ONCE, REPEATED_PER_SECOND)
         self._recent: dict[int, tuple[TopicPartition, Offset, Names]] = {}
         self._twins: dict[tuple[TopicPartition, Offset, int], Names] = {}
         self._ambiguous: dict[int, None] = {}
@@ -103,7 +114,10 @@ class ClientTap:
             del self._recent[next(iter(self._recent))]
 
     def position(self, client: str, partition: TopicPartition) -> Position:
-        return self.positions.setdefault((client, partition), Position())
+        position = self.positions.setdefault((client, partition), Position())
+        if len(self.positions) > POSITIONS_MAX:
+            del self.positions[next(iter(self.positions))]
+        return position
 
 
 class Tap(Protocol):
@@ -288,9 +302,18 @@ class ClientStory:
         """A fetch that does not go on where the last one ended: the client has started, sought, or was sent away."""
         position = self.shared.position(self.client, partition)
         asked, position.asked = position.asked, offset
-        if asked < 0 or offset in (asked, position.read + 1):
+        if asked < 0 or offset in (asked, position.read + 1) or position.is_left_out:
             return
         error, position.error = position.error, None
+        if not self._may_repeat(1):
+            position.is_left_out = True
+            return
+        reason = f"{self.client} goes on from {offset} of {partition}, not from {position.read + 1}"
+        self._position_reset(partition, position, offset, error, reason)
+
+    def _position_reset(
+        self, partition: TopicPartition, position: Position, offset: Offset, error: str | None, reason: str
+    ) -> None:
         self.shared.recorder.emit(
             trace.PositionReset(
                 client=self.client,
@@ -300,24 +323,36 @@ class ClientStory:
                 offset=offset,
                 previous_offset=position.read + 1,
                 error=error,
-                reason=f"{self.client} goes on from {offset} of {partition}, not from {position.read + 1}",
+                reason=reason,
             )
         )
+
+    def _may_repeat(self, count: int) -> bool:
+        """Whether so many facts that tell of nothing new may be told of this client."""
+        limit, recorder = self.shared.limit, self.shared.recorder
+        if limit.allows(self.client, recorder.at_us, count):
+            return True
+        left_out = limit.to_state(self.client, recorder.at_us)
+        if left_out:
+            reason = f"{self.client} reads the same again and again: {left_out} facts of that were left out of late"
+            recorder.aside(trace.FactsLeftOut(node=self.node, peer=self.client, left_out=left_out, reason=reason))
+        return False
 
     def _partition_handed(self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader]) -> None:
         position = self.shared.position(self.client, partition)
         if error is not ErrorCode.NONE:
             position.error = error.name
-            self.shared.recorder.emit(
-                trace.FetchFailed(
-                    client=self.client,
-                    peer=self.node,
-                    topic=partition.topic,
-                    partition=partition.partition,
-                    offset=max(position.asked, 0),
-                    error=error.name,
+            if self._may_repeat(1):
+                self.shared.recorder.emit(
+                    trace.FetchFailed(
+                        client=self.client,
+                        peer=self.node,
+                        topic=partition.topic,
+                        partition=partition.partition,
+                        offset=max(position.asked, 0),
+                        error=error.name,
+                    )
                 )
-            )
         for header in headers:
             self._read(partition, position, header)
 
@@ -325,8 +360,22 @@ class ClientStory:
         """Whole batches are sent; a client drops what lies before the offset it has asked for."""
         if header.is_control:
             return
+        first = max(header.base_offset, position.asked)
+        again = min(header.last_offset, position.highest) + 1 - first
+        position.highest = max(position.highest, header.last_offset)
+        if again > 0 and not self._may_repeat(again):
+            position.is_left_out = True
+        elif position.is_left_out:
+            position.is_left_out = False
+            reason = f"what {self.client} reads of {partition} is told again from {first} on"
+            self._position_reset(partition, position, first, None, reason)
+        if not position.is_left_out:
+            self._tell_read(partition, header, first)
+        position.read = max(header.last_offset, position.asked - 1)
+
+    def _tell_read(self, partition: TopicPartition, header: BatchHeader, first: Offset) -> None:
         names = self.shared.names_at(partition, header.base_offset, header.crc)
-        for offset in range(max(header.base_offset, position.asked), header.last_offset + 1):
+        for offset in range(first, header.last_offset + 1):
             place = offset - header.base_offset
             self.shared.recorder.emit(
                 trace.RecordRead(
@@ -339,4 +388,3 @@ class ClientStory:
                     leader_epoch=header.leader_epoch,
                 )
             )
-        position.read = max(header.last_offset, position.asked - 1)

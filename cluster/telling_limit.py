@@ -1,0 +1,72 @@
+"""How much is told of what clients from outside do that leaves nothing behind: so much at once, then so much a second.
+
+What a client writes takes the room of its own bytes; a request of twenty bytes, or one that has records sent that were
+sent before, can be made without end, and each would be a fact on the disk. What is not told is counted.
+"""
+
+from __future__ import annotations
+
+STATED_EVERY_US = 10_000_000
+"""How often it is stated of one client how much was left out."""
+
+
+class Bucket:
+    """So much at once, and so much more with every second. source: KIP-599 (TokenBucket), without its debts"""
+
+    __slots__ = ("_at_once", "_left", "_per_second", "_since_us")
+
+    def __init__(self, at_once: int, per_second: int) -> None:
+        self._at_once = at_once
+        self._per_second = per_second
+        self._left = at_once * 1_000_000
+        self._since_us = 0
+
+    def has(self, count: int, now_us: int) -> bool:
+        passed_us = max(0, now_us - self._since_us)
+        self._since_us += passed_us
+        self._left = min(self._at_once * 1_000_000, self._left + passed_us * self._per_second)
+        return count * 1_000_000 <= self._left
+
+    def take(self, count: int) -> None:
+        self._left -= count * 1_000_000
+
+
+class _Client:
+    """left_out: since it was last stated"""
+
+    __slots__ = ("bucket", "left_out", "stated_us")
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self.left_out = 0
+        self.stated_us = -STATED_EVERY_US
+
+
+class TellingLimit:
+    """at_once, per_second: of one client; all of them together have `clients` times as much"""
+
+    def __init__(self, at_once: int, per_second: int, clients: int = 4) -> None:
+        self._at_once = at_once
+        self._per_second = per_second
+        self._all = Bucket(at_once * clients, per_second * clients)
+        self._clients: dict[str, _Client] = {}
+
+    def allows(self, client: str, now_us: int, count: int = 1) -> bool:
+        """Whether so much may be told; otherwise it is counted as left out."""
+        known = self._clients.get(client)
+        if known is None:
+            known = self._clients[client] = _Client(Bucket(self._at_once, self._per_second))
+        if known.bucket.has(count, now_us) and self._all.has(count, now_us):
+            known.bucket.take(count)
+            self._all.take(count)
+            return True
+        known.left_out += count
+        return False
+
+    def to_state(self, client: str, now_us: int) -> int:
+        """How much was left out, when it is time to state that; else 0."""
+        known = self._clients[client]
+        if now_us - known.stated_us < STATED_EVERY_US:
+            return 0
+        left_out, known.left_out, known.stated_us = known.left_out, 0, now_us
+        return left_out

@@ -1,0 +1,92 @@
+"""What a client from outside can make the trace tell is bounded, what is left out is counted, and nothing is wrong."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+from live_cluster import live_cluster
+
+from cluster import request_log
+from cluster.live.client_tap import ClientTap
+from cluster.live.observations import FetchAnswered, FetchArrived
+from cluster.telling_limit import STATED_EVERY_US, TellingLimit
+from cluster.wire.cold import encode_request, request
+from cluster.wire.versions import METADATA
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.records import BatchHeader, build_batch, read_header
+from replica.trace import FactsLeftOut, FetchFailed, PositionReset, RecordRead, RequestCompleted, TraceLog, TraceRow
+
+T0 = TopicPartition("t", 0)
+
+
+def test_so_much_at_once_and_then_so_much_a_second_for_each_and_for_all() -> None:
+    limit = TellingLimit(10, 2, clients=2)
+    assert [limit.allows("x", 0) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert limit.to_state("x", 0) == 2
+    assert not limit.allows("x", 400_000) and limit.to_state("x", 400_000) == 0
+    assert limit.allows("x", 500_000) and not limit.allows("x", 500_000)
+    assert all(limit.allows("y", 500_000) for _ in range(10)), "another client has its own"
+    assert not limit.allows("z", 500_000, 3), "but not all have"
+    assert limit.allows("x", STATED_EVERY_US, 3) and not limit.allows("x", STATED_EVERY_US, 18)
+    assert limit.to_state("x", STATED_EVERY_US) == 20
+
+
+@pytest.mark.live
+def test_requests_without_end_are_counted_and_those_of_others_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "REQUESTS_AT_ONCE", 20)
+    monkeypatch.setattr(request_log, "REQUESTS_PER_SECOND", 0)
+    with live_cluster(tmp_path, "t:1:1", brokers=1) as cluster:
+        for client, count in (("flood", 200), ("calm", 5)):
+            with socket.create_connection(cluster.address("b1")) as sock, sock.makefile("rb") as answers:
+                for number in range(count):
+                    sock.sendall(encode_request(METADATA, 9, number, client, request(METADATA, 9, topics=[])))
+                    (size,) = struct.unpack(">i", answers.read(4))
+                    assert len(answers.read(size)) == size
+    told = [fact.peer for fact in cluster.facts(RequestCompleted)]
+    left_out = cluster.facts(FactsLeftOut)
+    assert (told.count("client/flood"), told.count("client/calm")) == (20, 5)
+    assert [(fact.node, fact.peer) for fact in left_out] == [("b1", "client/flood")]
+
+
+class Reader:
+    """One client, and what is told of it."""
+
+    def __init__(self, at_once: int) -> None:
+        self.rows: list[TraceRow] = []
+        tap = ClientTap(TraceLog([self.rows.append]), lambda crc: ("a", "b", "c"), lambda name: False, str)
+        tap.limit = TellingLimit(at_once, 0)
+        self._observe = tap.open("client/x", "b1")
+
+    def reads(self, offset: int, *headers: BatchHeader, error: ErrorCode = ErrorCode.NONE) -> list[tuple[str, int]]:
+        del self.rows[:]
+        self._observe(FetchArrived(((T0, offset),)), 0)
+        self._observe(FetchAnswered(((T0, error, headers),)), 0)
+        return [(type(row.event).__name__, getattr(row.event, "offset", -1)) for row in self.rows]
+
+
+def batch_at(offset: int) -> BatchHeader:
+    header = read_header(build_batch([(None, b"v")] * 3, timestamp_ms=0))
+    return header._replace(base_offset=offset)
+
+
+def test_reading_the_same_again_and_again_is_told_up_to_a_limit_and_new_records_always_are() -> None:
+    read, reset, left_out = RecordRead.__name__, PositionReset.__name__, FactsLeftOut.__name__
+    reader = Reader(at_once=5)
+    assert reader.reads(0, batch_at(0)) == [(read, 0), (read, 1), (read, 2)]
+    assert reader.reads(1, batch_at(0)) == [(reset, 1), (read, 1), (read, 2)]
+    assert reader.reads(0, batch_at(0)) == [(reset, 0), (left_out, -1)]
+    assert reader.reads(0, batch_at(0)) == [] == reader.reads(1, batch_at(0))
+    assert reader.reads(3, batch_at(3)) == [(reset, 3), (read, 3), (read, 4), (read, 5)], "not skipped, but sought"
+    assert reader.reads(6, batch_at(6)) == [(read, 6), (read, 7), (read, 8)]
+
+
+def test_refusals_without_end_are_counted() -> None:
+    reader = Reader(at_once=2)
+    told = [reader.reads(0, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for _ in range(5)]
+    assert told == [[(FetchFailed.__name__, 0)]] * 2 + [[(FactsLeftOut.__name__, -1)], [], []]
