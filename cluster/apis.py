@@ -25,13 +25,10 @@ from cluster.replica_manager import ReplicaManager, size_bytes
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
-from cluster.wire.api_01_fetch import (
-    FetchPartitionResponse,
-    Topic,
-    decode_fetch_request,
-    fetch_response_segments,
-)
+from cluster.wire.api_01_fetch import FetchPartitionResponse, Topic
 from cluster.wire.api_18_api_versions import encode_api_versions_response
+from cluster.wire.fetch_request_codec import decode_fetch_request
+from cluster.wire.fetch_response_codec import fetch_response_segments
 from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.wire.versions import (

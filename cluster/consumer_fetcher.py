@@ -14,14 +14,9 @@ from cluster.client_connections import Answer, ClientConnections
 from cluster.config import ConsumerConfig
 from cluster.consumer_facts import ConsumerFacts
 from cluster.consumer_positions import FetchState, PartitionPosition
-from cluster.wire.api_01_fetch import (
-    READ_UNCOMMITTED,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    RepeatedFetches,
-    decode_fetch_response,
-)
+from cluster.wire.api_01_fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition, FetchRequest
+from cluster.wire.fetch_request_codec import RepeatedFetches
+from cluster.wire.fetch_response_codec import decode_fetch_response
 from cluster.wire.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError

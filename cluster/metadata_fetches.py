@@ -19,9 +19,9 @@ from cluster.wire.api_01_fetch import (
     FetchPartitionResponse,
     FetchRequest,
     SnapshotId,
-    decode_fetch_request,
-    fetch_response_segments,
 )
+from cluster.wire.fetch_request_codec import decode_fetch_request
+from cluster.wire.fetch_response_codec import fetch_response_segments
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH
 from controller.quorum import Quorum

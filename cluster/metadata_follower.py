@@ -13,13 +13,9 @@ from cluster.channel import Channel, Channels
 from cluster.controller_channel import ActiveController
 from cluster.outbox import Outbox
 from cluster.snapshot_fetcher import SnapshotFetcher
-from cluster.wire.api_01_fetch import (
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    RepeatedFetches,
-    decode_fetch_response,
-)
+from cluster.wire.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
+from cluster.wire.fetch_request_codec import RepeatedFetches
+from cluster.wire.fetch_response_codec import decode_fetch_response
 from cluster.wire.versions import FETCH
 from controller.image import MetadataImage
 from controller.metadata import (

@@ -20,14 +20,9 @@ from cluster.followed_partition import FollowedPartition
 from cluster.partition import Partition
 from cluster.timers import Timer
 from cluster.wire import cold
-from cluster.wire.api_01_fetch import (
-    FINAL_EPOCH,
-    NO_SESSION,
-    FetchPartition,
-    FetchRequest,
-    decode_fetch_response,
-    encode_fetch_request,
-)
+from cluster.wire.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest
+from cluster.wire.fetch_request_codec import encode_fetch_request
+from cluster.wire.fetch_response_codec import decode_fetch_response
 from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.image import BrokerRegistration, PartitionRegistration
 from replica.errors import ErrorCode, PeerViolation

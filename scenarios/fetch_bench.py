@@ -19,15 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.wire.api_01_fetch import (
-    FetchPartition,
-    FetchPartitionResponse,
-    FetchRequest,
-    decode_fetch_request,
-    decode_fetch_response,
-    encode_fetch_request,
-    fetch_response_segments,
-)
+from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from cluster.wire.fetch_request_codec import decode_fetch_request, encode_fetch_request
+from cluster.wire.fetch_response_codec import decode_fetch_response, fetch_response_segments
 from cluster.wire.headers import read_request_header
 from replica.config import TopicConfig
 from replica.disk import Disk

@@ -22,7 +22,9 @@ from cluster.node import Action, Close, Connect, Exit, Resume, Send
 from cluster.wall_clock import WallClock
 from cluster.wire import cold
 from cluster.wire.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
-from cluster.wire.api_01_fetch import FetchPartition, FetchRequest, decode_fetch_response, encode_fetch_request
+from cluster.wire.api_01_fetch import FetchPartition, FetchRequest
+from cluster.wire.fetch_request_codec import encode_fetch_request
+from cluster.wire.fetch_response_codec import decode_fetch_response
 from cluster.wire.headers import read_request_header
 from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from controller.events import Event

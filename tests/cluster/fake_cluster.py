@@ -14,8 +14,10 @@ from typing import Any
 
 from cluster.node import Close, Connect, Exit, Send
 from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
-from cluster.wire.api_01_fetch import FetchPartitionResponse, decode_fetch_request, fetch_response_segments
+from cluster.wire.api_01_fetch import FetchPartitionResponse
 from cluster.wire.cold import decode_request, encode_response, response
+from cluster.wire.fetch_request_codec import decode_fetch_request
+from cluster.wire.fetch_response_codec import fetch_response_segments
 from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.leaders import LeaderIdAndEpoch
 from cluster.wire.versions import (

@@ -4,7 +4,9 @@ import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch
 
 from cluster.replica_fetchers import fetcher_number
-from cluster.wire.api_01_fetch import FetchPartitionResponse, decode_fetch_request, fetch_response_segments
+from cluster.wire.api_01_fetch import FetchPartitionResponse
+from cluster.wire.fetch_request_codec import decode_fetch_request
+from cluster.wire.fetch_response_codec import fetch_response_segments
 from cluster.wire.headers import read_request_header
 from cluster.wire.versions import FETCH, LIST_OFFSETS
 from controller.events import ElectLeader

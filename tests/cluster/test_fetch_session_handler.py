@@ -20,9 +20,9 @@ from cluster.wire.api_01_fetch import (
     FetchPartitionResponse,
     FetchRequest,
     FetchResponse,
-    decode_fetch_request,
-    fetch_response_segments,
 )
+from cluster.wire.fetch_request_codec import decode_fetch_request
+from cluster.wire.fetch_response_codec import fetch_response_segments
 from cluster.wire.headers import read_request_header
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

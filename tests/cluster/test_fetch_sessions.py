@@ -18,10 +18,10 @@ from cluster.wire.api_01_fetch import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
-    decode_fetch_response,
-    encode_fetch_request,
     size_of,
 )
+from cluster.wire.fetch_request_codec import encode_fetch_request
+from cluster.wire.fetch_response_codec import decode_fetch_response
 from replica.errors import ErrorCode
 
 SECOND = 1_000_000

@@ -14,15 +14,7 @@ from cluster.wire.api_00_produce import (
     encode_produce_request,
     encode_produce_response,
 )
-from cluster.wire.api_01_fetch import (
-    FetchPartition,
-    FetchPartitionResponse,
-    FetchRequest,
-    decode_fetch_request,
-    decode_fetch_response,
-    encode_fetch_request,
-    fetch_response_segments,
-)
+from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from cluster.wire.cold import (
     decode_request,
     decode_response,
@@ -31,6 +23,8 @@ from cluster.wire.cold import (
     response_class,
 )
 from cluster.wire.entities import least_bytes
+from cluster.wire.fetch_request_codec import decode_fetch_request, encode_fetch_request
+from cluster.wire.fetch_response_codec import decode_fetch_response, fetch_response_segments
 from cluster.wire.headers import (
     read_request_header,
     response_body_position,

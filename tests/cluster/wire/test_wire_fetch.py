@@ -16,11 +16,9 @@ from cluster.wire.api_01_fetch import (
     FetchRequest,
     FetchResponse,
     SnapshotId,
-    decode_fetch_request,
-    decode_fetch_response,
-    encode_fetch_request,
-    fetch_response_segments,
 )
+from cluster.wire.fetch_request_codec import decode_fetch_request, encode_fetch_request
+from cluster.wire.fetch_response_codec import decode_fetch_response, fetch_response_segments
 from cluster.wire.headers import read_request_header
 from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.wire.versions import FETCH

@@ -1,0 +1,229 @@
+"""Fetch requests as bytes, versions 4 to 16. source: FetchRequest.json; the versions are told in api_01_fetch.py"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+
+from cluster.wire.api_01_fetch import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    REMEMBERED_BODIES_MAX,
+    REMEMBERED_BYTES_MAX,
+    FetchPartition,
+    FetchRequest,
+    Topic,
+    encode_topic,
+    read_topic,
+)
+from cluster.wire.headers import RequestHeader, request_frame
+from cluster.wire.primitives import (
+    INT32,
+    NO_TAGS,
+    Frame,
+    check_consumed,
+    decodes,
+    length,
+    read_array_count,
+    read_tagged,
+    read_text,
+    skip_tagged,
+    string,
+    tagged,
+)
+from cluster.wire.versions import FETCH, is_flexible
+from replica.ids import (
+    NO_BROKER,
+    NO_BROKER_EPOCH,
+    UNDEFINED_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+)
+
+REPLICA_STATE_TAG = 1
+
+_TOP_V15 = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
+_TOP_V7 = Struct(">iiiibii")  # replica id first
+_TOP_V4 = Struct(">iiiib")  # no session
+_ASKED_V12 = Struct(">iiqiqi")  # partition, leader epoch, offset, last fetched epoch, log start, max bytes
+_ASKED_V12_TAGS = Struct(">iiqiqiB")  # ... and an empty tagged section
+_ASKED_V9 = Struct(">iiqqi")  # no last fetched epoch
+_ASKED_V5 = Struct(">iqqi")  # no leader epoch
+_ASKED_V4 = Struct(">iqi")  # no log start
+_REPLICA_STATE = Struct(">iq")
+
+
+def encode_fetch_request(version: int, correlation_id: int, client_id: str | None, request: FetchRequest) -> bytes:
+    """A whole request frame, size prefix included."""
+    flexible = is_flexible(FETCH, version)
+    parts = [_top_of_request(version, request), length(len(request.topics), flexible)]
+    for topic, partitions in request.topics:
+        parts += (encode_topic(topic, version), length(len(partitions), flexible))
+        parts += _asked_partitions(version, partitions)
+        if flexible:
+            parts.append(NO_TAGS)
+    if version >= 7:
+        parts.append(length(len(request.forgotten), flexible))
+        for topic, indexes in request.forgotten:
+            parts += (encode_topic(topic, version), length(len(indexes), flexible))
+            parts += map(INT32.pack, indexes)
+            if flexible:
+                parts.append(NO_TAGS)
+    if version >= 11:
+        parts.append(string(request.rack, flexible))
+    if flexible:
+        parts.append(_tags_of_request(version, request))
+    return request_frame(FETCH, version, correlation_id, client_id, b"".join(parts))
+
+
+class RepeatedFetches:
+    """Encodes the fetches of one fetcher: one that asks what the last one asked differs in its correlation id alone."""
+
+    def __init__(self, version: int, client_id: str | None) -> None:
+        self._version = version
+        self._client_id = client_id
+        self._latest: FetchRequest | None = None
+        self._before = self._after = b""
+
+    def encode(self, correlation_id: int, request: FetchRequest) -> bytes:
+        """As `encode_fetch_request`; nothing inside `request` may change afterwards."""
+        if request != self._latest:
+            frame = encode_fetch_request(self._version, correlation_id, self._client_id, request)
+            self._latest, self._before, self._after = request, frame[:8], frame[12:]
+            return frame
+        return self._before + INT32.pack(correlation_id) + self._after
+
+
+def _top_of_request(version: int, request: FetchRequest) -> bytes:
+    limits = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation)
+    if version >= 15:
+        return _TOP_V15.pack(*limits, request.session_id, request.session_epoch)
+    if version >= 7:
+        return _TOP_V7.pack(request.replica_id, *limits, request.session_id, request.session_epoch)
+    return _TOP_V4.pack(request.replica_id, *limits)
+
+
+def _tags_of_request(version: int, request: FetchRequest) -> bytes:
+    if version < 15 or (request.replica_id, request.replica_epoch) == (NO_BROKER, NO_BROKER_EPOCH):
+        return NO_TAGS
+    return tagged({REPLICA_STATE_TAG: _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + NO_TAGS})
+
+
+def _asked_partitions(version: int, partitions: Sequence[FetchPartition]) -> list[bytes]:
+    if version >= 12:
+        pack = _ASKED_V12_TAGS.pack
+        return [pack(*part, 0) for part in partitions]
+    if version >= 9:
+        return [
+            _ASKED_V9.pack(index, leader_epoch, offset, start, limit)
+            for index, leader_epoch, offset, _, start, limit in partitions
+        ]
+    if version >= 5:
+        return [_ASKED_V5.pack(index, offset, start, limit) for index, _, offset, _, start, limit in partitions]
+    return [_ASKED_V4.pack(index, offset, limit) for index, _, offset, _, _, limit in partitions]
+
+
+def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
+    """Request of a frame without size prefix. Versions 4 to 6 have no session: id 0, epoch -1.
+
+    raises: PeerViolation
+    """
+    if len(frame) <= REMEMBERED_BYTES_MAX:
+        return _remembered_request(bytes(frame[header.body_position :]), header.api_version)
+    return _decode_request(frame, header.api_version, header.body_position)
+
+
+@lru_cache(REMEMBERED_BODIES_MAX)
+def _remembered_request(body: bytes, version: int) -> FetchRequest:
+    return _decode_request(body, version, 0)
+
+
+@decodes("a Fetch request")
+def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
+    flexible = is_flexible(FETCH, version)
+    replica_id, replica_epoch, session_id, session_epoch = NO_BROKER, NO_BROKER_EPOCH, NO_SESSION, FINAL_EPOCH
+    if version >= 15:
+        max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch = _TOP_V15.unpack_from(frame, position)
+        position += _TOP_V15.size
+    elif version >= 7:
+        top = _TOP_V7.unpack_from(frame, position)
+        replica_id, max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch = top
+        position += _TOP_V7.size
+    else:
+        replica_id, max_wait, min_bytes, max_bytes, isolation = _TOP_V4.unpack_from(frame, position)
+        position += _TOP_V4.size
+    topic_count, position = read_array_count(frame, position, flexible, 2)
+    topics = []
+    for _ in range(topic_count):
+        topic, position = read_topic(frame, position, version)
+        partitions, position = _read_asked_partitions(frame, position, version)
+        if flexible:
+            position = skip_tagged(frame, position)
+        topics.append((topic, partitions))
+    forgotten: list[tuple[Topic, tuple[int, ...]]] = []
+    if version >= 7:
+        forgotten, position = _read_forgotten(frame, position, version)
+    rack = ""
+    if version >= 11:
+        rack, position = read_text(frame, position, flexible)
+    if flexible:
+        tags, position = read_tagged(frame, position)
+        if version >= 15 and REPLICA_STATE_TAG in tags:
+            replica_id, replica_epoch = _read_replica_state(tags[REPLICA_STATE_TAG])
+    return FetchRequest(
+        replica_id,
+        replica_epoch,
+        max_wait,
+        min_bytes,
+        max_bytes,
+        isolation,
+        session_id,
+        session_epoch,
+        topics,
+        forgotten,
+        rack,
+    )
+
+
+def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[list[FetchPartition], int]:
+    count, position = read_array_count(frame, position, version >= 12, _ASKED_V4.size)
+    partitions = []
+    for _ in range(count):
+        if version >= 12:
+            partitions.append(FetchPartition._make(_ASKED_V12.unpack_from(frame, position)))
+            position = skip_tagged(frame, position + _ASKED_V12.size)
+        elif version >= 9:
+            index, leader_epoch, offset, start, limit = _ASKED_V9.unpack_from(frame, position)
+            partitions.append(FetchPartition(index, leader_epoch, offset, UNDEFINED_EPOCH, start, limit))
+            position += _ASKED_V9.size
+        elif version >= 5:
+            index, offset, start, limit = _ASKED_V5.unpack_from(frame, position)
+            partitions.append(FetchPartition(index, UNDEFINED_EPOCH, offset, UNDEFINED_EPOCH, start, limit))
+            position += _ASKED_V5.size
+        else:
+            index, offset, limit = _ASKED_V4.unpack_from(frame, position)
+            partitions.append(FetchPartition(index, fetch_offset=offset, max_bytes=limit))
+            position += _ASKED_V4.size
+    return partitions, position
+
+
+def _read_forgotten(frame: Frame, position: int, version: int) -> tuple[list[tuple[Topic, tuple[int, ...]]], int]:
+    flexible = version >= 12
+    topic_count, position = read_array_count(frame, position, flexible, 2)
+    forgotten = []
+    for _ in range(topic_count):
+        topic, position = read_topic(frame, position, version)
+        count, position = read_array_count(frame, position, flexible, 4)
+        indexes: tuple[int, ...] = Struct(f">{count}i").unpack_from(frame, position)
+        position += 4 * count
+        if flexible:
+            position = skip_tagged(frame, position)
+        forgotten.append((topic, indexes))
+    return forgotten, position
+
+
+def _read_replica_state(data: bytes) -> tuple[BrokerId, BrokerEpoch]:
+    replica_id, replica_epoch = _REPLICA_STATE.unpack_from(data, 0)
+    check_consumed(data, skip_tagged(data, _REPLICA_STATE.size))
+    return replica_id, replica_epoch

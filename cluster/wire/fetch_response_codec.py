@@ -1,0 +1,251 @@
+"""Fetch responses as bytes and stretches of files, versions 4 to 16; told of in api_01_fetch.py.
+
+source: FetchResponse.json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+
+from cluster.node import Segment
+from cluster.wire.api_01_fetch import (
+    NO_SESSION,
+    REMEMBERED_BODIES_MAX,
+    REMEMBERED_BYTES_MAX,
+    EpochEndOffset,
+    FetchedPartition,
+    FetchPartitionResponse,
+    FetchResponse,
+    SnapshotId,
+    Topic,
+    encode_topic,
+    read_topic,
+    size_of,
+)
+from cluster.wire.headers import response_body_position
+from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, leader_of, node_endpoints, node_endpoints_of
+from cluster.wire.primitives import (
+    INT32,
+    NO_TAGS,
+    Frame,
+    check_consumed,
+    decodes,
+    error_of,
+    length,
+    read_array_count,
+    read_count,
+    read_length,
+    read_tagged,
+    skip_tagged,
+    tagged,
+)
+from cluster.wire.versions import FETCH, has_flexible_response_header, is_flexible
+from replica.errors import ErrorCode
+from replica.ids import (
+    NO_BROKER,
+    UNKNOWN_OFFSET,
+    Offset,
+)
+
+DIVERGING_EPOCH_TAG = 0
+CURRENT_LEADER_TAG = 1
+SNAPSHOT_ID_TAG = 2
+NODE_ENDPOINTS_TAG = 0
+
+_TOP_RESPONSE = Struct(">ihi")  # throttle time, error, session id
+_ANSWERED_V5 = Struct(">ihqqq")  # partition, error, high watermark, last stable offset, log start
+_ANSWERED_V4 = Struct(">ihqq")  # no log start
+_EPOCH_END_OFFSET = Struct(">iq")
+_SNAPSHOT_ID = Struct(">qi")
+_ABORTED = Struct(">qq")
+
+
+def fetch_response_segments(
+    version: int,
+    correlation_id: int,
+    topics: Sequence[tuple[Topic, Sequence[FetchPartitionResponse]]],
+    error: ErrorCode = ErrorCode.NONE,
+    session_id: int = NO_SESSION,
+    throttle_time_ms: int = 0,
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> list[Segment]:
+    """One whole response, size prefix included, as pieces to send in order; slices leave by sendfile.
+
+    source: MultiRecordsSend, FetchResponse.toSend
+    """
+    flexible = is_flexible(FETCH, version)
+    piece = bytearray(4) + INT32.pack(correlation_id)  # The size is patched in at the end.
+    if has_flexible_response_header(FETCH, version):
+        piece += NO_TAGS
+    piece += _TOP_RESPONSE.pack(throttle_time_ms, error, session_id) if version >= 7 else INT32.pack(throttle_time_ms)
+    piece += length(len(topics), flexible)
+    segments: list[Segment] = []
+    first, total = piece, 0
+    for topic, partitions in topics:
+        piece += encode_topic(topic, version) + length(len(partitions), flexible)
+        for part in partitions:
+            _start_partition(piece, version, part)
+            size = size_of(part.slice)
+            piece += length(size, flexible)
+            if size:
+                segments += (piece, part.slice)
+                total += len(piece) + size
+                piece = bytearray()
+            if flexible:
+                piece += _partition_tags(part)
+        if flexible:
+            piece += NO_TAGS
+    if flexible:
+        piece += tagged({NODE_ENDPOINTS_TAG: node_endpoints(endpoints)} if version >= 16 and endpoints else {})
+    if piece:
+        segments.append(piece)
+        total += len(piece)
+    INT32.pack_into(first, 0, total - 4)
+    return segments
+
+
+def _start_partition(piece: bytearray, version: int, part: FetchPartitionResponse) -> None:
+    if version >= 5:
+        piece += _ANSWERED_V5.pack(
+            part.partition, part.error, part.high_watermark, part.last_stable_offset, part.log_start_offset
+        )
+    else:
+        piece += _ANSWERED_V4.pack(part.partition, part.error, part.high_watermark, part.last_stable_offset)
+    flexible = version >= 12
+    if part.aborted_transactions is None:  # Kafka answers null, not an empty array, to read_uncommitted.
+        piece += length(-1, flexible)
+    else:
+        piece += length(len(part.aborted_transactions), flexible)
+        for aborted in part.aborted_transactions:
+            piece += _ABORTED.pack(*aborted)
+            if flexible:
+                piece += NO_TAGS
+    if version >= 11:
+        piece += INT32.pack(part.preferred_read_replica)
+
+
+def _partition_tags(part: FetchPartitionResponse) -> bytes:
+    if part.diverging_epoch is None and part.current_leader is None and part.snapshot_id is None:
+        return NO_TAGS
+    tags = {}
+    if part.diverging_epoch is not None:
+        tags[DIVERGING_EPOCH_TAG] = _EPOCH_END_OFFSET.pack(*part.diverging_epoch) + NO_TAGS
+    if part.current_leader is not None:
+        tags[CURRENT_LEADER_TAG] = LeaderIdAndEpoch(*part.current_leader).encoded()
+    if part.snapshot_id is not None:
+        tags[SNAPSHOT_ID_TAG] = _SNAPSHOT_ID.pack(*part.snapshot_id) + NO_TAGS
+    return tagged(tags)
+
+
+def decode_fetch_response(version: int, frame: Frame) -> FetchResponse:
+    """Response of a frame without size prefix. raises: PeerViolation"""
+    position = response_body_position(FETCH, version, frame)
+    if len(frame) <= REMEMBERED_BYTES_MAX:
+        return _remembered_response(bytes(frame[position:]), version)
+    return _decode_response(frame, version, position)
+
+
+@lru_cache(REMEMBERED_BODIES_MAX)
+def _remembered_response(body: bytes, version: int) -> FetchResponse:
+    return _decode_response(body, version, 0)
+
+
+@decodes("a Fetch response")
+def _decode_response(frame: Frame, version: int, position: int) -> FetchResponse:
+    flexible = is_flexible(FETCH, version)
+    view = memoryview(frame)
+    error, session_id = 0, NO_SESSION
+    if version >= 7:
+        throttle_time_ms, error, session_id = _TOP_RESPONSE.unpack_from(frame, position)
+        position += _TOP_RESPONSE.size
+    else:
+        (throttle_time_ms,) = INT32.unpack_from(frame, position)
+        position += 4
+    topic_count, position = read_array_count(frame, position, flexible, 2)
+    topics = []
+    for _ in range(topic_count):
+        topic, position = read_topic(frame, position, version)
+        count, position = read_array_count(frame, position, flexible, _ANSWERED_V4.size)
+        partitions = []
+        for _ in range(count):
+            part, position = _read_fetched_partition(view, position, version)
+            partitions.append(part)
+        if flexible:
+            position = skip_tagged(frame, position)
+        topics.append((topic, partitions))
+    endpoints: tuple[NodeEndpoint, ...] = ()
+    if flexible:
+        tags, position = read_tagged(frame, position)
+        if version >= 16 and NODE_ENDPOINTS_TAG in tags:
+            endpoints = node_endpoints_of(tags[NODE_ENDPOINTS_TAG])
+    check_consumed(frame, position)
+    return FetchResponse(error_of(error), session_id, topics, throttle_time_ms, endpoints)
+
+
+def _read_fetched_partition(view: memoryview, position: int, version: int) -> tuple[FetchedPartition, int]:
+    flexible = version >= 12
+    if version >= 5:
+        index, error, high_watermark, last_stable, start = _ANSWERED_V5.unpack_from(view, position)
+        position += _ANSWERED_V5.size
+    else:
+        index, error, high_watermark, last_stable = _ANSWERED_V4.unpack_from(view, position)
+        start = UNKNOWN_OFFSET
+        position += _ANSWERED_V4.size
+    aborted, position = _read_aborted(view, position, flexible)
+    preferred = NO_BROKER
+    if version >= 11:
+        (preferred,) = INT32.unpack_from(view, position)
+        position += 4
+    size, position = read_length(view, position, flexible)
+    records = view[position : position + max(size, 0)]
+    position += len(records)
+    diverging, leader, snapshot = None, None, None
+    if flexible:
+        tags, position = read_tagged(view, position)
+        if DIVERGING_EPOCH_TAG in tags:
+            diverging = _read_epoch_end_offset(tags[DIVERGING_EPOCH_TAG])
+        if CURRENT_LEADER_TAG in tags:
+            leader = leader_of(tags[CURRENT_LEADER_TAG])
+        if SNAPSHOT_ID_TAG in tags:
+            snapshot = _read_snapshot_id(tags[SNAPSHOT_ID_TAG])
+    part = FetchedPartition(
+        index,
+        error_of(error),
+        high_watermark,
+        last_stable,
+        start,
+        diverging,
+        leader,
+        records,
+        aborted,
+        preferred,
+        snapshot,
+    )
+    return part, position
+
+
+def _read_snapshot_id(data: bytes) -> SnapshotId:
+    snapshot = SnapshotId(*_SNAPSHOT_ID.unpack_from(data, 0))
+    check_consumed(data, skip_tagged(data, _SNAPSHOT_ID.size))
+    return snapshot
+
+
+def _read_aborted(view: memoryview, position: int, flexible: bool) -> tuple[tuple[tuple[int, Offset], ...] | None, int]:
+    count, position = read_count(view, position, flexible, _ABORTED.size)
+    if count < 0:
+        return None, position
+    aborted = []
+    for _ in range(count):
+        aborted.append(_ABORTED.unpack_from(view, position))
+        position += _ABORTED.size
+        if flexible:
+            position = skip_tagged(view, position)
+    return tuple(aborted), position
+
+
+def _read_epoch_end_offset(data: bytes) -> EpochEndOffset:
+    end = EpochEndOffset(*_EPOCH_END_OFFSET.unpack_from(data, 0))
+    check_consumed(data, skip_tagged(data, _EPOCH_END_OFFSET.size))
+    return end
