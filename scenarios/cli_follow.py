@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from scenarios.exit_codes import ExitCode
 from scenarios.runs import RUNS_DIR
 
 if TYPE_CHECKING:
-    from spark_reports.follow import ClusterNow, PartitionNow, ReplicaNow
+    from spark_reports.follow import ClusterNow, InternalNow, PartitionNow, ReplicaNow
 
 _MARK_EVERY_S = 2.0
 PAGE = "follow.html"
@@ -103,22 +102,25 @@ class _Screen:
         self._ended = False
 
     def tell(self, now: ClusterNow) -> None:
-        partitions = now.partitions()
+        from spark_reports.follow import users_and_internal
+
+        partitions, internal = users_and_internal(now.partitions())
         with self._lock:
             if self._ended:
                 return
             if self._terminal:
-                room = os.get_terminal_size().lines - 3
+                room = os.get_terminal_size().lines - 3 - len(internal)
                 lines = [line_of(partition) for partition in partitions]
                 left_out = f"\n  {len(lines) - room} more partitions" if len(lines) > room else ""
-                click.echo(f"\x1b[H\x1b[J  {now.at_us / 1e6:.1f} s\n" + "\n".join(lines[:room]) + left_out)
+                apart = "".join(f"\n  {topic.in_words()}" for topic in internal)
+                click.echo(f"\x1b[H\x1b[J  {now.at_us / 1e6:.1f} s\n" + "\n".join(lines[:room]) + left_out + apart)
             else:
                 for partition in partitions:
                     if self._told.get((partition.topic, partition.partition)) != partition:
                         click.echo(f"{now.at_us / 1e6:>9.1f} s{line_of(partition)}")
             self._told = {(partition.topic, partition.partition): partition for partition in partitions}
             if self._out is not None:
-                _write_page(self._out, now.at_us, partitions)
+                _write_page(self._out, now.at_us, partitions, internal)
 
     def end(self) -> None:
         with self._lock:
@@ -144,15 +146,11 @@ def _replica(replica: ReplicaNow) -> str:
     return f"{replica.node} LEO {end}{behind}" + ("" if replica.running else " ✕ down")
 
 
-def _write_page(out: Path, at_us: int, partitions: list[PartitionNow]) -> None:
-    """A page that loads itself again every two seconds; it is there whole or not at all."""
-    lines = html.escape("\n".join(map(line_of, partitions)))
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">'
-        "<title>Highwater: now</title><style>:root{color-scheme:light dark}pre{font:15px/1.6 monospace}</style>"
-        f"<h1>After {at_us / 1e6:.1f} s</h1><pre>{lines}</pre></html>\n"
-    )
+def _write_page(out: Path, at_us: int, partitions: list[PartitionNow], internal: list[InternalNow]) -> None:
+    """The page is there whole or not at all."""
+    from spark_reports.report.follow_page import render
+
     out.mkdir(parents=True, exist_ok=True)
     temporary = out / f".{PAGE}.tmp"
-    temporary.write_text(page, encoding="utf-8")
+    temporary.write_text(render(at_us, partitions, internal), encoding="utf-8")
     temporary.replace(out / PAGE)

@@ -7,13 +7,14 @@ one small row per replica, whatever the length of the trace.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from replica.trace import INTERNAL_TOPICS
 from spark_reports.schema import trace_schema
 
 FOLLOWED_TABLES = ("control", "log", "fetch", "high_watermark")
@@ -58,6 +59,29 @@ class PartitionNow(NamedTuple):
     isr: tuple[str, ...]
     high_watermark: int | None
     replicas: tuple[ReplicaNow, ...]
+
+
+class InternalNow(NamedTuple):
+    """A topic that brokers keep for themselves. leaderless: partitions without a leader that runs"""
+
+    topic: str
+    partitions: int
+    leaderless: int
+
+    def in_words(self) -> str:
+        without = f", {self.leaderless} without a running leader" if self.leaderless else ", all with a leader"
+        return f"{self.topic}: {self.partitions} partition{'' if self.partitions == 1 else 's'}{without}"
+
+
+def users_and_internal(partitions: Sequence[PartitionNow]) -> tuple[list[PartitionNow], list[InternalNow]]:
+    """The partitions of users' topics one by one, those of internal topics counted."""
+    told = []
+    for topic in INTERNAL_TOPICS:
+        own = [partition for partition in partitions if partition.topic == topic]
+        led = sum(any(one.running and one.node == part.leader for one in part.replicas) for part in own)
+        if own:
+            told.append(InternalNow(topic, len(own), len(own) - led))
+    return [partition for partition in partitions if partition.topic not in INTERNAL_TOPICS], told
 
 
 class ClusterNow:

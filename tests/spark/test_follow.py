@@ -6,7 +6,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_reports.follow import ClusterNow, follow
+from spark_reports.follow import (
+    ClusterNow,
+    InternalNow,
+    PartitionNow,
+    ReplicaNow,
+    follow,
+    users_and_internal,
+)
+from spark_reports.report.follow_page import render
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,3 +64,24 @@ def test_what_is_older_does_not_undo_what_is_newer() -> None:
     (partition,) = now.partitions()
     assert [replica.log_end_offset for replica in partition.replicas] == [10, None]
     assert (partition.replicas[1].lag_records, partition.replicas[1].lag_us) == (3, 5)
+
+
+def test_internal_topics_are_counted_and_the_page_says_in_words_who_is_behind() -> None:
+    def replica(node: str, end: int, lag: int | None = None, *, running: bool = True) -> ReplicaNow:
+        return ReplicaNow(node, end, 3, lag, None if lag is None else lag * 100_000, running)
+
+    def partition(topic: str, number: int, leader: str | None, *replicas: ReplicaNow) -> PartitionNow:
+        return PartitionNow(topic, number, leader, 4, ("b1", "b2"), 3, replicas)
+
+    mine = partition("<t>", 0, "b1", replica("b1", 1234), replica("b2", 1234, 0), replica("b3", 5, 12, running=False))
+    offsets = [
+        partition("__consumer_offsets", 0, "b1", replica("b1", 1)),
+        partition("__consumer_offsets", 1, "b3", replica("b3", 1, running=False)),
+        partition("__consumer_offsets", 2, None, replica("b1", 1)),
+    ]
+    users, internal = users_and_internal([*offsets, mine])
+    assert (users, internal) == ([mine], [InternalNow("__consumer_offsets", 3, 2)])
+    page = render(4_200_000, users, internal)
+    assert "After 4.2 s" in page and "&lt;t&gt;-0" in page and "<t>" not in page
+    assert "♛ leader" in page and "✕ out of sync, ✕ down" in page and "12 records, 1.2 s" in page
+    assert "__consumer_offsets: 3 partitions, 2 without a running leader" in page

@@ -1,0 +1,14 @@
+"""How a run stands now -> a page that loads itself again every two seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_reports.follow import InternalNow, PartitionNow
+from spark_reports.report.embedding import environment, resource
+
+
+def render(at_us: int, partitions: Sequence[PartitionNow], internal: Sequence[InternalNow]) -> str:
+    """partitions: of users' topics"""
+    template = environment().get_template("follow.html.j2")
+    return template.render(at_us=at_us, partitions=partitions, internal=internal, style=resource("style.css"))
