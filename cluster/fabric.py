@@ -11,7 +11,7 @@ import trio
 from cluster.fabric_wire import FabricWire
 from cluster.host import Host
 from cluster.links import Link, Network
-from cluster.passage import NetworkFacts
+from cluster.passage import RESET, NetworkFacts
 from cluster.virtual_time import VirtualTime
 from cluster.world import ConnectionGone, Parking
 from replica.trace import TraceLog
@@ -118,12 +118,13 @@ class SimulatedFabric:
         pass  # Nothing happens while the driver of time does nothing.
 
     async def reset(self, one: str, two: str) -> int:
-        """RST on every connection between two nodes; what was in flight or unread is lost. Returns how many."""
+        """RST on every connection between two nodes. What was in flight is lost; what has come in can still be read, as
+        on Linux (tcp_reset leaves the receive queue alone). Returns how many.
+        """
         wires = [wire for wire in self._wires if wire.open and {wire.host.name, wire.peer} == {one, two}]
         for wire in wires:
-            wire.inbox.clear()
             # A callback each: ending a wire may wake a task.
-            self.time.at(self.time.now_us, partial(wire.end, "reset by the other side"))
+            self.time.at(self.time.now_us, partial(wire.end, RESET))
         return len(wires) // 2
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cluster.node import OnSent, Segment, Sent
-from cluster.passage import END_BYTES, Message, Passage
+from cluster.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.world import ConnectionGone, Parking, TornSend
 from replica.file_slice import FileSlice
 
@@ -72,7 +72,7 @@ class FabricWire(Passage[bytearray]):
     def unmute(self) -> None:
         if self._mute and self.withheld is None:
             self._mute = False
-            if self._waiting and self.inbox:
+            if self._waiting and (self.inbox or self.gone is not None):
                 self.fabric.time.at(self.fabric.time.now_us, self.wake)
 
     def _transmit(
@@ -91,13 +91,16 @@ class FabricWire(Passage[bytearray]):
 
     def _torn(self, reason: str) -> None:
         self.gone = reason
-        self._shut("closed by the other side")
+        self._shut(CLOSED)
         self._facts.lost(self.host.name, self.peer, reason)
         self.wake()
 
     def close(self) -> None:
         """Close in order: the other side learns it after one latency. What is still held back is lost."""
-        self._shut("closed by the other side")
+        self._shut(CLOSED)
+
+    def _drop_unread(self) -> None:
+        self.inbox.clear()
 
     # ------------------------------------------------------------------------------------------------ real bytes
 
@@ -163,7 +166,7 @@ class FabricWire(Passage[bytearray]):
             target.inbox.append(message.frame)
             target.wake()
         else:  # The process this connection belonged to is gone; its machine answers with a reset.
-            self._end_later("reset by the other side")
+            self._end_later(RESET)
 
     # ------------------------------------------------------------------------------------------------- the end
 

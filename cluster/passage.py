@@ -23,6 +23,9 @@ from replica.trace import ConnectionClosed, ConnectionLost, MessageHeld, Message
 END_BYTES = 40
 """What the end of a connection weighs on its link: a segment without data."""
 
+CLOSED, RESET = "closed by the other side", "reset by the other side"
+"""How a connection ends that this end has not closed."""
+
 Frame = TypeVar("Frame")
 
 
@@ -124,6 +127,10 @@ class Passage(ABC, Generic[Frame]):
     def unmute(self) -> None: ...
 
     @abstractmethod
+    def _drop_unread(self) -> None:
+        """What has come and was not handed over will not be."""
+
+    @abstractmethod
     def _end_known(self) -> None:
         """The end of the connection is known and stated: let whoever reads know of it."""
 
@@ -137,6 +144,8 @@ class Passage(ABC, Generic[Frame]):
         self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None = None
     ) -> None:
         if not self.open:
+            if self.gone == RESET:  # A failed write is the last that Kafka has to do with it: Selector, NOTIFY_ONLY.
+                self._drop_unread()
             return
         hold = self._body_hold(segments, api)
         if hold is None:

@@ -72,7 +72,8 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
     A new interpreter per node would take as long to import as a cluster takes to elect its leaders.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "networkx"])  # which a controller wants to place its first topic
+    # A controller wants networkx to place its first topic; a child imports the main module, which may be the command.
+    context.set_forkserver_preload([__name__, "networkx", "scenarios.cli"])
     first = context.Process(target=_nothing)
     first.start()
     first.join()  # Everything is imported before the clock of the run begins.

@@ -23,8 +23,8 @@ from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
 from cluster.live.request_memory import RequestMemory
 from cluster.live.sockets import PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
 from cluster.live.time import LiveTime
-from cluster.live.wire import CLOSED, TcpWire
-from cluster.passage import NetworkFacts
+from cluster.live.wire import TcpWire
+from cluster.passage import CLOSED, NetworkFacts
 from cluster.world import ConnectionGone, Parking
 from replica.ids import OUTSIDE
 from replica.trace import RequestCrashed, TraceLog

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 
 SIZE_BYTES = 4
@@ -101,6 +102,12 @@ class FrameReader:
             frame = self._buffer[SIZE_BYTES:end]
             del self._buffer[:end]
         return frame
+
+    def fill_up(self) -> None:
+        """Read what has come so far, up to the kernel's own limit of what it keeps."""
+        with contextlib.suppress(OSError, FrameTooLarge):
+            while self.fill():
+                pass
 
     def discard(self) -> bool:
         """Read and forget what has come so far; whether there may be more one day."""

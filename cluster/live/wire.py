@@ -23,7 +23,7 @@ from cluster.live.observations import Observation, WireTap
 from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, KeptSlice
 from cluster.node import OnSent, Segment
-from cluster.passage import END_BYTES, Message, Passage
+from cluster.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.world import ConnectionGone, Parking, TornSend
 from replica.file_slice import FileSlice
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 READS_PER_TURN = 16
 """So many reads that found something are done before other tasks get their turn."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-CLOSED, RESET = "closed by the other side", "reset by the other side"
 FROM_HERE = "closed here"
 
 
@@ -124,7 +123,7 @@ class TcpWire(Passage[Sequence[Segment]]):
     def _is_over(self) -> bool:
         """Nothing will be handed over any more; what came before the other side's end still is."""
         if self.gone is not None:
-            return self._mute or not self._frames.has_frame
+            return not self._frames.has_frame
         return not self.open
 
     async def _fill(self) -> bool:
@@ -318,6 +317,7 @@ class TcpWire(Passage[Sequence[Segment]]):
     def _broken(self) -> None:
         """Nothing can be sent any more. If this end may not know that yet, it will when it reads."""
         if not self._fabric.hides_end(self.host.name, self.peer):
+            self._drop_unread()
             self.end(RESET)
 
     async def _running(self) -> bool:
@@ -344,7 +344,11 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._depart(Message(None, 0, CLOSED, END_BYTES))
         self._wake()
 
+    def _drop_unread(self) -> None:
+        self._frames.clear()
+
     def _torn(self, reason: str) -> None:
+        self._drop_unread()
         self.gone = reason
         self._facts.lost(self.host.name, self.peer, reason)
         self._shut()
@@ -356,9 +360,10 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._fabric.went_dark(self)
 
     def reset(self) -> None:
-        """RST, from the network: this end learns of it as well."""
-        self._frames.clear()
+        """RST, from the network: this end learns of it as well. What has come in can still be read: closing would lose
+        it, so it is taken out of the kernel first."""
         if self._sock_open:
+            self._frames.fill_up()
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self.end(RESET)
 
@@ -370,6 +375,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         """What is coming in here is not to be read any further."""
         if self.open and self.gone is None:
             self._live_time.enter()
+            self._drop_unread()
             self.gone = reason
             self._let_go()
             self._facts.closed(self.host.name, self.peer, reason)

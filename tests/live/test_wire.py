@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +17,9 @@ from cluster.links import Hold, Latency, Network
 from cluster.live.fabric import TcpFabric
 from cluster.live.request_memory import RequestMemory
 from cluster.live.time import LiveTime
-from cluster.live.wire import CLOSED, TcpWire
+from cluster.live.wire import TcpWire
 from cluster.node import Segment
+from cluster.passage import CLOSED, RESET
 from cluster.world import ConnectionGone, Wire
 from replica.file_slice import FileSlice
 from replica.trace import MessageHeld, MessageReleased, TraceLog, TraceRow
@@ -205,6 +208,48 @@ def test_a_machine_without_power_is_silent_and_resets_what_speaks_to_it_when_it_
             bench.near.send(frame(b"anybody?"), FETCH, "request", None)
             await bench.wait_for(lambda: len(bench.ended) == 2)
             nursery.cancel_scope.cancel()
+
+    Bench().run(test)
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_what_has_come_in_before_a_reset_is_read_until_an_answer_fails(answers: bool) -> None:
+    async def test(bench: Bench) -> None:
+        def take(request: bytearray) -> None:
+            bench.received.append(bytes(request))
+            if answers:
+                bench.far.send(frame(b"an answer"), FETCH, "response", None)
+            bench.far.unmute()
+
+        for text in (b"first", b"second"):
+            bench.near.send(frame(text), FETCH, "request", None)
+        assert await bench.fabric.reset("a", "b") == 1
+        await bench.wait_for(lambda: not bench.far.open)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.near)
+            nursery.start_soon(bench.read, bench.far, take)
+        assert bench.received == ([b"first"] if answers else [b"first", b"second"])
+        assert bench.ended == [RESET, RESET]
+
+    Bench().run(test)
+
+
+def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
+    """What the simulated network and our own resets promise is what this machine's TCP does."""
+
+    async def test(bench: Bench) -> None:
+        for text in (b"first", b"second"):
+            bench.near.send(frame(text), FETCH, "request", None)
+        near = bench.near._sock
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        bench.near.hang_up()
+
+        def take(request: bytearray) -> None:
+            bench.received.append(bytes(request))
+            bench.far.unmute()
+
+        await bench.read(bench.far, take)
+        assert bench.received == [b"first", b"second"] and bench.ended == [RESET]
 
     Bench().run(test)
 

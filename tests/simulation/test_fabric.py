@@ -141,14 +141,18 @@ def test_an_exit_closes_everything_and_is_told_of(lab: Lab) -> None:
     assert lab.fabric.exits == [("b", "")]
 
 
-def test_a_reset_drops_what_was_not_read(lab: Lab) -> None:
+def test_what_has_come_in_before_a_reset_is_read(lab: Lab) -> None:
+    """tests/live/test_wire.py asks the kernel the same."""
     lab.pauses(5, "b")
-    lab.sends(10, "a", "unread")
+    lab.sends(10, "a", "first")
+    lab.sends(11, "a", "second")
     lab.at(20, lambda: resets(lab))
     lab.at(30, lambda: lab.host("b").resume())
     lab.run()
-    assert lab["a"].what("disconnected") == [(20, "disconnected", "reset by the other side")]
-    assert lab["b"].what("received", "disconnected") == [(30, "disconnected", "reset by the other side")]
+    assert lab["a"].what("received", "disconnected") == [(20, "disconnected", "reset by the other side")]
+    assert lab["b"].what("received", "disconnected") == [
+        (30, "received", "first"), (30, "received", "second"), (30, "disconnected", "reset by the other side"),
+    ]  # fmt: skip
 
 
 def test_a_reset_drops_what_is_in_flight(lab: Lab) -> None:
