@@ -10,6 +10,7 @@ from collections.abc import Callable
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, Send
 from cluster.outbox import Outbox
+from cluster.telling_limit import EndsOfConnections
 from cluster.timers import Timer
 from replica.trace import ConnectionClosed, Recorder
 
@@ -24,6 +25,7 @@ class AcceptedConnections:
 
     __slots__ = (
         "_addresses",
+        "_ends",
         "_last_active_us",
         "_max_idle_us",
         "_max_per_address",
@@ -49,6 +51,7 @@ class AcceptedConnections:
         self._on_gone = on_gone
         self._outbox = outbox
         self._recorder = recorder
+        self._ends = EndsOfConnections(recorder)
         self._max_idle_us = config.connections_max_idle_ms * 1000
         self._max_per_address = config.max_connections_per_ip
         self._overrides = config.connections_per_ip_overrides
@@ -133,6 +136,8 @@ class AcceptedConnections:
             self._outbox.close(connection)
 
     def _state_closed(self, peer: str, reason: str) -> None:
+        if not self._ends.may_tell(self._node, peer):
+            return
         text = f"{self._node} closes a connection of {peer}: {reason}"
         self._recorder.emit(ConnectionClosed(node=self._node, peer=peer, reason=text))
 

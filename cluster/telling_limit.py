@@ -6,6 +6,11 @@ sent before, can be made without end, and each would be a fact on the disk. What
 
 from __future__ import annotations
 
+from replica.ids import OUTSIDE
+from replica.trace import FactsLeftOut, Recorder
+
+CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND = 10_000, 50
+"""Ends of connections of one client; those who have not said who they are, are one."""
 STATED_EVERY_US = 10_000_000
 """How often it is stated of one client how much was left out."""
 
@@ -70,3 +75,28 @@ class TellingLimit:
             return 0
         left_out, known.left_out, known.stated_us = known.left_out, 0, now_us
         return left_out
+
+
+def outsider(peer: str) -> str | None:
+    """The name under which somebody from outside is counted, who may be known by an address only; None: our own."""
+    if peer.startswith(OUTSIDE):
+        return peer
+    return f"{OUTSIDE}-" if ":" in peer else None
+
+
+class EndsOfConnections:
+    """Which ends of connections are told, of those that somebody from outside has opened to this node."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._limit = TellingLimit(CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND)
+
+    def may_tell(self, node: str, peer: str) -> bool:
+        client = outsider(peer)
+        if client is None or self._limit.allows(client, self._recorder.at_us):
+            return True
+        left_out = self._limit.to_state(client, self._recorder.at_us)
+        if left_out:
+            reason = f"{client} opens more connections to {node} than are told: the ends of {left_out} were left out"
+            self._recorder.aside(FactsLeftOut(node=node, peer=client, left_out=left_out, reason=reason))
+        return False

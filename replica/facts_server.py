@@ -28,9 +28,10 @@ class RequestCrashed(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactsLeftOut(ControlFact):
+class FactsLeftOut(TraceEvent):
     """A client from outside does more than is told: so many facts were left out since the last time this was stated."""
 
+    TABLE: ClassVar[str] = "request"
     node: column.Node
     peer: column.Peer
     left_out: Annotated[int, "facts that there would have been"]

@@ -128,6 +128,11 @@ class Recorder(Protocol):
     """
 
     @property
+    def at_us(self) -> int:
+        """When the step in progress takes place."""
+        ...
+
+    @property
     def cause(self) -> int | None: ...
 
     def emit(self, event: TraceEvent, *causes: int) -> int: ...

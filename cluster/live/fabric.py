@@ -25,6 +25,7 @@ from cluster.live.sockets import PortTaken, ServerPort, raise_descriptor_limit, 
 from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
 from cluster.passage import CLOSED, NetworkFacts
+from cluster.telling_limit import EndsOfConnections
 from cluster.world import ConnectionGone, Parking
 from replica.ids import OUTSIDE
 from replica.trace import RequestCrashed, TraceLog
@@ -34,6 +35,23 @@ SYN_BYTES = 60
 LOOPBACK = "127.0.0.1"
 
 __all__ = ["PortTaken", "TcpFabric"]
+
+
+class LiveNetworkFacts(NetworkFacts):
+    """Not all that whoever connects can cause without end. Told are all ends of connections that something was asked
+    over: what was sent over one is kept apart from what came over the next."""
+
+    def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
+        super().__init__(trace, api_name)
+        self._ends = EndsOfConnections(trace)
+
+    def lost(self, node: str, peer: str, reason: str) -> None:
+        if peer.startswith(OUTSIDE) or self._ends.may_tell(node, peer):
+            super().lost(node, peer, reason)
+
+    def closed(self, node: str, peer: str, reason: str) -> None:
+        if self._ends.may_tell(node, peer):
+            super().closed(node, peer, reason)
 
 
 class TcpFabric:
@@ -57,7 +75,7 @@ class TcpFabric:
     ) -> None:
         self.time = time
         self.network = network
-        self.facts = NetworkFacts(trace, api_name)
+        self.facts = LiveNetworkFacts(trace, api_name)
         self.hosts: dict[str, Host] = {}
         self.exits: list[tuple[str, str]] = []
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from live_cluster import live_cluster
 
-from cluster import request_log
+from cluster import request_log, telling_limit
 from cluster.live.client_tap import ClientTap
 from cluster.live.observations import FetchAnswered, FetchArrived
 from cluster.telling_limit import STATED_EVERY_US, TellingLimit
@@ -18,7 +18,17 @@ from cluster.wire.versions import METADATA
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.records import BatchHeader, build_batch, read_header
-from replica.trace import FactsLeftOut, FetchFailed, PositionReset, RecordRead, RequestCompleted, TraceLog, TraceRow
+from replica.trace import (
+    ConnectionClosed,
+    ConnectionLost,
+    FactsLeftOut,
+    FetchFailed,
+    PositionReset,
+    RecordRead,
+    RequestCompleted,
+    TraceLog,
+    TraceRow,
+)
 
 T0 = TopicPartition("t", 0)
 
@@ -52,6 +62,27 @@ def test_requests_without_end_are_counted_and_those_of_others_are_told(
     left_out = cluster.facts(FactsLeftOut)
     assert (told.count("client/flood"), told.count("client/calm")) == (20, 5)
     assert [(fact.node, fact.peer) for fact in left_out] == [("b1", "client/flood")]
+
+
+@pytest.mark.live
+def test_connections_without_end_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are closed for nonsense and those that say nothing at all; over each something may have been asked."""
+    monkeypatch.setattr(telling_limit, "CONNECTIONS_AT_ONCE", 5)
+    monkeypatch.setattr(telling_limit, "CONNECTIONS_PER_SECOND", 0)
+    with live_cluster(tmp_path, "t:1:1", brokers=1) as cluster:
+        for _ in range(25):
+            with socket.create_connection(cluster.address("b1")) as nonsense:
+                nonsense.sendall(struct.pack(">ihhih", 10, 999, 0, 1, -1))
+                assert nonsense.recv(1) == b""
+            socket.create_connection(cluster.address("b1")).close()
+        with socket.create_connection(cluster.address("b1")) as sock:
+            sock.sendall(encode_request(METADATA, 9, 1, "calm", request(METADATA, 9, topics=[])))
+            assert sock.recv(4)
+    silent = [fact for fact in cluster.facts(ConnectionLost) if fact.peer != "client/calm"]
+    assert len(silent) == 5, "they are one client"
+    assert len(cluster.facts(ConnectionClosed)) == 20, "each is another, by its address: all together"
+    assert "client/-" in [fact.peer for fact in cluster.facts(FactsLeftOut)]
+    assert len([fact for fact in cluster.facts(ConnectionLost) if fact.peer == "client/calm"]) == 1
 
 
 class Reader:
