@@ -36,13 +36,18 @@ processes_option = click.option(
 )
 
 
+def refuse_cards(scenario: Scenario) -> None:
+    """raises: click.UsageError if the scenario needs what only virtual time has"""
+    if scenario.network.card_bytes_per_second is not None or scenario.network.cards:
+        raise click.UsageError("`network.card` and `network.cards` are for virtual time: a live cluster does without")
+
+
 def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld | None:
     if in_processes and not is_live:
         raise click.UsageError("--processes is for live runs: add --live")
     if not is_live:
         return None
-    if scenario.network.card_bytes_per_second is not None or scenario.network.cards:
-        raise click.UsageError("`network.card` and `network.cards` are for virtual time: leave out --live, or them")
+    refuse_cards(scenario)
     from scenarios.worlds import live, processes
 
     return processes if in_processes else live

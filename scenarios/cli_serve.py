@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.cli_common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
-from scenarios.cli_run import processes_option, set_option
+from scenarios.cli_run import processes_option, refuse_cards, set_option
 from scenarios.exit_codes import ExitCode
 from scenarios.runs import RUNS_DIR
 from scenarios.style import Style
@@ -67,6 +67,7 @@ def serve(
         )
     else:
         chosen = load_scenario(scenario, overrides).scenario
+        refuse_cards(chosen)
     _check_ports(port, len(chosen.cluster.brokers))
     from scenarios.serving import Server
 

@@ -130,7 +130,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class ResetPeer:
-    """Every open connection between the two sides is reset (RST): what was not yet read is gone."""
+    """Every open connection between the two sides is reset (RST): what is under way is gone, what has arrived is read."""
 
     side_a: Selector
     side_b: Selector

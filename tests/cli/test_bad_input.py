@@ -67,6 +67,15 @@ def test_a_bad_file_is_refused(name: str, highwater: Highwater, tmp_path: Path) 
     assert "error[E" in check.out + check.err
 
 
+@pytest.mark.parametrize("words", [("run", "--live"), ("serve", "--scenario")])
+def test_a_live_cluster_says_what_it_cannot_play(words: tuple[str, ...], highwater: Highwater, tmp_path: Path) -> None:
+    path = tmp_path / "cards.yaml"
+    path.write_text(changed("duration: 40s", "duration: 40s\nnetwork: {card: 1MB/s}"))
+    done = highwater(*words, str(path))
+    assert done.code == 2 and "`network.card`" in done.err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_file_of_100_mb_is_refused_unread(highwater: Highwater, tmp_path: Path) -> None:
     path = tmp_path / "huge.yaml"
     with path.open("wb") as file:
