@@ -130,7 +130,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class ResetPeer:
-    """Every open connection between the two sides is reset (RST): what is under way is gone, what has arrived is read."""
+    """Every open connection between the two sides is reset (RST): what is under way is gone, what has come is read."""
 
     side_a: Selector
     side_b: Selector
