@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -57,11 +57,18 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> Da
             raise RunFolderUnusable(
                 f"{run_dir}: trace table {table!r} has no part: this is not the folder of a whole run"
             )
-    # The file's address, as Spark spells it: .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded.
-    encoded = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -4)
-    run = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
     read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
-    return read.parquet(*map(str, folders)).select(run.alias(RUN), "*")
+    return read.parquet(*map(str, folders)).select(_run_of_row(run_dirs).alias(RUN), "*")
+
+
+def _run_of_row(run_dirs: Sequence[Path]) -> Column:
+    """The run's name: of one run a constant, which costs nothing; of several, what the address of the file says."""
+    if len(run_dirs) == 1:
+        return F.lit(run_dirs[0].resolve().name)
+    # As Spark spells it: .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded. Asked of every row, so no regex.
+    encoded = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/", -4), "/", 1)
+    decoded = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
+    return F.when(F.contains(encoded, F.lit("%")), decoded).otherwise(encoded)
 
 
 def write_table(table: DataFrame, folder: Path) -> None:

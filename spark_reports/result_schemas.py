@@ -6,7 +6,8 @@ RESULT_SCHEMAS: dict[str, str] = {
     "runs": ("run string, scenario string, variant string, seed bigint, profile string, end_us bigint, facts bigint"),
     "records": (
         "run string, topic string, partition bigint, record string, client string, acks bigint, "
-        "sent_us bigint, sent_seq bigint, told string, handed_over boolean, acked_us bigint, acked_seq bigint, "
+        "sent_us bigint, sent_seq bigint, told string, told_us bigint, told_seq bigint, handed_over boolean, "
+        "acked_us bigint, acked_seq bigint, "
         "acked_by string, ack_offset bigint, latency_us bigint, error string, copies bigint, offset bigint, "
         "present boolean, readable boolean, read boolean, deleted boolean, lost boolean, unseen boolean, "
         "missing boolean, duplicated boolean, dirty boolean, reordered boolean"

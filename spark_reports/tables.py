@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -82,6 +84,8 @@ COLUMN_DOCS: dict[str, str] = {
     "sent_us": "when the application sent it",
     "sent_seq": "seq of the sending",
     "told": "acked; failed (definitely not written); unknown",
+    "told_us": "when its producer was told its fate: acked, handed over or failed",
+    "told_seq": "seq of that",
     "handed_over": "acks=0: given to the socket, nothing promised",
     "acked_us": "when the producer learned of the ack",
     "acked_seq": "seq of the ack",
@@ -196,19 +200,30 @@ COLUMN_DOCS: dict[str, str] = {
 }
 
 
-def result_tables(trace: Trace) -> dict[str, DataFrame]:
-    """Define every table over a trace; nothing is computed before a table is read."""
-    control = with_the_leaders_reasons(trace.control).cache()
-    ends = run_ends(control).cache()
-    states = partition_states(control).cache()
+Keep = Callable[[str, DataFrame], DataFrame]
+"""What others are computed from: its name and definition in, the same rows out, ready to be read many times."""
+
+
+def in_memory(name: str, table: DataFrame) -> DataFrame:
+    return table.cache()
+
+
+def result_tables(trace: Trace, keep: Keep = in_memory) -> dict[str, DataFrame]:
+    """Define every table over a trace; nothing is computed before a table is read, unless `keep` does.
+
+    keep: called with tables that grow with the records; what grows with the failovers alone stays in memory
+    """
+    control = _settled(with_the_leaders_reasons(trace.control))
+    ends = _settled(run_ends(control))
+    states = _settled(partition_states(control))
     stopped = stopped_intervals(control)
     entries = final_entries(trace.final_log)
     deleted = deleted_records(trace.produce, trace.log, control)
-    fates = record_fates(trace.produce, trace.consume, entries, deleted).cache()
+    fates = keep("records", record_fates(trace.produce, trace.consume, entries, deleted))
     windows = unavailability(states, stopped)
     timeline = replica_timeline(control, trace.log, trace.high_watermark)
-    lag = replication_lag(control, trace.log, trace.fetch)
-    terms = leader_terms(control).cache()
+    terms = _settled(leader_terms(control))
+    lag = replication_lag(control, trace.log, trace.fetch, terms)
     changes = isr_changes(states)
     return {
         "runs": runs(control),
@@ -227,7 +242,7 @@ def result_tables(trace: Trace) -> dict[str, DataFrame]:
         "elections": elections(control, trace.log),
         "unavailability": windows,
         "availability": availability(windows, states),
-        "write_stalls": write_stalls(trace.produce, ends),
+        "write_stalls": write_stalls(fates, trace.produce, ends),
         "read_stalls": read_stalls(control, trace.consume, trace.group, terms, trace.high_watermark),
         "ack_latency": ack_latency(trace.produce),
         "leader_terms": terms,
@@ -236,6 +251,11 @@ def result_tables(trace: Trace) -> dict[str, DataFrame]:
         "catch_ups": catch_ups(control, trace.log, trace.fetch, changes),
         "fetch_efficiency": fetch_efficiency(trace.fetch, trace.request),
     }
+
+
+def _settled(table: DataFrame) -> DataFrame:
+    """A small table that many follow from, without how it came about: else each of them plans all of that again."""
+    return table.localCheckpoint(eager=False)
 
 
 def picture(name: str, table: DataFrame, ends: DataFrame) -> DataFrame:

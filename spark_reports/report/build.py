@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_reports.io import read_trace, write_table
 from spark_reports.report.page import render, verdict_of
 from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, spark_session
-from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, picture, result_tables
+from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, Keep, in_memory, picture, result_tables
 from spark_reports.transforms.thin import WHOLE_UP_TO
 
 Progress = Callable[[str, float], None]
@@ -25,6 +25,8 @@ Progress = Callable[[str, float], None]
 _QUERIES_AT_ONCE = 3
 # About 200,000 facts: from there on compiled queries win, even with the time it takes to compile them.
 _SMALL_TRACE_BYTES = 2 << 20
+# Compressed, as the trace is: what a task sorts or folds then takes some hundred megabytes at most.
+_PARTITION_BYTES = 8 << 20
 _FLAGS = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
 
 
@@ -88,19 +90,40 @@ def _move_into(folder: Path, target: Path) -> None:
 
 def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
     """Spark settings that suit the size of these traces, for whoever starts the session early."""
-    size = sum(part.stat().st_size for run_dir in run_dirs for part in (run_dir / "trace").glob("*/part-*.parquet"))
-    return SMALL_TRACE_SETTINGS if size < _SMALL_TRACE_BYTES else {}
+    size = _trace_bytes(run_dirs)
+    if size < _SMALL_TRACE_BYTES:
+        return SMALL_TRACE_SETTINGS
+    return {"spark.sql.shuffle.partitions": str(max(2, size // _PARTITION_BYTES))}
+
+
+def _trace_bytes(run_dirs: Sequence[Path]) -> int:
+    return sum(part.stat().st_size for run_dir in run_dirs for part in (run_dir / "trace").glob("*/part-*.parquet"))
+
+
+def keep_on_disk(spark: SparkSession, folder: Path) -> Keep:
+    """Tables written at once to `folder/<table>`, and read from there column by column: the heap need not hold them."""
+
+    def keep(name: str, table: DataFrame) -> DataFrame:
+        write_table(table, folder / name)
+        return spark.read.schema(table.schema).parquet(str(folder / name))
+
+    return keep
 
 
 def _build(
     spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress
 ) -> dict[str, tuple[str, ...]]:
-    tables = result_tables(read_trace(spark, run_dirs))
-    _write_all({folder / "tables" / name: table for name, table in tables.items()}, progress)
+    is_small = _trace_bytes(run_dirs) < _SMALL_TRACE_BYTES
+    progress("table records", 0.1)
+    tables = result_tables(
+        read_trace(spark, run_dirs), in_memory if is_small else keep_on_disk(spark, folder / "tables")
+    )
+    work = {folder / "tables" / name: table for name, table in tables.items()}
+    _write_all({path: table for path, table in work.items() if not path.exists()}, progress)
     progress("drawing", 0.9)
     rows = {name: _rows(folder / "tables" / name) for name in tables if name not in (*PICTURED, "records")}
     rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
-    rows["records"] = _rows(folder / "tables" / "records", [[(flag, "==", True)] for flag in _FLAGS])
+    rows["records"] = _flagged_records(folder / "tables" / "records")
     page = render(rows, f"PySpark {spark.version}")
     (folder / "report.html").write_text(page, encoding="utf-8")
     (folder / "tables" / "README.md").write_text(_column_docs(tables), encoding="utf-8")
@@ -126,8 +149,16 @@ def _picture_rows(spark: SparkSession, name: str, folder: Path) -> list[dict[str
     return _rows(whole)
 
 
-def _rows(folder: Path, any_of: list[list[tuple[str, str, object]]] | None = None) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(folder, filters=any_of).to_pylist()
+def _flagged_records(folder: Path) -> list[dict[str, Any]]:
+    """What the page says of records with an anomaly: their names, by fate."""
+    columns = ["run", "topic", "partition", "acks", "record", "handed_over", *_FLAGS]
+    any_of = [[(flag, "==", True)] for flag in _FLAGS]
+    rows: list[dict[str, Any]] = pq.read_table(folder, columns=columns, filters=any_of).to_pylist()
+    return rows
+
+
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(folder).to_pylist()
     return rows
 
 

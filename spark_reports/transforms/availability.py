@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from replica.trace import INTERNAL_TOPICS
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.partitions import touching
+from spark_reports.transforms.records import ACKED
 
 _WINDOW = (*PARTITION_KEY, "kind")
 LEADERLESS, LEADER_DOWN = "no leader", "leader down"
@@ -88,57 +89,84 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
     return observed.join(sums, list(PARTITION_KEY), "left").fillna(0).withColumn("internal", is_internal())
 
 
-def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
+def write_stalls(fates: DataFrame, produce: DataFrame, ends: DataFrame) -> DataFrame:
     """One row per stretch in which a producer had records waiting for a partition and no write succeeded.
 
     A stretch begins when a record starts to wait, or with the last success while others wait; it ends with the next
     success, when the last waiting record is given up, or with the run. Those under SHORTEST_STALL_US are left out.
-    in:  produce table, run_ends()
+    in:  record_fates(), produce table, run_ends()
     out: run, topic, partition, client, from_us, until_us, refused (attempts), errors (sorted names), recovered (a
          success ended it)
     """
-    waiting_change = (
-        F.when(F.col("event") == "record_sent", 1)
-        .when(F.col("event").isin("record_acked", "record_handed_over", "record_failed"), -1)
-        .otherwise(0)
-    )
-    is_success = F.col("event").isin("record_acked", "record_handed_over")
     of_producer = [*PARTITION_KEY, "client"]
-    # A record without a key is sent before it has a partition (-1): it waits for the one it got later.
-    got = F.max("partition").over(Window.partitionBy(RUN, "topic", "record"))
-    partition = F.when(F.col("record").isNull(), F.col("partition")).otherwise(got)
     in_order = Window.partitionBy(*of_producer).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    waiting = F.sum("change").over(so_far)
+    waited = F.col("waiting") - F.col("change") > 0
+    waits = F.col("waiting") > 0
+    begins = waits & (F.col("is_success") | ~waited)
     steps = (
-        produce.filter(F.col("event") != "batch_sent")
-        .withColumn("partition", partition)
-        .select(*of_producer, "seq", "at_us", "event", "error")
-        .withColumn("waiting", F.sum(waiting_change).over(so_far))
-        .withColumn("successes", F.sum(is_success.cast("int")).over(so_far))
+        _waiting_changes(fates, produce, of_producer)
+        .withColumn("waiting", waiting)
+        .withColumn("open", F.last(F.when(begins, F.struct("seq", "at_us")), ignorenulls=True).over(before))
+        .withColumn("is_last", F.lead("seq").over(in_order).isNull())
+        .join(F.broadcast(ends), RUN)
     )
-    # What is given up in the end is over: what is sent afterwards waits anew.
-    nothing_left = F.coalesce(
-        F.sum((F.col("waiting") == 0).cast("int")).over(in_order.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0)
-    )
-    stretches = (
-        steps.withColumn("calms", nothing_left)
-        .groupBy(*of_producer, "successes", "calms")
+    # A row may end one stretch and begin the last one, which the run ends.
+    ended = F.when(waited & (F.col("is_success") | ~waits), _stretch("open", F.col("at_us"), F.col("is_success")))
+    last_from = F.when(begins, F.struct("seq", "at_us")).otherwise(F.col("open"))
+    unended = F.when(waits & F.col("is_last"), _stretch(last_from, F.col("end_us"), F.lit(False)))
+    is_long = F.col("ended.until_us") - F.col("ended.from_us") >= SHORTEST_STALL_US
+    told = steps.select(
+        *of_producer, "event", "error", waited.alias("in_stretch"), F.col("open.seq").alias("open_seq"),
+        F.explode_outer(F.array_compact(F.array(ended, unended))).alias("ended"),
+    )  # fmt: skip
+    # Few rows remain: ends of long stretches, and what was refused or failed in any.
+    begun = F.coalesce("ended.from_seq", "open_seq")
+    return (
+        told.filter(is_long | (F.col("in_stretch") & F.col("error").isNotNull()))
+        .groupBy(*of_producer, begun.alias("begun"))
         .agg(
-            F.min(F.when(F.col("waiting") > 0, F.col("at_us"))).alias("from_us"),
-            F.max_by("waiting", "seq").alias("still_waiting"),
-            F.max("at_us").alias("last_us"),
-            F.min("at_us").alias("first_us"),
-            F.sum((F.col("event") == "batch_refused").cast("int")).alias("refused"),
+            F.max(F.when(is_long, F.col("ended"))).alias("stretch"),
+            F.count_if(F.col("event") == "batch_refused").alias("refused"),
             F.array_sort(F.collect_set("error")).alias("errors"),
         )
+        .filter(F.col("stretch").isNotNull())
+        .select(*of_producer, "stretch.from_us", "stretch.until_us", "refused", "errors", "stretch.recovered")
     )
-    next_success = F.lead("first_us").over(Window.partitionBy(*of_producer).orderBy("successes", "calms"))
-    ended = F.when(F.col("still_waiting") > 0, F.coalesce("next_us", "end_us")).otherwise(F.col("last_us"))
-    return (
-        stretches.withColumn("next_us", next_success)
-        .join(F.broadcast(ends), RUN)
-        .withColumn("until_us", ended)
-        .withColumn("recovered", (F.col("still_waiting") > 0) & F.col("next_us").isNotNull())
-        .filter(F.col("until_us") - F.col("from_us") >= SHORTEST_STALL_US)
-        .select(*of_producer, "from_us", "until_us", "refused", "errors", "recovered")
+
+
+def _stretch(began: Column | str, until_us: Column, recovered: Column) -> Column:
+    open_ = F.col(began) if isinstance(began, str) else began
+    return F.struct(
+        open_["seq"].alias("from_seq"), open_["at_us"].alias("from_us"), until_us.alias("until_us"),
+        recovered.alias("recovered"),
+    )  # fmt: skip
+
+
+def _waiting_changes(fates: DataFrame, produce: DataFrame, of_producer: list[str]) -> DataFrame:
+    """A record begins to wait when it is sent and ceases when its fate is told; a refused batch changes nothing.
+
+    Of a record without a key `fates` knows the partition that it got later; when it was sent it had none yet.
+    out: *of_producer, seq, at_us, event, error, change (1, -1, 0), is_success
+    """
+    is_success = (F.col("told") == ACKED) | F.col("handed_over")
+    sent = F.struct(
+        F.col("sent_seq").alias("seq"), F.col("sent_us").alias("at_us"), F.lit(1).alias("change"),
+        F.lit(False).alias("is_success"), F.lit(None).cast("string").alias("error"),
+    )  # fmt: skip
+    told = F.struct(
+        F.col("told_seq").alias("seq"), F.col("told_us").alias("at_us"), F.lit(-1).alias("change"),
+        is_success.alias("is_success"), F.col("error"),
+    )  # fmt: skip
+    of_records = (
+        fates.filter(F.col("sent_seq").isNotNull())
+        .select(*of_producer, F.explode(F.array(sent, told)).alias("step"))
+        .filter(F.col("step.seq").isNotNull())
+        .select(*of_producer, "step.*", F.lit("record").alias("event"))
     )
+    refused = produce.filter(F.col("event") == "batch_refused").select(
+        *of_producer, "seq", "at_us", F.lit(0).alias("change"), F.lit(False).alias("is_success"), "error", "event"
+    )
+    return of_records.unionByName(refused)

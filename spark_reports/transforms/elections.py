@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.intervals import first_after
 
 
 def elections(control: DataFrame, log: DataFrame) -> DataFrame:
@@ -39,25 +40,15 @@ def elections(control: DataFrame, log: DataFrame) -> DataFrame:
 def _losses(control: DataFrame, chosen: DataFrame) -> DataFrame:
     """When each election's outage began: the first stop of a leader, or loss of any, since the election before."""
     before = F.coalesce(F.lag("seq").over(Window.partitionBy(*PARTITION_KEY).orderBy("seq")), F.lit(-1))
-    spans = chosen.select(*PARTITION_KEY, "seq", "previous_leader", before.alias("seq_before"))
-    stops = control.filter(F.col("event") == "node_stopped").select(
-        RUN, F.lit(None).cast("string").alias("topic"), F.lit(None).cast("long").alias("partition"), "node",
-        F.col("at_us").alias("loss_us"), F.col("seq").alias("loss_seq"),
-    )  # fmt: skip
-    offline = control.filter(F.col("event") == "partition_went_offline").select(
-        *PARTITION_KEY, F.lit(None).cast("string").alias("node"),
-        F.col("at_us").alias("loss_us"), F.col("seq").alias("loss_seq"),
-    )  # fmt: skip
-    lost = stops.unionByName(offline).select(
-        RUN, F.col("topic").alias("of_topic"), F.col("partition").alias("of_partition"), "node", "loss_us", "loss_seq"
-    )
-    in_span = (F.col("loss_seq") > F.col("seq_before")) & (F.col("loss_seq") < F.col("seq"))
-    is_its_own = (F.col("node") == F.col("previous_leader")) | (
-        (F.col("of_topic") == F.col("topic")) & (F.col("of_partition") == F.col("partition"))
-    )
-    return (
-        spans.join(F.broadcast(lost), RUN)
-        .filter(in_span & is_its_own)
-        .groupBy(*PARTITION_KEY, "seq")
-        .agg(F.min("loss_us").alias("lost_us"))
-    )
+    spans = chosen.select(*PARTITION_KEY, "seq", F.col("previous_leader").alias("node"), before.alias("seq_before"))
+    at = ("seq", "at_us")
+    stops = control.filter(F.col("event") == "node_stopped").select(RUN, "node", *at)
+    offline = control.filter(F.col("event") == "partition_went_offline").select(*PARTITION_KEY, *at)
+    with_stop = first_after(spans, stops, (RUN, "node"), "seq_before", "stop")
+    with_both = first_after(with_stop, offline, PARTITION_KEY, "seq_before", "offline")
+
+    def of_its_own(loss: str) -> Column:
+        return F.when(F.col(f"{loss}.seq") < F.col("seq"), F.col(f"{loss}.at_us"))
+
+    lost_us = F.least(of_its_own("stop"), of_its_own("offline"))
+    return with_both.select(*PARTITION_KEY, "seq", lost_us.alias("lost_us"))

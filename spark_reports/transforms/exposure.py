@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY
+from spark_reports.transforms.intervals import held_by
 from spark_reports.transforms.terms import TERM_KEY
 
 
@@ -40,9 +41,7 @@ def _acked(produce: DataFrame, terms: DataFrame) -> DataFrame:
     acked = produce.filter(F.col("event") == "record_acked").select(
         *PARTITION_KEY, F.col("peer").alias("leader"), "acks", "offset", "at_us", "seq"
     )
-    inside = (F.col("seq") > F.col("from_seq")) & (F.col("seq") < F.col("until_seq"))
-    term = terms.select(*TERM_KEY, "from_seq", "until_seq", "until_us")
-    return acked.join(F.broadcast(term), [*PARTITION_KEY, "leader"]).filter(inside)
+    return held_by(acked, terms.select(*TERM_KEY, "from_seq", "until_seq", "until_us"), (*PARTITION_KEY, "leader"))
 
 
 def _released(acked: DataFrame, terms: DataFrame, moved: DataFrame) -> DataFrame:

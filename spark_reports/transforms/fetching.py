@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, REPLICA_KEY, RUN
+from spark_reports.transforms.intervals import held_by
 from spark_reports.transforms.partitions import lives
 
 
@@ -57,47 +58,53 @@ def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: Dat
          reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
          had never left), records, bytes (appended meanwhile), records_per_s, bytes_per_s
     """
-    life = lives(control).filter("life > 1").drop("life")
-    fetched = _of_life(
+    life = lives(control).filter("life > 1").drop("life").withColumn("until_seq", F.col("until_seq") - 1)
+    fetched = held_by(
         fetch.filter(F.col("event") == "follower_fetched").select(
             *PARTITION_KEY, F.col("peer").alias("node"), "seq", "at_us", "fetch_offset", "log_end_offset"
         ),
         life,
+        (RUN, "node"),
     )
     reached = F.col("fetch_offset") >= F.col("log_end_offset")
-    replica = [*REPLICA_KEY, "started_us", "from_seq", "until_seq"]
-    at = F.struct(F.col("seq"), F.col("at_us"), F.col("fetch_offset"))
-    caught = fetched.groupBy(*replica).agg(F.min(at).alias("first"), F.min(F.when(reached, at)).alias("caught"))
-    joined = _of_life(
-        changes.select(*PARTITION_KEY, F.explode("joined").alias("node"), "seq", "at_us"), life
+    # `from_seq` tells the lives of a replica apart.
+    replica = [*REPLICA_KEY, "started_us", "from_seq"]
+    caught = fetched.groupBy(*replica, "until_seq").agg(
+        *_earliest(F.col("seq"), "first"), *_earliest(F.when(reached, F.col("seq")), "caught")
+    )
+    joined = held_by(
+        changes.select(*PARTITION_KEY, F.explode("joined").alias("node"), "seq", "at_us"), life, (RUN, "node")
     ).groupBy(*replica).agg(F.min("at_us").alias("joined_us"))  # fmt: skip
-    few = caught.select(*replica, "first", "caught")
-    until = F.coalesce("caught.seq", "until_seq")
-    inside = (F.col("seq") > F.col("first.seq")) & (F.col("seq") <= until)
+    meanwhile = caught.select(
+        *REPLICA_KEY, "started_us", F.col("from_seq").alias("life_seq"), (F.col("first_seq") + 1).alias("from_seq"),
+        F.coalesce("caught_seq", "until_seq").alias("until_seq"),
+    )  # fmt: skip
+    appended = log.filter(F.col("role") == "follower").select(*REPLICA_KEY, "seq", "size_bytes")
     bytes_ = (
-        log.filter(F.col("role") == "follower")
-        .select(*REPLICA_KEY, "seq", "size_bytes")
-        .join(F.broadcast(few), list(REPLICA_KEY))
-        .filter(inside)
-        .groupBy(*replica)
+        held_by(appended, meanwhile, REPLICA_KEY)
+        .groupBy(*REPLICA_KEY, "started_us", F.col("life_seq").alias("from_seq"))
         .agg(F.sum("size_bytes").alias("bytes"))
     )
-    records = F.col("caught.fetch_offset") - F.col("first.fetch_offset")
-    took_s = (F.col("caught.at_us") - F.col("first.at_us")) / 1_000_000
+    records = F.col("caught_offset") - F.col("first_offset")
+    took_s = (F.col("caught_us") - F.col("first_us")) / 1_000_000
     counted = F.coalesce("bytes", F.lit(0))
     return (
         caught.join(joined, replica, "left")
         .join(bytes_, replica, "left")
         .select(
-            *REPLICA_KEY, "started_us", F.col("first.at_us").alias("first_fetch_us"),
-            F.col("first.fetch_offset").alias("from_offset"), F.col("caught.at_us").alias("caught_up_us"),
-            F.col("caught.fetch_offset").alias("to_offset"), "joined_us", records.alias("records"),
+            *REPLICA_KEY, "started_us", F.col("first_us").alias("first_fetch_us"),
+            F.col("first_offset").alias("from_offset"), F.col("caught_us").alias("caught_up_us"),
+            F.col("caught_offset").alias("to_offset"), "joined_us", records.alias("records"),
             counted.alias("bytes"), F.when(took_s > 0, records / took_s).alias("records_per_s"),
             F.when(took_s > 0, counted / took_s).alias("bytes_per_s"),
         )
     )  # fmt: skip
 
 
-def _of_life(facts: DataFrame, life: DataFrame) -> DataFrame:
-    inside = (F.col("seq") > F.col("from_seq")) & (F.col("seq") < F.col("until_seq"))
-    return facts.join(F.broadcast(life), [RUN, "node"]).filter(inside)
+def _earliest(seq: Column, name: str) -> list[Column]:
+    """The first fetch by `seq`, in columns: of structs Spark would sort all rows, of numbers it does not."""
+    return [
+        F.min(seq).alias(f"{name}_seq"),
+        F.min_by("at_us", seq).alias(f"{name}_us"),
+        F.min_by("fetch_offset", seq).alias(f"{name}_offset"),
+    ]

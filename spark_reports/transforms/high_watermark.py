@@ -63,25 +63,24 @@ def _stalls(terms: DataFrame, log: DataFrame, moved: DataFrame) -> DataFrame:
     )  # fmt: skip
     term = [*TERM_KEY, "from_seq"]
     in_order = Window.partitionBy(*term).orderBy("seq")
-    level = F.last("high_watermark", ignorenulls=True).over(
-        in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     waits = F.col("log_end_offset") > F.col("level")
+    waited = F.lag("log_end_offset").over(in_order) > F.lag("level").over(in_order)
+    moved_on = ~F.col("level").eqNullSafe(F.lag("level").over(in_order))
+    begins = waits & (moved_on | ~F.coalesce(waited, F.lit(False)))
+    # In a term both ends only rise, so the last fact at a level tells how many waited, and the next one ends it.
     levels = (
-        facts.withColumn("level", level)
-        .groupBy(*term, "until_seq", "term_until_us", "term_ended_by", "level")
-        .agg(
-            F.min(F.struct(F.col("seq"), F.col("at_us"))).alias("first"),
-            F.min(F.when(waits, F.struct(F.col("seq"), F.col("at_us")))).alias("began"),
-            (F.max("log_end_offset") - F.col("level")).alias("waiting_records"),
-        )
-        .withColumn("next", F.lead("first").over(Window.partitionBy(*term).orderBy("first")))
+        facts.withColumn("level", F.last("high_watermark", ignorenulls=True).over(so_far))
+        .withColumn("begins", begins)
+        .withColumn("began", F.last(F.when(F.col("begins"), F.struct("seq", "at_us")), ignorenulls=True).over(so_far))
+        .withColumn("next", F.lead(F.struct("seq", "at_us", "level")).over(in_order))
+        .filter(waits & (F.col("next").isNull() | (F.col("next.level") != F.col("level"))))
     )
     until_us = F.coalesce("next.at_us", "term_until_us")
     return levels.filter(until_us - F.col("began.at_us") >= SHORTEST_HW_STALL_US).select(
         *TERM_KEY, F.col("began.at_us").alias("from_us"), F.col("began.seq").alias("from_seq"),
         until_us.alias("until_us"), F.coalesce("next.seq", "until_seq").alias("until_seq"),
-        F.col("level").alias("high_watermark"), "waiting_records",
+        F.col("level").alias("high_watermark"), (F.col("log_end_offset") - F.col("level")).alias("waiting_records"),
         F.when(F.col("next").isNotNull(), ADVANCED).otherwise(F.col("term_ended_by")).alias("ended_by"),
     )  # fmt: skip
 

@@ -6,15 +6,16 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.intervals import held_by
 from spark_reports.transforms.partitions import lives
-from spark_reports.transforms.terms import TERM_KEY, leader_terms
+from spark_reports.transforms.terms import TERM_KEY
 
 _TERM = (*TERM_KEY, "life")
 """A leader that was down knows nothing of its followers any more, though its epoch may be the same."""
 _OUT = ("follower", "at_us", "seq", "fetch_offset", "log_end_offset", "lag_records", "lag_us", "behind_us")
 
 
-def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame) -> DataFrame:
+def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame, terms: DataFrame) -> DataFrame:
     """One row per moment a follower's distance to its leader changed: its fetches, and the leader's own appends.
 
     lag_records: records the follower had not asked beyond (>= 0).
@@ -24,6 +25,7 @@ def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame) -> Dat
     A leader knows nothing of a follower before its first fetch of the term: no row before it. The key holds the leader
     epoch because offsets fall when a log is truncated.
 
+    in:  the tables control, log and fetch, leader_terms()
     out: *PARTITION_KEY, leader_epoch, leader, follower, at_us, seq, fetch_offset, log_end_offset, lag_records, lag_us,
          behind_us
     """
@@ -31,11 +33,12 @@ def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame) -> Dat
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"),
         "at_us", "seq", "fetch_offset", "log_end_offset", F.lit(True).alias("is_fetch"),
     )  # fmt: skip
+    # Who fetched in another life of the leader has no fetch before these moments, and no row.
+    followers = fetched.select(*TERM_KEY, "follower").distinct()
     fetched = _in_lives(fetched, control)
     appends = _in_lives(_appends(log), control)
-    followers = fetched.select(*_TERM, "follower").distinct()
-    moments = appends.drop("last_offset").unionByName(_term_ends(control))
-    seen_by_each = moments.join(F.broadcast(followers), list(_TERM)).select(*fetched.columns)
+    moments = appends.drop("last_offset").unionByName(_term_ends(control, terms))
+    seen_by_each = moments.join(F.broadcast(followers), list(TERM_KEY)).select(*fetched.columns)
     measured = _measured(fetched.unionByName(seen_by_each), control)
     return _with_age_of_oldest_missing(measured, appends)
 
@@ -47,10 +50,10 @@ def _appends(log: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _term_ends(control: DataFrame) -> DataFrame:
+def _term_ends(control: DataFrame, terms: DataFrame) -> DataFrame:
     """The last moment of each leader's term, so that the lag of a silent follower is drawn up to it."""
     nothing = F.lit(None).cast("long")
-    ends = leader_terms(control).select(
+    ends = terms.select(
         *TERM_KEY, F.col("until_us").alias("at_us"), F.col("until_seq").alias("seq"),
         nothing.alias("fetch_offset"), nothing.alias("log_end_offset"), F.lit(False).alias("is_fetch"),
     )  # fmt: skip
@@ -60,22 +63,23 @@ def _term_ends(control: DataFrame) -> DataFrame:
 def _in_lives(facts: DataFrame, control: DataFrame, *, at_stop: bool = False) -> DataFrame:
     """Facts of leaders with the life of the broker they belong to (`at_stop`: its stop as well)."""
     life = lives(control).withColumnRenamed("node", "leader")
-    until = F.col("until_seq") + 1 if at_stop else F.col("until_seq")
-    inside = (F.col("seq") >= F.col("from_seq")) & (F.col("seq") < until)
-    alive = facts.join(F.broadcast(life), [RUN, "leader"], "left").filter(inside | F.col("life").isNull())
+    if not at_stop:
+        life = life.withColumn("until_seq", F.col("until_seq") - 1)
     # A trace may say nothing of a start: then there was one life.
-    return alive.fillna(0, ["life"]).drop("from_seq", "until_seq", "started_us")
+    alive = held_by(facts, life, (RUN, "leader"), "left").fillna(0, ["life"])
+    return alive.drop("from_seq", "until_seq", "started_us")
 
 
 def _measured(moments: DataFrame, control: DataFrame) -> DataFrame:
     of_follower = Window.partitionBy(*_TERM, "follower").orderBy("seq")
     so_far = of_follower.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    fetches_only = Window.partitionBy(*_TERM, "follower", "is_fetch").orderBy("seq")
+    fetch = F.when(F.col("is_fetch"), F.struct("log_end_offset", "at_us"))
+    before = F.last(fetch, ignorenulls=True).over(of_follower.rowsBetween(Window.unboundedPreceding, -1))
     reached_end = F.col("fetch_offset") >= F.col("log_end_offset")
-    reached_end_before = F.col("fetch_offset") >= F.lag("log_end_offset").over(fetches_only)
+    reached_end_before = F.col("fetch_offset") >= F.col("before.log_end_offset")
     caught_up_us = F.when(
         F.col("is_fetch"),
-        F.when(reached_end, F.col("at_us")).when(reached_end_before, F.lag("at_us").over(fetches_only)),
+        F.when(reached_end, F.col("at_us")).when(reached_end_before, F.col("before.at_us")),
     )
     began = control.filter(F.col("event") == "leadership_began").select(
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), "at_us", "seq", "log_end_offset"
@@ -86,7 +90,9 @@ def _measured(moments: DataFrame, control: DataFrame) -> DataFrame:
         .agg(F.min("at_us").alias("began_us"), F.min_by("log_end_offset", "seq").alias("began_offset"))
     )
     return (
-        moments.withColumn("caught_up_us", caught_up_us)
+        moments.withColumn("before", before)
+        .withColumn("caught_up_us", caught_up_us)
+        .drop("before")
         .withColumn("caught_up_us", F.max("caught_up_us").over(so_far))
         .withColumn("fetch_offset", F.last("fetch_offset", ignorenulls=True).over(so_far))
         .withColumn("log_end_offset", F.last("log_end_offset", ignorenulls=True).over(so_far))

@@ -83,9 +83,10 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     """One row per record that was sent, stored, read or deleted: one conditional groupBy over all four, no joins.
 
     in:  produce and consume tables, final_entries(), deleted_records()
-    out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown),
-         handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error, copies (in the final log), offset
-         (the first), present, readable, read, deleted, and lost, unseen, missing, duplicated, dirty, reordered
+    out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown), told_us
+         and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error,
+         copies (in the final log), offset (the first), present, readable, read, deleted, and lost, unseen, missing,
+         duplicated, dirty, reordered
     """
     nothing = F.lit(None)
     sends = produce.filter(F.col("record").isNotNull()).select(
@@ -110,18 +111,36 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     reads = consume.filter(F.col("event") == "record_read").select(*RECORD_KEY)
     facts = sends.unionByName(without_producer(entries, "stored")).unionByName(without_producer(reads, "read"))
     facts = facts.unionByName(without_producer(deleted, "deleted"))
-    return _with_anomalies(_folded(facts))
+    return _with_anomalies(_folded(facts, _names(produce)))
 
 
-def _folded(facts: DataFrame) -> DataFrame:
+def _names(produce: DataFrame) -> DataFrame:
+    """The names of nodes and errors, a few hundred at most, by number (64 bits of hash: no two of them meet)."""
+    names = produce.select("client", "peer", "error").distinct().select(F.explode(F.array("*")).alias("name"))
+    return names.filter(F.col("name").isNotNull()).distinct().select(F.xxhash64("name").alias("number"), "name")
+
+
+def _named(folded: DataFrame, names: DataFrame, column: str) -> DataFrame:
+    """With a column of numbers replaced by what they stand for."""
+    of_column = names.select(F.col("number").alias(column), F.col("name").alias("_name"))
+    joined = folded.join(F.broadcast(of_column), column, "left")
+    return joined.withColumn(column, F.col("_name")).drop("_name")
+
+
+def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
+    def number(name: str) -> Column:
+        return F.when(F.col(name).isNotNull(), F.xxhash64(name))
+
     is_sent = F.col("event") == "record_sent"
     is_acked = F.col("event") == "record_acked"
     is_failed = F.col("event") == "record_failed"
+    is_told = F.col("event").isin("record_acked", "record_handed_over", "record_failed")
     is_stored = F.col("event") == "stored"
+    # Numbers alone are folded in a hash table; with one string among them Spark would sort all facts, twice.
     # A record without a key is sent before it has a partition (-1); what became of it later says which one it got.
     folded = facts.groupBy(RUN, "topic", "record").agg(
         F.max("partition").alias("partition"),
-        F.min(F.when(is_sent, F.col("client"))).alias("client"),
+        F.min(F.when(is_sent, number("client"))).alias("client"),
         F.min(F.when(is_sent, F.col("acks"))).alias("acks"),
         F.min(F.when(is_sent, F.col("at_us"))).alias("sent_us"),
         F.min(F.when(is_sent, F.col("seq"))).alias("sent_seq"),
@@ -130,10 +149,12 @@ def _folded(facts: DataFrame) -> DataFrame:
         F.max(F.col("event") == "record_handed_over").alias("handed_over"),
         F.min(F.when(is_acked, F.col("at_us"))).alias("acked_us"),
         F.min(F.when(is_acked, F.col("seq"))).alias("acked_seq"),
-        F.min_by(F.when(is_acked, F.col("peer")), F.when(is_acked, F.col("seq"))).alias("acked_by"),
+        F.min_by(F.when(is_acked, number("peer")), F.when(is_acked, F.col("seq"))).alias("acked_by"),
         F.min_by(F.when(is_acked, F.col("ack_offset")), F.when(is_acked, F.col("seq"))).alias("ack_offset"),
         F.min(F.col("latency_us")).alias("latency_us"),
-        F.min(F.when(is_failed, F.col("error"))).alias("error"),
+        F.min(F.when(is_failed, number("error"))).alias("error"),
+        F.min(F.when(is_told, F.col("at_us"))).alias("told_us"),
+        F.min(F.when(is_told, F.col("seq"))).alias("told_seq"),
         # An offset of the final log is one entry, so there is nothing to make distinct: that costs as much again.
         F.count(F.when(is_stored, F.col("offset"))).alias("copies"),
         F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
@@ -142,8 +163,11 @@ def _folded(facts: DataFrame) -> DataFrame:
         F.max(F.col("event") == "deleted").alias("deleted"),
     )
     told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
+    for column in ("client", "acked_by", "error"):
+        folded = _named(folded, names, column)
     return folded.select(
-        *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", told.alias("told"), "handed_over", "acked_us",
+        *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", told.alias("told"), "told_us", "told_seq", "handed_over",
+        "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
         (F.col("copies") > 0).alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
         "deleted",
@@ -152,7 +176,7 @@ def _folded(facts: DataFrame) -> DataFrame:
 
 def _with_anomalies(fates: DataFrame) -> DataFrame:
     # One producer's records share a name up to the number: r0, r1, ... or p2-r0, p2-r1, ...
-    producer = F.regexp_replace("record", r"\d+$", "")
+    producer = F.rtrim("record", F.lit("0123456789"))
     before = Window.partitionBy(*PARTITION_KEY, producer).orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
     is_acked = F.col("told") == ACKED

@@ -43,16 +43,11 @@ def _stops(control: DataFrame) -> DataFrame:
 
 def _with_known_ends(facts: DataFrame) -> DataFrame:
     # An append does not restate the high watermark: it is the one last stated since the broker's start.
-    since_start = F.sum(F.when(F.col("event") == "node_stopped", 1).otherwise(0)).over(
-        Window.partitionBy(*REPLICA_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    so_far = (
-        Window.partitionBy(*REPLICA_KEY, "start")
-        .orderBy("seq")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    known = F.last("high_watermark", ignorenulls=True).over(so_far)
-    return facts.withColumn("start", since_start).select(
+    so_far = Window.partitionBy(*REPLICA_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    is_stop = F.col("event") == "node_stopped"
+    stated = F.when(is_stop | F.col("high_watermark").isNotNull(), F.struct("high_watermark"))
+    known = F.last(stated, ignorenulls=True).over(so_far)["high_watermark"]
+    return facts.select(
         *REPLICA_KEY,
         "at_us",
         "seq",

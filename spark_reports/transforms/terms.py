@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.intervals import first_after
 
 TERM_KEY = (*PARTITION_KEY, "leader_epoch", "leader")
 
@@ -27,21 +28,13 @@ def leader_terms(control: DataFrame) -> DataFrame:
     ends = control.filter(F.col("event").isin(*next_terms)).select(
         *PARTITION_KEY,
         F.col("leader_epoch").alias("next_epoch"),
-        F.struct(F.col("seq"), F.col("at_us")).alias("chosen"),
+        "seq",
+        "at_us",
     )
-    stops = control.filter(F.col("event") == "node_stopped").select(
-        RUN, F.col("node").alias("leader"), F.struct(F.col("seq"), F.col("at_us")).alias("stop")
-    )
+    stops = control.filter(F.col("event") == "node_stopped").select(RUN, F.col("node").alias("leader"), "seq", "at_us")
     last = control.groupBy(RUN).agg(F.max(F.struct(F.col("seq"), F.col("at_us"))).alias("last"))
-    is_next = (F.col("next_epoch") > F.col("leader_epoch")) & (F.col("chosen.seq") > F.col("from_seq"))
-    is_later = F.col("stop.seq") > F.col("from_seq")
     return (
-        began.join(F.broadcast(ends), list(PARTITION_KEY), "left")
-        .groupBy(*began.columns)
-        .agg(F.min(F.when(is_next, F.col("chosen"))).alias("chosen"))
-        .join(F.broadcast(stops), [RUN, "leader"], "left")
-        .groupBy(*began.columns, "chosen")
-        .agg(F.min(F.when(is_later, F.col("stop"))).alias("stop"))
+        first_after(_with_the_next(began, ends), stops, (RUN, "leader"), "from_seq", "stop")
         .join(F.broadcast(last), RUN)
         .withColumn("end", F.least("chosen", "stop", "last"))
         # A leader that is told of its leadership twice begins no second term.
@@ -55,6 +48,31 @@ def leader_terms(control: DataFrame) -> DataFrame:
             "log_end_offset", "high_watermark",
         )
     )  # fmt: skip
+
+
+def _with_the_next(began: DataFrame, ends: DataFrame) -> DataFrame:
+    """With `chosen`, the first of `ends` after it that names a higher epoch (null if there is none)."""
+    so_far = Window.partitionBy(*PARTITION_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    at = ("seq", "at_us")
+    rises = ends.withColumn("before", F.max("next_epoch").over(before)).filter(
+        F.coalesce(F.col("next_epoch") > F.col("before"), F.lit(True))
+    )
+    highest = ends.select(*PARTITION_KEY, F.col("seq").alias("from_seq"), F.max("next_epoch").over(so_far).alias("top"))
+    known = began.join(highest, [*PARTITION_KEY, "from_seq"])
+    is_late = F.col("leader_epoch") < F.col("top")
+    in_time = first_after(
+        known.filter(~is_late), rises.select(*PARTITION_KEY, *at), PARTITION_KEY, "from_seq", "chosen"
+    )
+    # Who hears of its epoch when a higher one is known already is rare: there each is compared with each.
+    is_next = (F.col("next_epoch") > F.col("leader_epoch")) & (F.col("seq") > F.col("from_seq"))
+    late = (
+        known.filter(is_late)
+        .join(ends, list(PARTITION_KEY))
+        .groupBy(*known.columns)
+        .agg(F.min(F.when(is_next, F.struct(*at))).alias("chosen"))
+    )
+    return in_time.unionByName(late).drop("top")
 
 
 def within_terms(facts: DataFrame, terms: DataFrame, *columns: str) -> DataFrame:

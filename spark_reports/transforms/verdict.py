@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -65,9 +68,14 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
             for flag, (name, offset, detail) in kinds.items()
         ]
     )
-    return fates.select(
-        RUN, "topic", "partition", F.col("record").alias("witness"), F.explode(F.array_compact(rows)).alias("found")
-    ).select(RUN, "found.anomaly", "topic", "partition", "witness", "found.offset", "found.detail")
+    is_one = functools.reduce(operator.or_, [F.col(flag) for flag in kinds])
+    return (
+        fates.filter(is_one)
+        .select(
+            RUN, "topic", "partition", F.col("record").alias("witness"), F.explode(F.array_compact(rows)).alias("found")
+        )
+        .select(RUN, "found.anomaly", "topic", "partition", "witness", "found.offset", "found.detail")
+    )
 
 
 def diverged(final_log: DataFrame) -> DataFrame:
@@ -84,11 +92,19 @@ def diverged(final_log: DataFrame) -> DataFrame:
         .join(F.broadcast(running), [*PARTITION_KEY, "node"])
         .filter(F.col("offset") < F.col("end"))
     )
+    # Numbers alone are compared in a hash table; the names are looked up where they differ.
+    what = F.xxhash64("record", "crc")
+    differ = (
+        committed.groupBy(*PARTITION_KEY, "offset")
+        .agg(F.min(what).alias("one"), F.max(what).alias("other"))
+        .filter(F.col("one") != F.col("other"))
+        .select(*PARTITION_KEY, "offset")
+    )
     held = F.array_join(F.array_sort(F.collect_list(F.concat("node", F.lit(": "), "record"))), ", ")
     return (
-        committed.groupBy(*PARTITION_KEY, "offset")
-        .agg(F.count_distinct(F.struct("record", "crc")).alias("versions"), held.alias("witness"))
-        .filter(F.col("versions") > 1)
+        committed.join(F.broadcast(differ), [*PARTITION_KEY, "offset"])
+        .groupBy(*PARTITION_KEY, "offset")
+        .agg(held.alias("witness"))
         .select(
             RUN, F.lit("diverged").alias("anomaly"), "topic", "partition", "witness", "offset",
             F.lit("replicas hold different records below their high watermarks").alias("detail"),
@@ -121,26 +137,36 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     """
     of_consumer = [*PARTITION_KEY, "client"]
     in_order = Window.partitionBy(*of_consumer).orderBy("seq")
-    # A seek by the user is a reset that no error caused.
+    is_read = F.col("event") == "record_read"
+    # A seek by the user is a reset that no error caused: what is read after it has nothing before it.
     is_seek = (F.col("event") == "position_reset") & F.col("error").isNull()
-    seeks = F.sum(is_seek.cast("int")).over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    moves = consume.filter(F.col("event").isin("record_read", "position_reset")).withColumn("seeks", seeks)
-    reads = moves.filter(F.col("event") == "record_read").select(*of_consumer, "seq", "seeks", "offset")
-    previous = F.lag("offset").over(Window.partitionBy(*of_consumer, "seeks").orderBy("seq"))
-    skipped = (
-        reads.withColumn("previous", previous)
-        .filter(F.col("offset") > F.col("previous") + 1)
-        .select(*of_consumer, F.explode(F.sequence(F.col("previous") + 1, F.col("offset") - 1)).alias("offset"))
-        .distinct()
+    stood = F.when(is_seek, F.lit(_ANYWHERE)).when(is_read, F.col("offset"))
+    previous = F.last(stood, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    gaps = (
+        consume.filter(is_read | is_seek)
+        .withColumn("previous", previous)
+        .filter(is_read & (F.col("offset") > F.col("previous") + 1))
+        .select(*of_consumer, F.sequence(F.col("previous") + 1, F.col("offset") - 1).alias("skipped"))
+        .cache()
     )
+    # Hardly any consumer jumps: then neither what it read nor what there was need be gone through.
+    jumped = F.broadcast(gaps.select(*of_consumer).distinct())
+    reads = consume.filter(is_read).join(jumped, of_consumer, "left_semi")
+    there = entries.join(jumped, list(PARTITION_KEY), "left_semi")
     return (
-        skipped.join(reads, [*of_consumer, "offset"], "left_anti")
-        .join(entries, [*PARTITION_KEY, "offset"])
+        gaps.select(*of_consumer, F.explode("skipped").alias("offset"))
+        .distinct()
+        .join(reads, [*of_consumer, "offset"], "left_anti")
+        .join(there, [*PARTITION_KEY, "offset"])
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",
             F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),
         )
     )  # fmt: skip
+
+
+_ANYWHERE = (1 << 63) - 2
+"""The position after a seek: no offset is beyond it, so nothing was jumped over."""
 
 
 def broken_invariants(control: DataFrame, others: DataFrame) -> DataFrame:

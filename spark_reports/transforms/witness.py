@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.intervals import first_after
 from spark_reports.transforms.records import RECORD_KEY
 
 
@@ -21,53 +22,56 @@ def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: 
     """
     lost = fates.filter("lost").select(*RECORD_KEY, "acks", "acked_us", "acked_seq", "acked_by", "ack_offset")
     return (
-        lost.join(_holders(lost, produce, log), list(RECORD_KEY), "left")
-        .join(_first_election(lost, control), list(RECORD_KEY), "left")
+        _with_first_election(lost, control)
+        .join(_holders(lost, produce, log), list(RECORD_KEY), "left")
         .join(_erasures(lost, control), list(RECORD_KEY), "left")
         .join(_disk_losses(lost, control), list(RECORD_KEY), "left")
-        .drop("acked_seq")
-    )
+        .select(
+            *RECORD_KEY, "acks", "acked_us", "acked_by", "ack_offset", "held_by", "elected_us", "elected",
+            "elected_clean", "elected_reason", "erased_us", "erased_on", "erased_reason", "disk_lost_us",
+            "disk_lost_on", "disk_lost_reason",
+        )
+    )  # fmt: skip
 
 
 def _holders(lost: DataFrame, produce: DataFrame, log: DataFrame) -> DataFrame:
     batches = (
         produce.filter(F.col("event") == "batch_sent")
         .select(*PARTITION_KEY, "crc", F.explode("records").alias("record"))
+        .join(lost.select(*RECORD_KEY, "acked_seq"), list(RECORD_KEY))
         .distinct()
     )
     appends = log.select(*PARTITION_KEY, "crc", "node", "seq")
     return (
-        lost.join(batches, list(RECORD_KEY))
-        .join(appends, [*PARTITION_KEY, "crc"])
+        batches.join(appends, [*PARTITION_KEY, "crc"])
         .groupBy(*RECORD_KEY)
         .agg(F.array_sort(F.collect_set(F.when(F.col("seq") < F.col("acked_seq"), F.col("node")))).alias("held_by"))
     )
 
 
-def _after_ack(lost: DataFrame, control: DataFrame, event: str, *columns: str) -> DataFrame:
-    """Facts of one kind about the record's partition that came after its ack; lost records are few."""
-    facts = control.filter(F.col("event") == event).select(*PARTITION_KEY, "seq", "at_us", "reason", *columns)
-    return lost.join(F.broadcast(facts), list(PARTITION_KEY)).filter(F.col("seq") > F.col("acked_seq"))
+def _facts(control: DataFrame, event: str, *columns: str) -> DataFrame:
+    return control.filter(F.col("event") == event).select(*PARTITION_KEY, "seq", "at_us", "reason", *columns)
 
 
-def _first_election(lost: DataFrame, control: DataFrame) -> DataFrame:
-    return (
-        _after_ack(lost, control, "leader_elected", "broker", "clean")
-        .groupBy(*RECORD_KEY)
-        .agg(
-            F.min("at_us").alias("elected_us"),
-            F.min_by("broker", "seq").alias("elected"),
-            F.min_by("clean", "seq").alias("elected_clean"),
-            F.min_by("reason", "seq").alias("elected_reason"),
-        )
-    )
+def _with_first_election(lost: DataFrame, control: DataFrame) -> DataFrame:
+    elected = _facts(control, "leader_elected", "broker", "clean")
+    return first_after(lost, elected, PARTITION_KEY, "acked_seq", "next").select(
+        *lost.columns, F.col("next.at_us").alias("elected_us"), F.col("next.broker").alias("elected"),
+        F.col("next.clean").alias("elected_clean"), F.col("next.reason").alias("elected_reason"),
+    )  # fmt: skip
 
 
 def _erasures(lost: DataFrame, control: DataFrame) -> DataFrame:
-    cut = (F.col("log_end_offset") <= F.col("ack_offset")) & (F.col("ack_offset") < F.col("previous_log_end_offset"))
+    """Truncations are laid out by the offsets that they cut: no more of them than records were appended and cut."""
+    cut = F.sequence(F.col("log_end_offset"), F.col("previous_log_end_offset") - 1)
+    truncated = (
+        _facts(control, "log_truncated", "node", "log_end_offset", "previous_log_end_offset")
+        .filter(F.col("log_end_offset") < F.col("previous_log_end_offset"))
+        .select(*PARTITION_KEY, "seq", "at_us", "reason", "node", F.explode(cut).alias("ack_offset"))
+    )
     return (
-        _after_ack(lost, control, "log_truncated", "node", "log_end_offset", "previous_log_end_offset")
-        .filter(cut)
+        lost.join(truncated, [*PARTITION_KEY, "ack_offset"])
+        .filter(F.col("seq") > F.col("acked_seq"))
         .groupBy(*RECORD_KEY)
         .agg(
             F.min("at_us").alias("erased_us"),
@@ -78,8 +82,10 @@ def _erasures(lost: DataFrame, control: DataFrame) -> DataFrame:
 
 
 def _disk_losses(lost: DataFrame, control: DataFrame) -> DataFrame:
+    """Disks that lose bytes are as rare as the steps of a scenario."""
     return (
-        _after_ack(lost, control, "data_lost", "node")
+        lost.join(F.broadcast(_facts(control, "data_lost", "node")), list(PARTITION_KEY))
+        .filter(F.col("seq") > F.col("acked_seq"))
         .groupBy(*RECORD_KEY)
         .agg(
             F.min("at_us").alias("disk_lost_us"),

@@ -15,8 +15,6 @@ from spark_reports.io import Trace, read_trace
 from spark_reports.report.embedding import resource
 from spark_reports.result_schemas import RESULT_SCHEMAS
 from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, result_tables
-from spark_reports.transforms.availability import write_stalls
-from spark_reports.transforms.partitions import run_ends
 from spark_reports.transforms.records import deleted_records, final_entries, record_fates
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import _KEY_MOMENTS
@@ -374,7 +372,7 @@ def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None
     finished = t.RunFinished(reason="over")
     facts = [(1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=-1)), (9.0, finished)]
     trace = read_trace(spark, [written("stall", facts)])
-    stalls = write_stalls(trace.produce, run_ends(trace.control))
+    stalls = result_tables(trace)["write_stalls"]
     assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
         (2_000_000, 9_000_000, False)
     ]

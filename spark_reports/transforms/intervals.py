@@ -1,0 +1,67 @@
+"""Which interval holds a fact, and what came first after it: with work that grows as the facts do.
+
+A join on ranges alone compares every fact with every interval of its key, which is as facts times failovers.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_reports.schema import RUN
+
+
+def held_by(facts: DataFrame, intervals: DataFrame, key: Sequence[str], how: str = "inner") -> DataFrame:
+    """Facts, each with the columns of the interval of its key that holds it: from_seq <= seq <= until_seq.
+
+    Both meet in slots of the run's order, each as wide as an interval is on average: a fact is compared with the few
+    intervals of its slot, and an interval stands in about two slots.
+    in:  facts with *key and seq; intervals (they are broadcast) with *key, from_seq, until_seq; those of one key do not
+         overlap; the key begins with the run
+    how: inner, or left: facts that no interval holds stay, with nulls
+    """
+    keys = {name: f"_{name}" for name in key}
+    average = F.expr(f"max(from_seq) * count(DISTINCT struct({', '.join(key)})) div count(*)")
+    scale = intervals.groupBy(RUN).agg(
+        F.max("from_seq").alias("_last"), F.greatest(F.lit(1), average).alias("_width")
+    )  # fmt: skip
+    first, last = F.expr("from_seq div _width"), F.expr("least(until_seq, _last) div _width")
+    slotted = (
+        intervals.join(F.broadcast(scale), RUN)
+        # What begins last may end anywhere: everything from there on is one slot.
+        .withColumn("_in_slot", F.explode(F.sequence(first, F.greatest(first, last))))
+        .drop("_last", "_width")
+        .withColumnsRenamed(keys)
+    )
+    same_key = functools.reduce(operator.and_, [F.col(name) == F.col(other) for name, other in keys.items()])
+    inside = F.col("seq").between(F.col("from_seq"), F.col("until_seq"))
+    return (
+        facts.join(F.broadcast(scale), RUN, "left")
+        .withColumn("_slot", F.expr("least(seq, _last) div _width"))
+        .join(F.broadcast(slotted), same_key & (F.col("_slot") == F.col("_in_slot")) & inside, how)
+        .drop(*keys.values(), "_last", "_width", "_slot", "_in_slot")
+    )
+
+
+def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: str, found: str) -> DataFrame:
+    """Rows, each with the first fact of its key that came after it: union and window, in falling order.
+
+    in:    rows with *key and the column `after` (a seq); facts with *key and seq
+    out:   the columns of rows, and `found`: a struct of the fact's columns without the key, null if there is none
+    """
+    row, fact = F.struct(*rows.columns), F.struct(*[name for name in facts.columns if name not in key])
+    asked = rows.select(*key, F.col(after).alias("_seq"), row.alias("_row"))
+    came = facts.select(*key, F.col("seq").alias("_seq"), fact.alias("_fact"))
+    # At one seq the row comes first: the fact itself is not after it.
+    falling = Window.partitionBy(*key).orderBy(F.col("_seq").desc(), F.col("_row").isNull())
+    so_far = falling.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        asked.unionByName(came, allowMissingColumns=True)
+        .withColumn("_fact", F.last("_fact", ignorenulls=True).over(so_far))
+        .filter(F.col("_row").isNotNull())
+        .select("_row.*", F.col("_fact").alias(found))
+    )

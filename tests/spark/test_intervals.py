@@ -1,0 +1,66 @@
+"""Joins of facts with intervals against the same thing told by loops."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from spark_reports.transforms.intervals import first_after, held_by
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KEY = ("run", "node")
+OPEN_END = (1 << 63) - 2
+Interval = tuple[str, str, int, int, int]
+
+
+def intervals_of(draw: random.Random) -> list[Interval]:
+    """Of two runs of very different length; some touch, some are as short as can be, some never end."""
+    found: list[Interval] = []
+    for run, longest in (("short", 4), ("long", 900)):
+        for node in ("b1", "b2"):
+            seq = draw.randrange(longest)
+            for number in range(draw.randrange(12)):
+                until = seq + draw.randrange(longest)
+                found.append((run, node, seq, until, number))
+                seq = until + 1 + draw.randrange(2) * draw.randrange(longest)
+            found.append((run, node, seq, OPEN_END, 99))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fact_meets_the_interval_that_holds_it(seed: int, spark: SparkSession) -> None:
+    draw = random.Random(seed)
+    intervals = intervals_of(draw)
+    edges = [(run, node, at) for run, node, first, last, _ in intervals for at in (first, last, max(0, first - 1))]
+    # A run and a node without any interval, and facts long after the last one began.
+    facts = [*edges, ("none", "b1", 5), ("long", "b9", 7), ("short", "b1", 10**12)]
+    held = {
+        (*fact, number)
+        for fact in facts
+        for run, node, first, last, number in intervals
+        if fact[:2] == (run, node) and first <= fact[2] <= last
+    }
+    seen = spark.createDataFrame(sorted(set(facts)), "run string, node string, seq long")
+    spans = spark.createDataFrame(intervals, "run string, node string, from_seq long, until_seq long, number long")
+    columns = (*KEY, "seq", "number")
+    assert {tuple(row) for row in held_by(seen, spans, KEY).select(*columns).collect()} == held
+    alone = {(*fact, None) for fact in facts} - {(*fact[:3], None) for fact in held}
+    found = held_by(seen, spans, KEY, "left").select(*columns).collect()
+    assert len(found) == len(set(facts)) and {tuple(row) for row in found} == held | alone
+
+
+def test_what_came_first_after_a_row(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("r", "b1", -1, "a"), ("r", "b1", 4, "b"), ("r", "b1", 9, "c"), ("r", "b2", 0, "d")],
+                                 "run string, node string, from_seq long, name string")  # fmt: skip
+    facts = spark.createDataFrame([("r", "b1", 4, "four"), ("r", "b1", 9, "nine"), ("s", "b2", 1, "other run")],
+                                  "run string, node string, seq long, what string")  # fmt: skip
+    found = first_after(rows, facts, KEY, "from_seq", "next").orderBy("name")
+    told = [tuple(row) for row in found.select("name", "next.what", F.col("next.seq")).collect()]
+    assert told == [("a", "four", 4), ("b", "nine", 9), ("c", None, None), ("d", None, None)]
