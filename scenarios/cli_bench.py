@@ -274,15 +274,18 @@ def _facts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     "--events", multiple=True, default=("1M", "10M"), show_default=True, callback=_facts,
     help="Size of a trace; may be repeated. 100M takes 1 GB of disk and several minutes.",
 )  # fmt: skip
+@click.option(
+    "--heap-mb", type=click.IntRange(512, 1 << 20), help="Limit of the JVM's heap, instead of a report's own."
+)
 @click.option("--whole", is_flag=True, help="Only the whole report, not its tables one by one.")
 @format_option
-def spark(events: list[int], whole: bool, format_: str) -> int:
+def spark(events: list[int], heap_mb: int | None, whole: bool, format_: str) -> int:
     """The report on long traces whose outcome is known: time, memory, and whether it finds what is true."""
     from scenarios.cli_spark import spark_or_fail
     from scenarios.spark_bench import measure_report
 
     with spark_or_fail(), ProgressLine("bench spark") as line:
-        rows = measure_report(events, per_table=not whole, progress=line.show)
+        rows = measure_report(events, per_table=not whole, progress=line.show, heap_mb=heap_mb)
     document = {"machine": machine(), "master": "local[2]", "rows": rows}
     if format_ == "json":
         print_json(document)
@@ -306,6 +309,7 @@ def _print_spark(document: dict[str, Any]) -> None:
         ("whole report, session included", "report_s", "s", "budget 60 s at 10 M on an idle machine"),
         ("  processor time of it", "report_cpu_s", "s", ""),
         ("  memory, JVM, at most", "jvm_peak_mb", "MB", ""),
+        ("    limit of its heap", "heap_limit_mb", "MB", ""),
         ("  memory, Python, at most", "python_peak_mb", "MB", ""),
         ("  its page", "html_mb", "MB", ""),
     ):

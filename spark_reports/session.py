@@ -125,7 +125,7 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
     ours = {
         **_SETTINGS,
         **(_LOOPBACK if on_this_machine(master) else {}),
-        "spark.driver.memory": f"{_driver_memory_mb()}m",
+        "spark.driver.memory": f"{driver_memory_mb()}m",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
     for key, value in {**ours, **settings}.items():
@@ -207,7 +207,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[key] = value
 
 
-def _driver_memory_mb() -> int:
+def driver_memory_mb() -> int:
     """A quarter of the machine, between 1 and 4 GiB: a 10 M event trace needs about 3."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1024, min(4096, physical // 4 >> 20))
