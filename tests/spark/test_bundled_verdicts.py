@@ -9,7 +9,7 @@ import pytest
 from scenarios.runner import RunResult
 from tests.spark.test_agreement import judged_alike
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # `bundled_runs` plays the whole catalogue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
