@@ -63,13 +63,24 @@ def machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "load_average": round(load, 2),
+        "sum_us": round(_sum_us(), 1),
     }
+
+
+def _sum_us() -> float:
+    """Microseconds of Python's own speed here and now: virtual machines of one name differ several times over."""
+    times = []
+    for _ in range(51):
+        began = time.perf_counter()
+        sum(range(10_000))
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e6
 
 
 def machine_line(found: dict[str, Any]) -> str:
     return (
         f"  {found['cpu']}, {found['cores']} cores, kernel {found['kernel']}, Python {found['python']}, "
-        f"load {found['load_average']}"
+        f"load {found['load_average']};\n  its Python adds 10,000 numbers in {found['sum_us']:.0f} us"
     )
 
 
