@@ -15,7 +15,7 @@ from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH, api_name
 from replica.file_slice import FileSlice
 from replica.ids import OUTSIDE
-from replica.trace import FactsLeftOut, Recorder, RequestCompleted
+from replica.trace import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500
 """Of one client from outside; there is a fact of each of them."""
@@ -173,10 +173,10 @@ class RequestLog:
         )
 
     def _may_tell(self, client: str, now_us: int) -> bool:
-        if self._limit.allows(client, now_us):
-            return True
-        left_out = self._limit.to_state(client, now_us)
-        if left_out:
-            reason = f"{client} asks more of {self._node} than is told: {left_out} requests were left out of late"
-            self._recorder.aside(FactsLeftOut(node=self._node, peer=client, left_out=left_out, reason=reason))
-        return False
+        return self._limit.may_tell(
+            self._recorder,
+            self._node,
+            client,
+            now_us,
+            lambda count: f"{client} asks more of {self._node} than is told: {count} requests were left out of late",
+        )

@@ -6,6 +6,8 @@ sent before, can be made without end, and each would be a fact on the disk. What
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from replica.ids import OUTSIDE
 from replica.trace import FactsLeftOut, Recorder
 
@@ -76,6 +78,17 @@ class TellingLimit:
         left_out, known.left_out, known.stated_us = known.left_out, 0, now_us
         return left_out
 
+    def may_tell(
+        self, recorder: Recorder, node: str, client: str, now_us: int, words: Callable[[int], str], count: int = 1
+    ) -> bool:
+        """`allows`; from time to time a fact says how much it did not. words: the reason, given how much that was"""
+        if self.allows(client, now_us, count):
+            return True
+        left_out = self.to_state(client, now_us)
+        if left_out:
+            recorder.aside(FactsLeftOut(node=node, peer=client, left_out=left_out, reason=words(left_out)))
+        return False
+
 
 def outsider(peer: str) -> str | None:
     """The name under which somebody from outside is counted, who may be known by an address only; None: our own."""
@@ -93,10 +106,10 @@ class EndsOfConnections:
 
     def may_tell(self, node: str, peer: str) -> bool:
         client = outsider(peer)
-        if client is None or self._limit.allows(client, self._recorder.at_us):
-            return True
-        left_out = self._limit.to_state(client, self._recorder.at_us)
-        if left_out:
-            reason = f"{client} opens more connections to {node} than are told: the ends of {left_out} were left out"
-            self._recorder.aside(FactsLeftOut(node=node, peer=client, left_out=left_out, reason=reason))
-        return False
+        return client is None or self._limit.may_tell(
+            self._recorder,
+            node,
+            client,
+            self._recorder.at_us,
+            lambda count: f"{client} opens more connections to {node} than are told: the ends of {count} were left out",
+        )

@@ -40,7 +40,7 @@ class ProcessWatch:
         self._jvm_peak_bytes = self._python_peak_bytes = 0
 
     def __enter__(self) -> Self:
-        self._ticks_before = {pid: process.cpu_ticks for pid, process in _family().items()}
+        self._ticks_before = {pid: process.cpu_ticks for pid, process in family(os.getpid()).items()}
         self._look()
         self._thread.start()
         return self
@@ -65,7 +65,7 @@ class ProcessWatch:
 
     def _look(self) -> None:
         jvm_bytes = python_bytes = 0
-        for pid, process in _family().items():
+        for pid, process in family(os.getpid()).items():
             self._ticks[pid] = process.cpu_ticks
             if process.name == "java":
                 # A child that the JVM is about to start has the JVM's memory, not as much again.
@@ -76,17 +76,17 @@ class ProcessWatch:
         self._python_peak_bytes = max(self._python_peak_bytes, python_bytes)
 
 
-def _family() -> dict[int, _Process]:
-    """This process and all below it, by process id."""
+def family(root: int) -> dict[int, _Process]:
+    """A process and all below it, by process id."""
     if not _PROC.is_dir():
         return {}
     everyone = {int(path.name): found for path in _PROC.glob("[0-9]*") if (found := _process(path)) is not None}
-    family: dict[int, _Process] = {}
-    added = [os.getpid()]
+    members: dict[int, _Process] = {}
+    added = [root]
     while added:
-        family |= {pid: everyone[pid] for pid in added if pid in everyone}
-        added = [pid for pid, process in everyone.items() if process.parent in family and pid not in family]
-    return family
+        members |= {pid: everyone[pid] for pid in added if pid in everyone}
+        added = [pid for pid, process in everyone.items() if process.parent in members and pid not in members]
+    return members
 
 
 def _process(path: Path) -> _Process | None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scenarios.process_watch import family
+
 BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
 """Bytes of a record; each has a topic of its own."""
@@ -118,24 +120,8 @@ def topic_of(size_bytes: int) -> str:
 
 
 def _cpu_of_tree(pid: int) -> float:
-    """Seconds of user and system time of a process and of all that descend from it and live. source: proc(5)"""
-    children: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(entry.name))
-        ticks[int(entry.name)] = int(fields[11]) + int(fields[12])
-    total, left = 0, [pid]
-    while left:
-        one = left.pop()
-        total += ticks.get(one, 0)
-        left += children.get(one, [])
-    return total * TICK_S
+    """Seconds of user and system time of a process and of all that descend from it and live."""
+    return sum(process.cpu_ticks for process in family(pid).values()) * TICK_S
 
 
 def _free_ports(count: int) -> int:

@@ -329,14 +329,15 @@ class ClientStory:
 
     def _may_repeat(self, count: int) -> bool:
         """Whether so many facts that tell of nothing new may be told of this client."""
-        limit, recorder = self.shared.limit, self.shared.recorder
-        if limit.allows(self.client, recorder.at_us, count):
-            return True
-        left_out = limit.to_state(self.client, recorder.at_us)
-        if left_out:
-            reason = f"{self.client} reads the same again and again: {left_out} facts of that were left out of late"
-            recorder.aside(trace.FactsLeftOut(node=self.node, peer=self.client, left_out=left_out, reason=reason))
-        return False
+        recorder = self.shared.recorder
+        return self.shared.limit.may_tell(
+            recorder,
+            self.node,
+            self.client,
+            recorder.at_us,
+            lambda left: f"{self.client} reads the same again and again: {left} facts of that were left out of late",
+            count,
+        )
 
     def _partition_handed(self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader]) -> None:
         position = self.shared.position(self.client, partition)
