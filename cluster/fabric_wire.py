@@ -171,10 +171,10 @@ class FabricWire(Passage[bytearray]):
     # ------------------------------------------------------------------------------------------------- the end
 
     def _shut(self, reason: str) -> None:
+        self._drop_unread()
         if not self.open:
             return
         self._let_go()
-        self.inbox.clear()
         self._depart(Message(None, 0, reason, END_BYTES))
         self.fabric.forget(self)
 

@@ -33,17 +33,31 @@ class Entrance:
         return link.arrival_us(self._fabric.time.now_us, len(frame) + SIZE_BYTES)
 
     def must_wait(self, client: str, frame: bytearray) -> bool:
-        network, facts = self._fabric.network, self._fabric.facts
-        api = int.from_bytes(frame[:2], "big", signed=True)
-        is_cut = network.link(client, self._node).is_cut
-        hold = network.hold_on(client, self._node, api, REQUEST) if network.holds else None
+        """Whether a cut or a hold keeps it; states when a hold begins to, and that it does no more."""
+        facts = self._fabric.facts
+        api, hold = _api(frame), self._hold_on(client, frame)
         if hold is not None and hold != self._hold:
             facts.held(client, self._node, api, REQUEST, hold)
         if hold is None and self._hold is not None:
             facts.released(client, self._node, api, REQUEST)
         self._hold = hold
-        return is_cut or hold is not None
+        return hold is not None or self._is_cut(client)
+
+    def lets_in(self, client: str, frame: bytearray) -> bool:
+        """Whether no cut and no hold would keep it."""
+        return self._hold_on(client, frame) is None and not self._is_cut(client)
+
+    def _hold_on(self, client: str, frame: bytearray) -> Hold | None:
+        network = self._fabric.network
+        return network.hold_on(client, self._node, _api(frame), REQUEST) if network.holds else None
+
+    def _is_cut(self, client: str) -> bool:
+        return self._fabric.network.link(client, self._node).is_cut
 
     def client(self, known_as: str, frame: bytearray, *, is_identified: bool) -> str:
         """Who sends it; its first request says so."""
         return known_as if is_identified else self._fabric.outsider(client_name(frame, known_as))
+
+
+def _api(frame: bytearray) -> int:
+    return int.from_bytes(frame[:2], "big", signed=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Callable
 
 SIZE_BYTES = 4
 SCRATCH_BYTES = 64 * 1024
@@ -108,6 +109,23 @@ class FrameReader:
         with contextlib.suppress(OSError, FrameTooLarge):
             while self.fill():
                 pass
+
+    def keep_while(self, is_kept: Callable[[bytearray], bool]) -> None:
+        """Forget the first frame that is not kept, and all behind it; also what is not whole."""
+        if self._large is not None:
+            if not is_kept(self._large):
+                self.clear()
+            return
+        place = 0
+        while True:
+            start = place + SIZE_BYTES
+            end = start + int.from_bytes(self._buffer[place:start], "big", signed=True)
+            if not start <= end <= len(self._buffer) or not is_kept(self._buffer[start:end]):
+                break
+            place = end
+        kept = self._buffer[:place]
+        self.clear()
+        self._buffer = kept
 
     def discard(self) -> bool:
         """Read and forget what has come so far; whether there may be more one day."""

@@ -97,23 +97,35 @@ class TcpWire(Passage[Sequence[Segment]]):
             return False
         if self.accepted and isinstance(frame, LargeFrame):
             self._fabric.request_memory.hand_over(self, frame)
-        if self._entrance is not None and not await self._comes_in(self._entrance, frame):
+        if self._entrance is not None and self.open and not await self._comes_in(self._entrance, frame):
+            self._drop_unread()  # It lost the connection on its way, and so did all that is behind it.
             return True
         self._mute = self.accepted
         self._live_time.enter(self._heard.popleft() if self._heard else None)
         self._read_along(frame)
         take(frame)
+        if self._tap is not None and self.gone is not None:
+            self._tap.ended(self.gone)
         return True
 
     async def _comes_in(self, entrance: Entrance, frame: bytearray) -> bool:
-        """Wait for as long as the network between the client and us takes; false if the connection ends meanwhile."""
+        """Wait for as long as the network between the client and us takes, then for our process to run. False if the
+        connection ends on the way, or is closed here; what has come in before a reset is there."""
         client = entrance.client(self.peer, frame, is_identified=self._is_identified)
         arrival_us = entrance.arrival_us(client, frame)
         if arrival_us > self._live_time.now_us:
             await self._live_time.sleep_until(arrival_us)
-        while self.open and (entrance.must_wait(client, frame) or not self._may_run(self._wake)):
+        while self.open and entrance.must_wait(client, frame):
             await self._live_time.park(self._parking)
-        return self.open
+        if not self.open:
+            return False
+        while not self._is_closed_here and not self._may_run(self._wake):
+            await self._live_time.park(self._parking)
+        return not self._is_closed_here
+
+    @property
+    def _is_closed_here(self) -> bool:
+        return not self.open and self.gone is None
 
     def move_on(self) -> None:
         super().move_on()
@@ -122,9 +134,7 @@ class TcpWire(Passage[Sequence[Segment]]):
 
     def _is_over(self) -> bool:
         """Nothing will be handed over any more; what came before the other side's end still is."""
-        if self.gone is not None:
-            return not self._frames.has_frame
-        return not self.open
+        return self._is_closed_here or (self.gone is not None and not self._frames.has_frame)
 
     async def _fill(self) -> bool:
         """Read what there is, or wait for something; returns whether it had to wait. raises: FrameTooLarge"""
@@ -335,14 +345,15 @@ class TcpWire(Passage[Sequence[Segment]]):
 
     def close(self) -> None:
         """Close as the kernel does for a process: at once, or when what is on its way before it has arrived."""
+        self._drop_unread()
         self._shut()
+        self._wake()
 
     def _shut(self) -> None:
         if not self.open:
             return
         self._let_go()
         self._depart(Message(None, 0, CLOSED, END_BYTES))
-        self._wake()
 
     def _drop_unread(self) -> None:
         self._frames.clear()
@@ -352,6 +363,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self.gone = reason
         self._facts.lost(self.host.name, self.peer, reason)
         self._shut()
+        self._wake()
 
     def vanish(self) -> None:
         """The machine lost power: nobody is told, and the socket stays as it is until the machine is back."""
@@ -361,9 +373,15 @@ class TcpWire(Passage[Sequence[Segment]]):
 
     def reset(self) -> None:
         """RST, from the network: this end learns of it as well. What has come in can still be read: closing would lose
-        it, so it is taken out of the kernel first."""
+        it, so it is taken out of the kernel first. What a fault still keeps from coming in is lost.
+
+        Simplified: a client's request that was not looked at counts as in, unless a cut or a hold is in force: nobody
+        knows when the kernel has carried it, so a delay of its link is over.
+        """
         if self._sock_open:
             self._frames.fill_up()
+            if self._entrance is not None:
+                self._frames.keep_while(partial(self._entrance.lets_in, self.peer))
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self.end(RESET)
 

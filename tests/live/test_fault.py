@@ -132,6 +132,23 @@ def test_a_teacher_cuts_the_client_of_a_student(tmp_path: Path, world: tuple[str
     ]
 
 
+def test_what_a_student_had_sent_before_a_reset_is_appended_and_told_of(tmp_path: Path) -> None:
+    """The broker is stopped meanwhile, so the kernel has it; acks=0, so that no answer of a request before it fails."""
+    with serving(tmp_path, "--topic", "t:1:1", brokers=1) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, client_id="class-7", acks=0)
+        producer.send("t", b"before").get(20)
+        wait_for(tmp_path, lambda found: found["partitions"][0]["replicas"][0]["log_end_offset"] == 1)
+        fault(tmp_path, "pause", "b1")
+        producer.send("t", b"meanwhile").get(20)
+        fault(tmp_path, "reset_peer", "client/class-7-b1")
+        fault(tmp_path, "resume", "b1")
+        wait_for(tmp_path, lambda found: found["partitions"][0]["replicas"][0]["log_end_offset"] == 2)
+        producer.close()
+        served.stop()
+    assert served.summary["logs"] == {"t-0": ["before", "meanwhile"]}
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("serve"), "--topic", "t:1:1", brokers=1) as cluster:

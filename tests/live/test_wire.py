@@ -11,22 +11,26 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+import trio.testing
 
 from cluster.host import Process
-from cluster.links import Hold, Latency, Network
+from cluster.links import Hold, Latency, Link, Network
 from cluster.live.fabric import TcpFabric
+from cluster.live.observations import ConnectionEnded, Observation, ProduceArrived, Topic
 from cluster.live.request_memory import RequestMemory
 from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
 from cluster.node import Segment
 from cluster.passage import CLOSED, RESET
-from cluster.world import ConnectionGone, Wire
+from cluster.wire.api_00_produce import ProduceRequest, encode_produce_request
+from cluster.world import ConnectionGone
 from replica.file_slice import FileSlice
 from replica.trace import MessageHeld, MessageReleased, TraceLog, TraceRow
 
 pytestmark = pytest.mark.live
 
-FETCH = 1
+PRODUCE, FETCH = 0, 1
+FIRST, SECOND = b"\0\1 a Fetch", b"\0\0 a Produce"
 MIB = 1 << 20
 
 
@@ -52,10 +56,10 @@ class Bench:
                 # Machines whose process is up, without a shell that would take the connections itself.
                 for host in (self.a, self.b):
                     host.process = Process(shell=SimpleNamespace(core=SimpleNamespace(accepts=True), end=int))
-                listener = self.b.listen()
+                self.b.listen()
                 nursery.start_soon(self.time.drive, 60_000_000, bool, trio.lowlevel.checkpoint)
                 self.near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
-                self.far = await listener.accept()  # type: ignore[assignment]
+                self.far = await self.accept()
                 self.far.allow(100 * MIB)
                 with trio.fail_after(30):
                     await test(self)
@@ -63,6 +67,12 @@ class Bench:
                 nursery.cancel_scope.cancel()
 
         trio.run(main)
+
+    async def accept(self) -> TcpWire:
+        assert self.b.listener is not None
+        wire = await self.b.listener.accept()
+        assert isinstance(wire, TcpWire)
+        return wire
 
     async def read(self, wire: TcpWire, take: Callable[[bytearray], None] | None = None) -> None:
         try:
@@ -254,18 +264,120 @@ def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
     Bench().run(test)
 
 
+class Outsider:
+    """A client of somebody else's that has sent requests to b."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.wire: TcpWire
+
+    async def sends(self, *requests: bytes) -> None:
+        sock = socket.create_connection(self.bench.fabric.address("b", 0))
+        self.wire = await self.bench.accept()
+        self.wire.identify(bytearray())
+        for request in requests:
+            sock.sendall(len(request).to_bytes(4, "big") + request)
+        sock.close()
+
+    @property
+    def link(self) -> Link:
+        return self.bench.network.link(self.wire.peer, "b")
+
+    async def is_reset(self) -> None:
+        assert await self.bench.fabric.reset(self.wire.peer, "b") == 1
+        await self.bench.wait_for(lambda: not self.wire.open)
+
+    def heal(self) -> None:
+        self.bench.network.holds.clear()
+        self.link.remove("cut")
+        self.bench.fabric.move_on()
+
+    async def is_read(self) -> None:
+        def take(request: bytearray) -> None:
+            self.bench.received.append(bytes(request))
+            self.wire.unmute()
+
+        await self.bench.read(self.wire, take)
+
+
+@pytest.mark.parametrize(("fault", "come_in"), [("none", [FIRST, SECOND]), ("cut", []), ("hold", [FIRST])])
+def test_a_reset_loses_of_an_outside_client_what_a_fault_keeps_on_its_way(fault: str, come_in: list[bytes]) -> None:
+    async def test(bench: Bench) -> None:
+        client = Outsider(bench)
+        await client.sends(FIRST, SECOND)
+        if fault == "cut":
+            client.link.cuts.append("cut")
+        elif fault == "hold":
+            bench.network.holds.append(Hold("hold", [client.wire.peer], ["b"], PRODUCE, "request"))
+        await client.is_reset()
+        client.heal()
+        await client.is_read()
+        assert bench.received == come_in and bench.ended == [RESET]
+
+    Bench().run(test)
+
+
+@pytest.mark.parametrize("is_through", [True, False])
+def test_a_request_is_on_its_way_until_the_network_lets_it_through_and_not_until_the_process_runs(
+    is_through: bool,
+) -> None:
+    async def test(bench: Bench) -> None:
+        client = Outsider(bench)
+        await client.sends(FIRST, SECOND)
+        client.link.cuts.append("cut")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.is_read)
+            await trio.testing.wait_all_tasks_blocked()
+            bench.b.pause()
+            if is_through:
+                client.heal()
+                await trio.testing.wait_all_tasks_blocked()
+            await client.is_reset()
+            client.heal()
+            bench.b.resume()
+        assert bench.received == ([FIRST, SECOND] if is_through else []) and bench.ended == [RESET]
+
+    Bench().run(test)
+
+
+class Observer:
+    """The Tap of a fabric: all that passes, in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[Observation] = []
+
+    def topic_name(self, topic: Topic) -> str | None:
+        return None
+
+    def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
+        return lambda observation, now_us: self.seen.append(observation)
+
+
+def test_a_request_that_is_read_after_a_reset_is_observed_and_so_is_that_it_gets_no_answer() -> None:
+    request = encode_produce_request(9, 1, "x", ProduceRequest(None, 1, 1000, []))
+
+    async def test(bench: Bench) -> None:
+        observer = bench.fabric.tap = Observer()
+        client = Outsider(bench)
+        await client.sends(request[4:])
+        await client.is_reset()
+        observer.seen.clear()
+        await client.is_read()
+        assert observer.seen == [ProduceArrived(acks=1, batches=()), ConnectionEnded(RESET)]
+
+    Bench().run(test)
+
+
 def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_them() -> None:
     """Handlers that are blocked leave requests waiting, also those of connections that have gone meanwhile."""
     queue: list[bytearray] = []
 
     async def test(bench: Bench) -> None:
         memory = bench.fabric.request_memory = RequestMemory(8 * MIB)
-        listener = bench.b.listener
-        assert listener is not None
 
-        async def send_one(nursery: trio.Nursery) -> Wire:
+        async def send_one(nursery: trio.Nursery) -> TcpWire:
             near = await bench.fabric.connect(bench.a, *bench.fabric.address("b", 0))
-            far = await listener.accept()
+            far = await bench.accept()
             far.allow(100 * MIB)
             nursery.start_soon(bench.read, far, queue.append)
             near.send(frame(bytes(3 * MIB)), FETCH, "request", None)

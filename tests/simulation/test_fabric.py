@@ -155,6 +155,16 @@ def test_what_has_come_in_before_a_reset_is_read(lab: Lab) -> None:
     ]  # fmt: skip
 
 
+def test_an_end_that_was_closed_hears_nothing_more_of_what_came_before_a_reset(lab: Lab) -> None:
+    lab.pauses(5, "a")
+    lab.sends(10, "b", "an answer", connection=-1)
+    lab.at(20, lambda: resets(lab))
+    lab.closes(25, "a")
+    lab.at(30, lambda: lab.host("a").resume())
+    lab.run()
+    assert lab["a"].what("received", "disconnected") == []
+
+
 def test_a_reset_drops_what_is_in_flight(lab: Lab) -> None:
     lab.sends(10, "a", "in flight")
     lab.at(10.5, lambda: resets(lab))
