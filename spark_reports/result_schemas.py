@@ -27,7 +27,8 @@ RESULT_SCHEMAS: dict[str, str] = {
         "erased_reason string, disk_lost_us bigint, disk_lost_on array<string>, disk_lost_reason string"
     ),
     "key_moments": (
-        "run string, seq bigint, at_us bigint, event string, topic string, partition bigint, node string, reason string"
+        "run string, seq bigint, at_us bigint, event string, verb string, topic string, partition bigint, node string, "
+        "reason string"
     ),
     "partition_states": (
         "run string, topic string, partition bigint, seq bigint, from_us bigint, event string, leader string, "

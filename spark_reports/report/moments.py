@@ -10,13 +10,16 @@ from spark_reports.report.words import counted
 Row = Mapping[str, Any]
 
 PLACES_NAMED = 4
+UNDOING = ("heal", "release", "resume")
+"""Verbs of steps that undo a fault: what they do is told by `fault_began`, and looks as the end that it is."""
 
 
 def told_moments(moments: Sequence[Row], *, several_partitions: bool) -> list[dict[str, Any]]:
     """Rows of key_moments in order, one for all partitions to which the same happened at the same instant, and for an
     election and the ISR it writes.
 
-    out: with `where`, the partitions in words; empty where it is about none, or there is only one
+    out: with `where`, the partitions in words, empty where it is about none, or there is only one; and with `sign`, the
+        event whose sign it has
     """
     lines: dict[tuple[int, str], dict[str, Any]] = {}
     places: dict[tuple[int, str], dict[str, None]] = {}
@@ -25,7 +28,11 @@ def told_moments(moments: Sequence[Row], *, several_partitions: bool) -> list[di
         lines.setdefault(key, dict(moment))
         if several_partitions and moment["topic"] is not None and moment["partition"] is not None:
             places.setdefault(key, {})[f"{moment['topic']}-{moment['partition']}"] = None
-    return [{**line, "where": _in_words(list(places.get(key, ())))} for key, line in lines.items()]
+    return [{**line, "where": _in_words(list(places.get(key, ()))), "sign": _sign(line)} for key, line in lines.items()]
+
+
+def _sign(line: Row) -> str:
+    return "fault_ended" if line["verb"] in UNDOING else line["event"]
 
 
 def _in_words(names: Sequence[str]) -> str:

@@ -148,12 +148,29 @@ def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, 
     ]
 
 
-def test_the_same_at_once_for_many_partitions_is_one_line() -> None:
-    def moment(seq: int, event: str, reason: str, partition: int | None) -> dict[str, Any]:
-        topic = None if partition is None else "t"
-        return {"seq": seq, "at_us": 7, "event": event, "reason": reason, "topic": topic, "partition": partition}
+def moment(seq: int, event: str, reason: str, partition: int | None = None, verb: str | None = None) -> dict[str, Any]:
+    """A row of key_moments."""
+    topic = None if partition is None else "t"
+    place = {"topic": topic, "partition": partition}
+    return {"seq": seq, "at_us": 7, "event": event, "reason": reason, "verb": verb, **place}
 
-    moments = [moment(0, "node_stopped", "b1 is killed", None)]
+
+def test_what_undoes_a_fault_does_not_look_like_one() -> None:
+    held, goes_on, cut = "it is held back", "what was held goes on", "a and b are cut"
+    moments = [
+        moment(0, "fault_began", held, verb="hold"),
+        moment(1, "fault_began", goes_on, verb="release"),
+        moment(2, "fault_ended", goes_on, verb="hold"),
+        moment(3, "fault_began", cut, verb="cut"),
+    ]
+    told = told_moments(moments, several_partitions=True)
+    assert [(line["reason"], line["sign"]) for line in told] == [
+        (held, "fault_began"), (goes_on, "fault_ended"), (cut, "fault_began")
+    ]  # fmt: skip
+
+
+def test_the_same_at_once_for_many_partitions_is_one_line() -> None:
+    moments = [moment(0, "node_stopped", "b1 is killed")]
     moments += [moment(1 + n, "leader_elected", "b2 is next", n) for n in range(6)]
     moments += [moment(9, "isr_committed", "b2 is next", 0)]
     told = told_moments(moments, several_partitions=True)
