@@ -46,8 +46,9 @@ from cluster.live.control import (
 )
 from cluster.live.fabric import Address
 from cluster.live.neighbours import NeighbourFabric
+from cluster.live.node_life import OwnProcess
 from cluster.live.observations import Observation, Topic
-from cluster.live.processes import NodeOrder, OwnProcess
+from cluster.live.processes import NodeOrder
 from cluster.live.time import LiveTime
 from cluster.passage import ByteCounts
 from cluster.wall_clock import WallClock

@@ -18,7 +18,7 @@ from cluster.cards import Card
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
 from cluster.host import Host
-from cluster.live.processes import RemoteCore
+from cluster.live.remote_core import RemoteCore
 from cluster.producer import ProducerCore
 from cluster.registry_node import RegistryCore
 from cluster.wall_clock import WallClock

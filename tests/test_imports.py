@@ -33,7 +33,8 @@ SHELLS = [
     "cluster/shell.py", "cluster/world.py", "cluster/fabric.py", "cluster/fabric_wire.py", "cluster/host.py",
     "cluster/virtual_time.py", "cluster/live/time.py", "cluster/live/fabric.py", "cluster/live/wire.py",
     "cluster/live/acceptor.py", "cluster/live/frames.py", "cluster/live/sockets.py", "cluster/live/writer.py",
-    "cluster/live/control.py", "cluster/live/neighbours.py", "cluster/live/processes.py",
+    "cluster/live/control.py", "cluster/live/neighbours.py", "cluster/live/processes.py", "cluster/live/node_life.py",
+    "cluster/live/remote_core.py", "cluster/live/remote_host.py",
 ]  # fmt: skip
 """Everything else is a pure core: no task, no clock, no socket."""
 

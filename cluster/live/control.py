@@ -24,6 +24,8 @@ PACKET_BYTES = 1 << 20
 PART_BYTES = PACKET_BYTES - 1024
 """What one packet carries of a message that is too large for it."""
 BUFFER_BYTES = 4 << 20
+SETTLE_S = 5.0
+"""A node that has not said within this time that a fault is in force is taken to be stuck; the fault goes on."""
 
 
 # ------------------------------------------------------------------------------------------------------------------ up

@@ -1,0 +1,92 @@
+"""One life of a node in an operating system process of its own: what is known of the process, and signals to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from cluster.live.control import SETTLE_S, NodeState, ToldParts
+from cluster.live.gathering import Source
+from cluster.live.observations import Observation
+from cluster.live.remote_core import RemoteCore
+
+STOPPED = frozenset("TtZXx")
+"""States in /proc of a process that does nothing any more."""
+
+Observer = Callable[[Observation, int], None]
+
+
+class OwnProcess(Protocol):
+    """What is used of multiprocessing.Process."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def exitcode(self) -> int | None: ...
+
+    def join(self, timeout: float | None = None) -> None: ...
+
+    def close(self) -> None:
+        """Of one that has ended: gives its descriptors back. raises: ValueError if it has not"""
+
+
+@dataclass(slots=True)
+class Life:
+    """One process of a node, from its start to the last thing that it has told."""
+
+    own: OwnProcess
+    control: socket.socket
+    core: RemoteCore
+    source: Source
+    finished: trio.Event = field(default_factory=trio.Event)
+    exit_code: int | None = None
+    state: NodeState | None = None
+    asked_to_settle: int = 0
+    settled: int = 0
+    answers: dict[int, Callable[..., None]] = field(default_factory=dict)
+    observers: dict[int, Observer] = field(default_factory=dict)
+    parts: ToldParts = field(default_factory=ToldParts)
+    said_why: bool = False
+    seized: bool = False
+    at_end: bool = False
+
+    def end(self) -> None:
+        """Its process is gone or about to be. What it had here is given back: there may be many lives in a run."""
+        if self.finished.is_set():
+            return
+        self.own.join(SETTLE_S)
+        self.exit_code = self.own.exitcode
+        if self.exit_code is not None:
+            self.own.close()
+        self.finished.set()
+
+    def signal(self, number: int) -> None:
+        if not self.finished.is_set() and self.own.pid is not None and self.own.exitcode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.own.pid, number)
+
+    @property
+    def is_stopped(self) -> bool:
+        """source: proc(5), field 3 of /proc/pid/stat"""
+        if self.finished.is_set():
+            return True
+        try:
+            text = Path(f"/proc/{self.own.pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return True
+        return text.rpartition(")")[2].split()[0] in STOPPED
+
+    @property
+    def death(self) -> str:
+        """How it came about, once it has ended."""
+        if self.exit_code is None:
+            return "it closed its control pair and lives on"
+        return f"signal {-self.exit_code}" if self.exit_code < 0 else f"exit code {self.exit_code}"

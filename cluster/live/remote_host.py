@@ -1,0 +1,241 @@
+"""A machine whose process is a real one: a kill is a SIGKILL, a pause a SIGSTOP."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.host import Host, Process
+from cluster.live.control import (
+    SETTLE_S,
+    AnswerTold,
+    Ask,
+    BytesTold,
+    ExitTold,
+    FactsTold,
+    FileTold,
+    ObservationTold,
+    Order,
+    OutsiderTold,
+    Settle,
+    SettledTold,
+    control_pair,
+    pack,
+)
+from cluster.live.gathering import InPlace, Source
+from cluster.live.node_life import Life
+from cluster.live.observations import ConnectionEnded
+from cluster.live.remote_core import RemoteCore, RemoteShell
+from cluster.node import Action, NodeCore
+from cluster.shell import NodeShell
+from cluster.wall_clock import WallClock
+from replica.disk import Disk
+
+if TYPE_CHECKING:
+    from cluster.live.processes import ProcessFabric
+
+
+class RemoteHost(Host):
+    """A machine whose process is a real one."""
+
+    fabric: ProcessFabric
+
+    def __init__(self, fabric: ProcessFabric, name: str) -> None:
+        super().__init__(fabric, name)
+        self._life: Life | None = None
+        self._number = 0
+
+    # ------------------------------------------------------------------------------------------------------- talking
+
+    @property
+    def shell(self) -> NodeShell:
+        return RemoteShell(self)  # type: ignore[return-value]  # has what is used of it: `call`
+
+    def ask(self, method: str, *arguments: object, answer: Callable[..., None] | None = None) -> list[Action]:
+        assert self._life is not None, f"{self.name} is not running"
+        self._number += 1
+        if answer is not None:
+            self._life.answers[self._number] = answer
+        self.order(Ask(self._number, method, arguments, answered=answer is not None))
+        return []
+
+    def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> RemoteCore:
+        return RemoteCore(incarnation, disks, clock)
+
+    def order(self, order: Order) -> None:
+        """Simplified: an order that a stopped process has no room for any more is dropped."""
+        if self._life is not None:
+            with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+                self._life.control.send(pack(order))
+
+    def _read(self, life: Life) -> list[InPlace]:
+        told: list[InPlace] = []
+        while not life.at_end:
+            try:
+                size = life.control.recv_into(self.fabric.packet)
+            except BlockingIOError:
+                break
+            except ConnectionResetError:
+                size = 0
+            if not size:
+                life.at_end = True
+                break
+            message = life.parts.take(self.fabric.packet[:size])
+            match message:
+                case FactsTold() | AnswerTold() | ObservationTold() | ExitTold():
+                    told.append(message)
+                case FileTold():
+                    _keep_books(life.core.disks[message.log_dir], message)
+                case BytesTold():
+                    for name in self.bytes.__slots__:
+                        setattr(self.bytes, name, self._bytes_before[name] + getattr(message.counts, name))
+                case OutsiderTold():
+                    self.fabric.outsider(message.client)
+                case SettledTold():
+                    life.settled = message.number
+                    self.fabric.settled_some()
+        return told
+
+    def _told(self, life: Life, what: AnswerTold | ObservationTold | ExitTold) -> None:
+        if isinstance(what, ObservationTold):
+            self._observe(life, what)
+        elif isinstance(what, ExitTold):
+            life.said_why = True
+            self.fabric.exits.append((self.name, what.halted))
+            self._leave()
+        else:
+            answer = life.answers.pop(what.number, None)
+            if answer is not None:
+                answer(what.value)
+
+    def _observe(self, life: Life, told: ObservationTold) -> None:
+        tap = self.fabric.tap
+        if tap is None:
+            return
+        observe = life.observers.get(told.connection) or tap.open(told.client, self.name)
+        life.observers[told.connection] = observe
+        observe(told.observation, told.at_us)
+        if isinstance(told.observation, ConnectionEnded):
+            del life.observers[told.connection]
+
+    # ---------------------------------------------------------------------------------------------------------- life
+
+    def start(self, nursery: trio.Nursery, core: NodeCore, *, serves: bool) -> None:
+        assert self.process is None, f"{self.name} runs already"
+        assert isinstance(core, RemoteCore)
+        core.host = self
+        self.powered, self.paused = True, False
+        self.fabric.lit(self.name)
+        self._bytes_before = {name: getattr(self.bytes, name) for name in self.bytes.__slots__}
+        self.process = Process()
+        ours, theirs = control_pair()
+        state = self.fabric.state_around(self.name, core)
+        own = self.fabric.launch(self.fabric.order_for(self.name, core.incarnation, state), theirs)
+        theirs.close()
+        life = Life(own, ours, core, Source(lambda: self._read(life), lambda what: self._told(life, what)))
+        life.state = state
+        self._life = life
+        self.fabric.time.listen_to(life.source)
+        self.fabric.nursery.start_soon(self._attend, life)
+
+    async def _attend(self, life: Life) -> None:
+        """A step for whatever the process tells; then its end."""
+        time = self.fabric.time
+        with life.control:
+            while not life.at_end:
+                await trio.lowlevel.wait_readable(life.control)
+                time.enter()
+        time.gather_all()
+        time.leave(life.source)
+        for observe in life.observers.values():
+            observe(ConnectionEnded(f"the process of {self.name} is gone"), time.now_us)
+        life.end()
+        if self._life is life:
+            self._life = None
+            if self.process is not None and not life.said_why:
+                self._leave()
+                self.fabric.exits.append((self.name, f"its process has died ({life.death})"))
+                time.enter()
+
+    async def seize(self) -> None:
+        """SIGSTOP first: what it has done is told and looked at before it is gone."""
+        life = self._life
+        if life is None:
+            return
+        life.seized = True
+        life.signal(signal.SIGSTOP)
+        with trio.move_on_after(SETTLE_S):
+            while not life.is_stopped:
+                await trio.sleep(0.001)
+        self.fabric.time.gather_all()
+        self.fabric.time.enter()
+
+    async def kill(self) -> None:
+        """A real SIGKILL."""
+        life = self._life
+        self._leave()
+        if life is not None:
+            life.said_why = True
+            life.signal(signal.SIGKILL)
+            await life.finished.wait()
+            self.fabric.time.enter()
+
+    async def power_off(self) -> None:
+        """SIGKILL after the others were told that they must not notice."""
+        self.powered = False
+        self.fabric.darkened(self.name)
+        await self.fabric.settle()
+        life = self._life
+        await self.kill()
+        for disk in () if life is None else life.core.disks.values():
+            disk.look()
+
+    def end_at_once(self) -> None:
+        """The run is over."""
+        life, self._life = self._life, None
+        if life is not None:
+            life.signal(signal.SIGKILL)
+            life.end()
+
+    def pause(self) -> None:
+        super().pause()
+        if self._life is not None:
+            self._life.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        super().resume()
+        if self._life is not None:
+            self._life.signal(signal.SIGCONT)
+
+    # ---------------------------------------------------------------------------------------------------------- state
+
+    def bring_up_to_date(self, number: int) -> None:
+        """Tell the process what has changed around it."""
+        life = self._life
+        if life is None:
+            return
+        state = self.fabric.state_around(self.name, life.core)
+        if state != life.state:
+            life.state, life.asked_to_settle = state, number
+            self.order(Settle(number, state))
+
+    @property
+    def has_settled(self) -> bool:
+        life = self._life
+        return life is None or self.paused or life.seized or life.at_end or life.settled >= life.asked_to_settle
+
+
+def _keep_books(disk: Disk, told: FileTold) -> None:
+    match told.how:
+        case "opened":
+            disk.opened(told.path, told.size)
+        case "forgotten":
+            disk.forget(told.path)
+        case "truncated":
+            disk.truncated(told.path, told.size)
+        case "flushed":
+            disk.kept(told.path, told.size)
