@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.quorum_connections import VoterConnections
-from controller.quorum_fetches import diverging_end, is_cut_off, truncation_offset
+from controller.quorum_facts import QuorumFacts
+from controller.quorum_fetches import diverging_end, is_cut_off, snapshot_piece, truncation_offset
 from controller.quorum_messages import (
     Action,
     Answer,
@@ -39,9 +40,8 @@ from controller.quorum_messages import (
 )
 from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Role, SnapshotFetch, Unattached
 from controller.quorum_timeouts import Draw, QuorumTimeouts
-from replica import trace
 from replica.errors import ErrorCode
-from replica.ids import UNKNOWN_OFFSET, BrokerId, Names, Offset
+from replica.ids import BrokerId, Names, Offset
 
 _NEVER = 2**62
 _SNAPSHOT_IS_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
@@ -69,6 +69,7 @@ class Quorum:
         self.high_watermark: Offset = 0
         self.role: Role = Unattached(0, None, _NEVER)
         self._names = names
+        self._facts = QuorumFacts(local_id, names)
         self._log = log
         self._timeouts = timeouts
         self._draw = draw
@@ -260,15 +261,10 @@ class Quorum:
         error = self.fetch_error(request.epoch)
         if error is not ErrorCode.NONE or not isinstance(role, Leader):
             return SnapshotAnswer(error, self.leader_id, self.epoch)
-        data = self._log.read_snapshot(request.snapshot)
-        if data is None:
-            return SnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND, self.local_id, role.epoch)
-        if not 0 <= request.position < len(data):
-            return SnapshotAnswer(ErrorCode.POSITION_OUT_OF_RANGE, self.local_id, role.epoch)
-        if request.replica_id in self._peers:
+        error, size_bytes, piece = snapshot_piece(self._log, request)
+        if error is ErrorCode.NONE and request.replica_id in self._peers:
             self._note_fetch(role, request.replica_id, now_us)
-        piece = data[request.position : request.position + max(request.max_bytes, 1)]
-        return SnapshotAnswer(ErrorCode.NONE, self.local_id, role.epoch, len(data), piece)
+        return SnapshotAnswer(error, self.local_id, role.epoch, size_bytes, piece)
 
     def fetch_error(self, epoch: ControllerEpoch) -> ErrorCode:
         """Why a fetch that takes us for the leader of `epoch` is refused (validateLeaderOnlyRequest)."""
@@ -372,24 +368,13 @@ class Quorum:
             return
         role.fetch_due_us = self._timeouts.fetch_due_us(now_us)
         end, data = role.snapshot.end, role.snapshot.data
-        if (request.snapshot, request.position) != (end, len(data)):
-            return
-        data += answer.data
-        if len(data) < answer.size_bytes:
+        if not role.snapshot.takes(request, answer):
             return
         role.snapshot = None
-        had = self._log.end.offset
+        had_offset = self._log.end.offset
         self._log.replace_with_snapshot(end, bytes(data))
         self._learn_high_watermark(end.offset)
-        who, leader = self._names(self.local_id), self._names(role.leader_id)
-        reason = (
-            f"{who} has the metadata log up to offset {had}, and what follows {leader} has cut off: it takes"
-            f" {leader}'s snapshot, and goes on from offset {end.offset}"
-        )
-        fact = trace.SnapshotFetched(
-            node=who, peer=leader, offset=end.offset, controller_epoch=end.epoch, size_bytes=len(data), reason=reason
-        )
-        self._actions.append(Tell(fact))
+        self._actions.append(Tell(self._facts.takes_snapshot(role.leader_id, had_offset, end, len(data))))
 
     def _fetch_log_again(self, now_us: int) -> None:
         """The leader has a newer snapshot by now: start over."""
@@ -442,9 +427,7 @@ class Quorum:
         if role.has_majority(len(self.voters)):
             self._lead(role, now_us, why)
             return
-        who = self._names(self.local_id)
-        reason = f"{who} stands for election in epoch {epoch}: {why}"
-        self._actions.append(Tell(trace.ElectionBegan(node=who, controller_epoch=epoch, reason=reason)))
+        self._actions.append(Tell(self._facts.stands(epoch, why)))
         self.tick(now_us)
 
     def _lead(self, candidate: Candidate, now_us: int, why: str = "") -> None:
@@ -458,16 +441,7 @@ class Quorum:
             now_us + self._timeouts.check_quorum_us if self._peers else _NEVER,
             now_us if self._peers else _NEVER,
         )
-        who = self._names(self.local_id)
-        for_it = [self._names(voter) for voter in self.voters if candidate.votes.get(voter)]
-        why = why or f"{' and '.join(for_it)} voted for it, {len(for_it)} of {len(self.voters)}"
-        self._actions.append(
-            Tell(
-                trace.QuorumLeaderElected(
-                    node=who, controller_epoch=epoch, reason=f"{who} leads the controllers in epoch {epoch}: {why}"
-                )
-            )
-        )
+        self._actions.append(Tell(self._facts.leads(candidate, self.voters, why)))
         self._become(role)
         self._log.append_leader_change(epoch, self.local_id, now_us)
         self.appended()
@@ -480,20 +454,16 @@ class Quorum:
 
     def _resign(self, role: Leader, now_us: int, why: str, election_due_us: int | None = None) -> None:
         """Source: transitionToResigned, with nonLeaderVotersByDescendingFetchOffset"""
-        held = {voter: UNKNOWN_OFFSET if (end := role.end_offsets[voter]) is None else end for voter in self._peers}
-        successors = tuple(sorted(held, key=held.__getitem__, reverse=True))
         if election_due_us is None:
             election_due_us = self._election_due_us(now_us)
         self._stop_leading(why)
-        self._become(Resigned(role.epoch, successors, list(self._peers), election_due_us))
+        peers = list(self._peers)
+        self._become(Resigned(role.epoch, role.successors(peers), peers, election_due_us))
         self.tick(now_us)
 
     def _stop_leading(self, why: str) -> None:
         if isinstance(self.role, Leader):
-            who = self._names(self.local_id)
-            reason = f"{who} stops leading the controllers of epoch {self.epoch}: {why}"
-            fact = trace.ControllerResigned(node=who, controller_epoch=self.epoch, reason=reason)
-            self._actions.append(Tell(fact))
+            self._actions.append(Tell(self._facts.stops_leading(self.epoch, why)))
 
     def _become(self, role: Role) -> None:
         self.role = role

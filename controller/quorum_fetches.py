@@ -5,7 +5,8 @@ Source: ReplicatedLog.validateOffsetAndEpoch, truncateToEndOffset
 
 from __future__ import annotations
 
-from controller.quorum_messages import FetchLog, OffsetAndEpoch, ReplicatedLog
+from controller.quorum_messages import FetchLog, FetchSnapshot, OffsetAndEpoch, ReplicatedLog
+from replica.errors import ErrorCode
 from replica.ids import Offset
 
 
@@ -24,6 +25,17 @@ def diverging_end(log: ReplicatedLog, request: FetchLog) -> OffsetAndEpoch | Non
         return None
     end = log.end_of_epoch(request.last_fetched_epoch)
     return end if end.epoch != request.last_fetched_epoch or end.offset < request.fetch_offset else None
+
+
+def snapshot_piece(log: ReplicatedLog, request: FetchSnapshot) -> tuple[ErrorCode, int, bytes]:
+    """An error, or how many bytes the snapshot has and those that are asked for, one at least."""
+    data = log.read_snapshot(request.snapshot)
+    if data is None:
+        return ErrorCode.SNAPSHOT_NOT_FOUND, 0, b""
+    if not 0 <= request.position < len(data):
+        return ErrorCode.POSITION_OUT_OF_RANGE, 0, b""
+    piece = data[request.position : request.position + max(request.max_bytes, 1)]
+    return ErrorCode.NONE, len(data), piece
 
 
 def truncation_offset(log: ReplicatedLog, diverging: OffsetAndEpoch) -> Offset:

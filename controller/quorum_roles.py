@@ -5,10 +5,11 @@ Source: UnattachedState, CandidateState, FollowerState, LeaderState, ResignedSta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from controller.quorum_messages import ControllerEpoch, OffsetAndEpoch
-from replica.ids import BrokerId, Offset
+from controller.quorum_messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch, SnapshotAnswer
+from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset
 
 
 @dataclass(slots=True)
@@ -48,6 +49,13 @@ class SnapshotFetch:
     end: OffsetAndEpoch
     data: bytearray = field(default_factory=bytearray)
 
+    def takes(self, request: FetchSnapshot, answer: SnapshotAnswer) -> bool:
+        """A piece has come, perhaps of something else; whether the snapshot is whole with it."""
+        if (request.snapshot, request.position) != (self.end, len(self.data)):
+            return False
+        self.data += answer.data
+        return len(self.data) >= answer.size_bytes
+
 
 @dataclass(slots=True)
 class Follower:
@@ -82,6 +90,11 @@ class Leader:
         known = sorted((-1 if offset is None else offset for offset in self.end_offsets.values()), reverse=True)
         offset = known[len(known) // 2]
         return None if offset < 0 else offset
+
+    def successors(self, others: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
+        """Who should lead next: whoever has most of the log first."""
+        held = {voter: UNKNOWN_OFFSET if (end := self.end_offsets[voter]) is None else end for voter in others}
+        return tuple(sorted(held, key=held.__getitem__, reverse=True))
 
 
 @dataclass(slots=True)
