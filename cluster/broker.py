@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from random import Random
 
 from cluster.admin_apis import AdminApis
 from cluster.apis import Apis
-from cluster.auto_topics import AutoTopics, WantedTopic
 from cluster.blocking_logs import BlockingLogs
-from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
-from cluster.controller_channel import ActiveController, ControllerChannel
 from cluster.cpu import CpuTimes
-from cluster.directory_assignments import DirectoryAssignments
-from cluster.envelopes import FORWARDED
 from cluster.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.fetcher_context import FetcherContext
-from cluster.forwarding import RETRY_US as FORWARDING_RETRY_US
-from cluster.forwarding import Forwarding
 from cluster.group_apis import GroupApis
 from cluster.group_offset_apis import GroupOffsetApis
 from cluster.group_service import GroupService
-from cluster.isr_updates import FOR_EVER_US, IsrUpdates
+from cluster.kraft_plane import KRaftPlane
 from cluster.log_dir_failures import LogDirFailures
 from cluster.metadata_apis import MetadataApis
-from cluster.metadata_follower import MetadataCache, MetadataFollower
+from cluster.metadata_follower import MetadataCache
 from cluster.node import Action, ConnectionId
 from cluster.offsets_topic import OffsetsTopic
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
-from cluster.producer_ids import IdsOfController, IdsOfRegistration, InitProducerIdApi, ProducerIds
+from cluster.producer_ids import InitProducerIdApi
 from cluster.record_deletion import RecordDeletion
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetchers import ReplicaFetchers
-from cluster.replica_manager import ProposeIsrTo, ReplicaManager
+from cluster.replica_manager import ReplicaManager
 from cluster.replication_quotas import ReplicationQuotas
 from cluster.request_log import RequestLog
 from cluster.responder import Handler, Responder
@@ -49,7 +43,7 @@ from controller.events import Reply
 from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
 from replica.disk import Disk
-from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
+from replica.ids import BrokerId, Names, TopicPartition
 from replica.rules import Rules
 from replica.trace import LogFlushed, LogRecovered, Recorder
 
@@ -88,7 +82,7 @@ class BrokerCore:
         self._recorder = recorder
         self._disks = disks
         self._clock = clock
-        self._controller = ActiveController(controllers)
+        self._controllers = controllers
         self._outbox = Outbox()
         self._channels = Channels()
         self._server = SocketServer(
@@ -103,16 +97,13 @@ class BrokerCore:
         )
         self._locks = PartitionLocks()
         self._responder = Responder(self._outbox, self._server.connections)
-        self._unpublished: dict[TopicPartition, None] = {}
-        self._forwarding: Forwarding | None = None
-        self._auto_topics: AutoTopics | None = None
         self.is_open = False
         self.logs: BrokerLogs
         self.replicas: ReplicaManager
         self.fetchers: ReplicaFetchers
         self.lifecycle: BrokerLifecycle | ZooKeeperLifecycle
-        self.zookeeper: ZooKeeperPlane | None = None
-        """The control plane of the ZooKeeper era; None where the controller is a quorum (KRaft)."""
+        self._plane: KRaftPlane | ZooKeeperPlane
+        """How it takes part in the cluster: by a quorum of controllers, or by the registry of the ZooKeeper era."""
 
     # ---------------------------------------------------------------------------------------------- start and stop
 
@@ -134,14 +125,13 @@ class BrokerCore:
         for disk in self._disks.values():
             disk.on_failure = self._log_dir_failures.report
         self.replicas.start(now_us)
-        self.lifecycle.start(now_us)
-        if self.zookeeper is None:
-            self._metadata.fetch(now_us)
+        self._plane.start(now_us)
         return self._outbox.take()
 
     def _build(self) -> None:
         identity, config, outbox = self.identity, self._config, self._outbox
-        propose_isr = self._join_registry() if self._rules.membership == "zk-session" else self._join_quorum()
+        self._plane = self._join()
+        self.lifecycle = self._plane.lifecycle
         quotas = ReplicationQuotas(identity.broker_id, lambda: self.cache.image)
         self.replicas = ReplicaManager(
             node=identity.name,
@@ -153,7 +143,7 @@ class BrokerCore:
             clock=self._clock,
             lookup=self.cache,
             quotas=quotas,
-            propose_isr=propose_isr,
+            propose_isr=self._plane.propose_isr,
         )
         self.fetchers = ReplicaFetchers(
             FetcherContext(
@@ -171,19 +161,11 @@ class BrokerCore:
                 recorder=self._recorder,
                 clock=self._clock,
                 replicated_us=self._server.handler_time.times.replicated_us,
-                broker_epoch=self._fetch_epoch,
+                broker_epoch=self._plane.fetch_epoch,
                 halt=outbox.exit,
             )
         )
-        if self.zookeeper is None:
-            self._forwarding = Forwarding(
-                node=identity.name,
-                channel=self._controller_channel(retry_us=FORWARDING_RETRY_US),
-                responder=self._responder,
-                request_timeout_us=config.request_timeout_ms * 1000,
-            )
-            self._auto_topics = AutoTopics(self._forwarding, identity.name, config.request_timeout_ms)
-        topic = OffsetsTopic(config, self.cache, lambda wanted, now_us: self._create_topics([wanted], now_us))
+        topic = OffsetsTopic(config, self.cache, lambda wanted, now_us: self._plane.create_topics([wanted], now_us))
         self._groups = GroupService(
             node=identity.name,
             life=identity.incarnation_id,
@@ -210,22 +192,13 @@ class BrokerCore:
         )
         self._log_dir_failures = LogDirFailures(
             node=identity.name,
-            metadata_log_dir=next(iter(self._disks)) if self.zookeeper is None else None,
+            metadata_log_dir=self._plane.metadata_log_dir,
             logs=self.logs,
             replicas=self.replicas,
             fetchers=self.fetchers,
             recorder=self._recorder,
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
-        )
-        self._assignments = DirectoryAssignments(
-            identity=identity,
-            outbox=outbox,
-            channel=self._controller_channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
-            cache=self.cache,
-            replicas=self.replicas,
-            logs=self.logs,
-            broker_epoch=lambda: self.lifecycle.broker_epoch,
         )
         blocking_logs = BlockingLogs(self.replicas, self._server.handlers, self._locks, outbox)
         self._apis = Apis(
@@ -252,27 +225,14 @@ class BrokerCore:
 
     def _admin_apis(self) -> dict[int, Handler]:
         """What admin clients ask, and what everybody asks of the metadata; some of it depends on the control plane."""
-        handlers: dict[int, Handler] = {}
-        producer_ids: ProducerIds = IdsOfRegistration(lambda: self.lifecycle.broker_epoch)
-        if self.zookeeper is not None:
-            handlers.update(self.zookeeper.serve(self.replicas, self._changes))
-        if self._forwarding is not None:
-            handlers.update(dict.fromkeys(FORWARDED, self._forwarding.forward))
-            producer_ids = IdsOfController(
-                node=self.identity.name,
-                broker_id=self.identity.broker_id,
-                broker_epoch=lambda: self.lifecycle.broker_epoch,
-                forwarding=self._forwarding,
-                timers=self._outbox.timers,
-                max_wait_us=self._config.request_timeout_ms * 1000,
-            )
-        handlers.update(InitProducerIdApi(producer_ids, self._responder).handlers)
+        handlers = dict(self._plane.serve(self.replicas, self._changes))
+        handlers.update(InitProducerIdApi(self._plane.producer_ids, self._responder).handlers)
         metadata = MetadataApis(
             cache=self.cache,
             config=self._config,
             responder=self._responder,
-            create_topics=self._create_topics,
-            controller_id=None if self.zookeeper is None else self.zookeeper.controller_id,
+            create_topics=self._plane.create_topics,
+            controller_id=self._plane.controller_id,
         )
         admin = AdminApis(
             broker_id=self.identity.broker_id,
@@ -285,98 +245,43 @@ class BrokerCore:
         )
         return {**handlers, **metadata.handlers, **admin.handlers}
 
-    def _create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
-        if self._auto_topics is not None:
-            self._auto_topics.create(wanted, now_us)
-        elif self.zookeeper is not None:
-            for topic in wanted:
-                self.zookeeper.topics.create(topic, now_us)
-
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")
         slots = self._config.max_incremental_fetch_session_cache_slots
         return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32))
 
-    def _fetch_epoch(self) -> BrokerEpoch:
-        """Followers of the ZooKeeper era do not say in which life they fetch (KIP-903 is for KRaft)."""
-        return NO_BROKER_EPOCH if self.zookeeper is not None else self.lifecycle.broker_epoch
-
-    def _join_quorum(self) -> ProposeIsrTo:
-        """KRaft: registration, the metadata log and ISR proposals, each over its own connection to the controller."""
-        identity, config, outbox = self.identity, self._config, self._outbox
-        self.lifecycle = BrokerLifecycle(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channel=self._controller_channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
-            previous_broker_epoch=self.logs.previous_broker_epoch,
-            log_dirs=self.logs.directory_ids() if len(self._disks) > 1 else (),
-            metadata_offset=lambda: self.cache.image.offset,
-            on_caught_up=self._publish_first,
-            on_running=self._open_for_requests,
-            on_stop=self._stop,
-        )
-        self._metadata = MetadataFollower(
-            identity=identity,
-            outbox=outbox,
-            channels=self._channels,
-            controller=self._controller,
-            cache=self.cache,
-            recorder=self._recorder,
-            names=self._names,
-            held=lambda: self.logs.logs,
-            on_change=self._metadata_changed,
-        )
-        return IsrUpdates(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channel=self._controller_channel(retry_us=FOR_EVER_US),
-            broker_epoch=lambda: self.lifecycle.broker_epoch,
-        ).propose
-
-    def _join_registry(self) -> ProposeIsrTo:
-        """ZooKeeper: a session with the registry, over which one of the brokers becomes the controller."""
-        self.zookeeper = ZooKeeperPlane(
+    def _join(self) -> KRaftPlane | ZooKeeperPlane:
+        if self._rules.membership == "zk-session":
+            return ZooKeeperPlane(
+                identity=self.identity,
+                config=self._config,
+                rules=self._rules,
+                names=self._names,
+                outbox=self._outbox,
+                channels=self._channels,
+                responder=self._responder,
+                cache=self.cache,
+                recorder=self._recorder,
+                registry=next(iter(self._controllers.values())),
+                on_running=self._open_for_requests,
+                on_stop=self._stop,
+            )
+        return KRaftPlane(
             identity=self.identity,
             config=self._config,
-            rules=self._rules,
             names=self._names,
             outbox=self._outbox,
             channels=self._channels,
             responder=self._responder,
+            locks=self._locks,
             cache=self.cache,
             recorder=self._recorder,
-            registry=next(iter(self._controller.voters.values())),
+            controllers=self._controllers,
+            logs=self.logs,
+            log_dirs=tuple(self._disks),
             on_running=self._open_for_requests,
             on_stop=self._stop,
         )
-        self.lifecycle = self.zookeeper.lifecycle
-        return self.zookeeper.propose_isr
-
-    def _controller_channel(self, retry_us: int) -> ControllerChannel:
-        return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
-
-    def _metadata_changed(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        """Until the controller has said that we are caught up, nothing is led or followed: metadata publishers are
-        installed only then (BrokerServer.startup, initialCatchUpFuture)."""
-        if self.lifecycle.state is BrokerState.STARTING:
-            self._unpublished.update(dict.fromkeys(changed))
-        else:
-            self._publish(changed, configured, now_us)
-
-    def _publish_first(self, now_us: int) -> None:
-        """Caught up with the metadata log: take up the role it gives us on each partition."""
-        waiting, self._unpublished = self._unpublished, {}
-        self._publish(list(waiting), [], now_us)
-
-    def _publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        def publish(now_us: int) -> None:
-            self._changes.apply(changed, configured, now_us)
-            if len(self._disks) > 1:
-                self._assignments.bring_up_to_date(now_us)
-
-        self._locks.change(changed, publish, now_us)
 
     def _open_for_requests(self, now_us: int) -> None:
         """Unfenced for the first time."""
@@ -385,8 +290,7 @@ class BrokerCore:
     def begin_shutdown(self, now_us: int) -> list[Action]:
         """Controlled shutdown (SIGTERM)."""
         if self._config.controlled_shutdown_enable:
-            self._changes.in_controlled_shutdown = self.zookeeper is None
-            self.lifecycle.begin_controlled_shutdown(now_us)
+            self._plane.begin_controlled_shutdown(now_us)
             self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
         else:
             self._stop(now_us)
@@ -416,8 +320,8 @@ class BrokerCore:
         now_us: int,
     ) -> list[Action]:
         """An operator asks the controller that this broker is (ZooKeeper era); the answer comes later."""
-        assert self.zookeeper is not None, "a broker elects nobody where a quorum does"
-        self.zookeeper.elect_leader(topic_partition, desired, unclean, answer, now_us)
+        assert isinstance(self._plane, ZooKeeperPlane), "a broker elects nobody where a quorum does"
+        self._plane.elect_leader(topic_partition, desired, unclean, answer, now_us)
         return self._outbox.take()
 
     def flush(self, wanted: TopicPartition | None) -> None:

@@ -3,8 +3,9 @@ become, and what it does when a controller tells it something."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from cluster.auto_topics import WantedTopic
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
@@ -14,6 +15,7 @@ from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.isr_writes import IsrWrites
 from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
+from cluster.producer_ids import IdsOfRegistration
 from cluster.registry_client import RegistryClient
 from cluster.registry_topics import RegistryTopics
 from cluster.replica_changes import ReplicaChanges
@@ -23,7 +25,7 @@ from cluster.topic_configs import TopicConfigs
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from controller.events import Reply
 from controller.kafka_controller import KafkaController
-from replica.ids import BrokerId, Names, TopicPartition
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
 from replica.trace import Recorder
 
@@ -48,7 +50,10 @@ class ActiveControllerChannel(Channel):
 
 
 class ZooKeeperPlane:
-    """`lifecycle` and `propose_isr` stand where those of KRaft stand; `handlers` exist once `serve` was called."""
+    """It stands where `KRaftPlane` stands in the other era."""
+
+    metadata_log_dir = None
+    """There is no metadata log."""
 
     def __init__(
         self,
@@ -102,6 +107,7 @@ class ZooKeeperPlane:
             controller=self.controller,
             responder=responder,
         )
+        self.producer_ids = IdsOfRegistration(lambda: self.lifecycle.broker_epoch)
         self.lifecycle.client = client
         self.lifecycle.configs = TopicConfigs(client, self._topic_config_changed)
         self.lifecycle.runner = ControllerRunner(
@@ -136,6 +142,20 @@ class ZooKeeperPlane:
     def controller_id(self) -> BrokerId:
         """Of the broker that is the controller, as far as this one knows."""
         return self.controller.active_controller
+
+    def fetch_epoch(self) -> BrokerEpoch:
+        """Followers of this era do not say in which life they fetch (KIP-903 is for KRaft)."""
+        return NO_BROKER_EPOCH
+
+    def start(self, now_us: int) -> None:
+        self.lifecycle.start(now_us)
+
+    def begin_controlled_shutdown(self, now_us: int) -> None:
+        self.lifecycle.begin_controlled_shutdown(now_us)
+
+    def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
+        for topic in wanted:
+            self.topics.create(topic, now_us)
 
     def serve(self, replicas: ReplicaManager, changes: ReplicaChanges) -> Mapping[int, Handler]:
         """The handlers of what controllers and brokers ask, now that there is something to act on."""

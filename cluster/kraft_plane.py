@@ -1,0 +1,172 @@
+"""The control plane of KRaft as one broker has it: registration and heartbeats, the metadata log, and what it asks of
+whoever is the active controller, each over a connection of its own. source: BrokerServer.scala"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cluster.auto_topics import AutoTopics, WantedTopic
+from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from cluster.channel import Channels
+from cluster.config import BrokerConfig
+from cluster.controller_channel import ActiveController, ControllerChannel
+from cluster.directory_assignments import DirectoryAssignments
+from cluster.envelopes import FORWARDED
+from cluster.forwarding import RETRY_US as FORWARDING_RETRY_US
+from cluster.forwarding import Forwarding
+from cluster.isr_updates import FOR_EVER_US, IsrUpdates
+from cluster.metadata_follower import MetadataCache, MetadataFollower
+from cluster.outbox import Outbox
+from cluster.partition_locks import PartitionLocks
+from cluster.producer_ids import IdsOfController
+from cluster.replica_changes import ReplicaChanges
+from cluster.replica_manager import ReplicaManager
+from cluster.responder import Handler, Responder
+from replica.broker_logs import BrokerLogs
+from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
+from replica.trace import Recorder
+
+
+class KRaftPlane:
+    """It stands where `ZooKeeperPlane` stands in the other era.
+
+    log_dirs: names of the broker's log directories, the one of the metadata log first
+    on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
+    """
+
+    controller_id = None
+    """Clients may not talk to the controller."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        config: BrokerConfig,
+        names: Names,
+        outbox: Outbox,
+        channels: Channels,
+        responder: Responder,
+        locks: PartitionLocks,
+        cache: MetadataCache,
+        recorder: Recorder,
+        controllers: Mapping[BrokerId, tuple[str, int]],
+        logs: BrokerLogs,
+        log_dirs: Sequence[str],
+        on_running: Callable[[int], None],
+        on_stop: Callable[[int], None],
+    ) -> None:
+        self.metadata_log_dir = log_dirs[0]
+        self._identity = identity
+        self._config = config
+        self._outbox = outbox
+        self._channels = channels
+        self._locks = locks
+        self._cache = cache
+        self._logs = logs
+        self._controller = ActiveController(controllers)
+        self._unpublished: dict[TopicPartition, None] = {}
+        self._changes: ReplicaChanges
+        self._assignments: DirectoryAssignments | None = None
+        """None: a broker with one directory need not tell where its replicas are."""
+        self._has_several_directories = len(log_dirs) > 1
+        self.lifecycle = BrokerLifecycle(
+            identity=identity,
+            config=config,
+            outbox=outbox,
+            channel=self._channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
+            previous_broker_epoch=logs.previous_broker_epoch,
+            log_dirs=logs.directory_ids() if self._has_several_directories else (),
+            metadata_offset=lambda: cache.image.offset,
+            on_caught_up=self._publish_first,
+            on_running=on_running,
+            on_stop=on_stop,
+        )
+        self._metadata = MetadataFollower(
+            identity=identity,
+            outbox=outbox,
+            channels=channels,
+            controller=self._controller,
+            cache=cache,
+            recorder=recorder,
+            names=names,
+            held=lambda: logs.logs,
+            on_change=self._metadata_changed,
+        )
+        self.propose_isr = IsrUpdates(
+            identity=identity,
+            config=config,
+            outbox=outbox,
+            channel=self._channel(retry_us=FOR_EVER_US),
+            broker_epoch=self.fetch_epoch,
+        ).propose
+        self._forwarding = Forwarding(
+            node=identity.name,
+            channel=self._channel(retry_us=FORWARDING_RETRY_US),
+            responder=responder,
+            request_timeout_us=config.request_timeout_ms * 1000,
+        )
+        self._auto_topics = AutoTopics(self._forwarding, identity.name, config.request_timeout_ms)
+        self.producer_ids = IdsOfController(
+            node=identity.name,
+            broker_id=identity.broker_id,
+            broker_epoch=self.fetch_epoch,
+            forwarding=self._forwarding,
+            timers=outbox.timers,
+            max_wait_us=config.request_timeout_ms * 1000,
+        )
+
+    def _channel(self, retry_us: int) -> ControllerChannel:
+        return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
+
+    def serve(self, replicas: ReplicaManager, changes: ReplicaChanges) -> Mapping[int, Handler]:
+        """The handlers of what the controller answers, now that there is something to act on."""
+        self._changes = changes
+        if self._has_several_directories:
+            self._assignments = DirectoryAssignments(
+                identity=self._identity,
+                outbox=self._outbox,
+                channel=self._channel(retry_us=self._config.broker_session_timeout_ms * 1000 // 2),
+                cache=self._cache,
+                replicas=replicas,
+                logs=self._logs,
+                broker_epoch=self.fetch_epoch,
+            )
+        return dict.fromkeys(FORWARDED, self._forwarding.forward)
+
+    def start(self, now_us: int) -> None:
+        self.lifecycle.start(now_us)
+        self._metadata.fetch(now_us)
+
+    def begin_controlled_shutdown(self, now_us: int) -> None:
+        self._changes.in_controlled_shutdown = True
+        self.lifecycle.begin_controlled_shutdown(now_us)
+
+    def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
+        self._auto_topics.create(wanted, now_us)
+
+    def fetch_epoch(self) -> BrokerEpoch:
+        """In which life this broker fetches as a follower (KIP-903)."""
+        return self.lifecycle.broker_epoch
+
+    # ------------------------------------------------------------------------------------------------------- metadata
+
+    def _metadata_changed(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
+        """Until the controller has said that we are caught up, nothing is led or followed: metadata publishers are
+        installed only then (BrokerServer.startup, initialCatchUpFuture)."""
+        if self.lifecycle.state is BrokerState.STARTING:
+            self._unpublished.update(dict.fromkeys(changed))
+        else:
+            self._publish(changed, configured, now_us)
+
+    def _publish_first(self, now_us: int) -> None:
+        """Caught up with the metadata log: take up the role it gives us on each partition."""
+        waiting, self._unpublished = self._unpublished, {}
+        self._publish(list(waiting), [], now_us)
+
+    def _publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
+        def publish(now_us: int) -> None:
+            self._changes.apply(changed, configured, now_us)
+            if self._assignments is not None:
+                self._assignments.bring_up_to_date(now_us)
+
+        self._locks.change(changed, publish, now_us)
