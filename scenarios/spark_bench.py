@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from scenarios.model_rounds import PARTITIONS
 from scenarios.process_watch import ProcessWatch
-from scenarios.trace_model import PARTITIONS, ModelTrace, Truth
+from scenarios.trace_model import ModelTrace, Truth
 
 Progress = Callable[[float, str], None]
 

@@ -1,0 +1,146 @@
+"""The rare facts of the model: its beginning, the failover of each round and the way back, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from replica import trace
+from replica.trace import TraceEvent
+from scenarios.model_rounds import (
+    BROKERS,
+    FENCED_AFTER_US,
+    HELD_TICKS,
+    JOINED_AFTER_US,
+    MIN_ISR,
+    PARTITIONS,
+    RECORDS_PER_BATCH,
+    RESTARTED_AFTER_US,
+    STORED_TICKS,
+    TICK_US,
+    TOPIC,
+    begin_us,
+    kill_us,
+    leader_of,
+)
+
+Rare = list[tuple[int, TraceEvent]]
+
+
+def beginning() -> Rare:
+    facts: list[TraceEvent] = [trace.NodeStarted(node="c1", role="controller", reason="c1 starts")]
+    facts += [trace.NodeStarted(node=name, role="broker", reason=f"{name} starts") for name in BROKERS]
+    title = "A row of failovers that is known by arithmetic"
+    facts += [
+        trace.RunStarted(scenario="model-failovers", variant=None, seed=1, profile="kafka-3.9", reason=title),
+        *(
+            trace.NodeStarted(node=f"p{partition}", role="producer", reason=f"p{partition} starts")
+            for partition in range(PARTITIONS)
+        ),
+        trace.NodeStarted(node="c1r", role="consumer", reason="c1r starts"),
+    ]
+    for partition in range(PARTITIONS):
+        facts.append(
+            trace.PartitionCreated(
+                node="c1", topic=TOPIC, partition=partition, broker=BROKERS[0], replicas=BROKERS, isr=BROKERS,
+                leader_epoch=0, partition_epoch=0, min_isr=MIN_ISR, reason="replicas as assigned; b1 leads",
+            )
+        )  # fmt: skip
+    facts += _roles(0, BROKERS, BROKERS, 0)
+    return [(0, fact) for fact in facts]
+
+
+def _roles(number: int, isr: tuple[str, ...], nodes: Sequence[str], partition_epoch: int) -> list[TraceEvent]:
+    """What the brokers learn at the begin of a term."""
+    leader = BROKERS[leader_of(number)]
+    end = number * STORED_TICKS * RECORDS_PER_BATCH
+    facts: list[TraceEvent] = []
+    for partition in range(PARTITIONS):
+        for node in nodes:
+            where: dict[str, Any] = {
+                "node": node, "topic": TOPIC, "partition": partition, "leader_epoch": number,
+                "partition_epoch": partition_epoch, "log_end_offset": end, "high_watermark": end,
+            }  # fmt: skip
+            if node == leader:
+                facts.append(trace.LeadershipBegan(**where, isr=isr, reason=f"{node} leads in epoch {number}"))
+            else:
+                why = f"{node} follows {leader} in epoch {number}"
+                facts.append(trace.FollowingBegan(**where, broker=leader, reason=why))
+    return facts
+
+
+def turning_points(number: int) -> Rare:
+    """The kill that ends a round, the failover, and the way back."""
+    old, new = BROKERS[leader_of(number)], BROKERS[leader_of(number + 1)]
+    other = next(broker for broker in BROKERS if broker not in (old, new))
+    held_us, killed_us = begin_us(number) + STORED_TICKS * TICK_US, kill_us(number)
+    hold, kill = f"freeze-{number}", f"kill-{number}"
+    held: dict[str, Any] = {"fault": hold, "verb": "hold", "targets": (old, new, other)}
+    facts: Rare = [
+        (held_us, trace.FaultBegan(**held, reason=f"Fetch response from {old} is held back")),
+        (killed_us, trace.NodeStopped(node=old, how="kill", reason=f"{old} is killed (kill -9)")),
+        (killed_us, trace.FaultBegan(fault=kill, verb="kill", targets=(old,), reason=f"{old} is killed")),
+        (killed_us, trace.FaultEnded(**held, reason="released")),
+    ]
+    fenced_us = killed_us + FENCED_AFTER_US
+    fenced = f"{old} was fenced: no heartbeat for 9.0 s"
+    facts.append((fenced_us, trace.BrokerFenced(node="c1", broker=old, reason=fenced)))
+    facts += [(fenced_us, fact) for fact in _elections(number + 1, old, new, other, fenced)]
+    facts += [(fenced_us + 1_000, fact) for fact in _roles(number + 1, (new, other), (new, other), 2 * number + 1)]
+    facts += _return(number, old, new, other, killed_us + RESTARTED_AFTER_US)
+    return facts
+
+
+def _elections(epoch: int, old: str, new: str, other: str, why: str) -> list[TraceEvent]:
+    facts: list[TraceEvent] = []
+    before = _isr_before(epoch)
+    for partition in range(PARTITIONS):
+        where: dict[str, Any] = {
+            "node": "c1", "topic": TOPIC, "partition": partition, "leader_epoch": epoch,
+            "partition_epoch": 2 * epoch - 1, "isr": (new, other),
+        }  # fmt: skip
+        first = f"{new} is the first live member of the ISR after {why}"
+        facts += [
+            trace.LeaderElected(**where, broker=new, previous_leader=old, clean=True, reason=first),
+            trace.IsrCommitted(**where, previous_isr=before, reason=f"{old} left the ISR after {why}"),
+        ]
+    return facts
+
+
+def _isr_before(epoch: int) -> tuple[str, ...]:
+    """As the round before left it: whoever came back stands last."""
+    if epoch == 1:
+        return BROKERS
+    leader = leader_of(epoch - 1)
+    return BROKERS[leader], BROKERS[(leader + 1) % len(BROKERS)], BROKERS[(leader + 2) % len(BROKERS)]
+
+
+def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rare:
+    kept = (number + 1) * STORED_TICKS * RECORDS_PER_BATCH
+    had = kept + HELD_TICKS * RECORDS_PER_BATCH
+    facts: Rare = [(started_us, trace.NodeStarted(node=old, role="broker", reason=f"{old} starts again"))]
+    for partition in range(PARTITIONS):
+        where: dict[str, Any] = {"topic": TOPIC, "partition": partition}
+        term: dict[str, Any] = {**where, "leader_epoch": number + 1}
+        isr: dict[str, Any] = {"isr": (new, other, old), "previous_isr": (new, other)}
+        came = f"{old} holds the records below {kept}"
+        facts += [
+            (started_us, trace.LogRecovered(
+                node=old, **where, clean=False, log_start_offset=0, log_end_offset=had, high_watermark=kept,
+                size_bytes=0, reason=f"{old} comes back without an orderly shutdown")),
+            (started_us + 10_000, trace.FollowingBegan(
+                node=old, broker=new, **term, partition_epoch=2 * number + 1, log_end_offset=had, high_watermark=kept,
+                reason=f"{old} follows {new}")),
+            (started_us + 20_000, trace.LogTruncated(
+                node=old, **term, log_end_offset=kept, previous_log_end_offset=had, high_watermark=kept,
+                previous_high_watermark=kept, reason=f"{old} cuts its log back to {kept}")),
+            (started_us + 25_000, trace.IsrProposed(
+                node=new, **term, partition_epoch=2 * number + 1, **isr, reason=came)),
+            (started_us + JOINED_AFTER_US - RESTARTED_AFTER_US, trace.IsrCommitted(
+                node="c1", **term, partition_epoch=2 * number + 2, **isr, reason=f"{old} joined the ISR")),
+        ]  # fmt: skip
+    return facts
+
+
+def ending(end_us: int) -> Rare:
+    return [(end_us, trace.RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))]
