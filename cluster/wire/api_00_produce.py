@@ -28,8 +28,9 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from cluster.wire.by_topic import read_by_topic
 from cluster.wire.headers import RequestHeader, request_frame, response_body_position, response_frame
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, leader_of, node_endpoints, node_endpoints_of
+from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.wire.primitives import (
     INT32,
     NO_TAGS,
@@ -58,7 +59,6 @@ _PARTITION_V3 = Struct(">ihqq")  # partition, error, base offset, log append tim
 _PARTITION_V5 = Struct(">ihqqq")  # ... log start offset
 
 CURRENT_LEADER_TAG = 0
-NODE_ENDPOINTS_TAG = 0
 
 
 class ProduceRequest(NamedTuple):
@@ -131,32 +131,37 @@ def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceReques
 
     raises: PeerViolation
     """
-    flexible = is_flexible(PRODUCE, header.api_version)
-    view = memoryview(frame)
+    version = header.api_version
+    flexible = is_flexible(PRODUCE, version)
     transactional_id, position = read_string(frame, header.body_position, flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
-    topic_count, position = read_array_count(frame, position + 6, flexible, 2)
-    topics = []
-    for _ in range(topic_count):
-        topic, position = read_text(frame, position, flexible)
-        partition_count, position = read_array_count(frame, position, flexible, 5)
-        partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(partition_count):
-            (partition,) = INT32.unpack_from(frame, position)
-            size, position = read_length(frame, position + 4, flexible)
-            if size < 0:
-                partitions.append((partition, None))
-            else:
-                partitions.append((partition, view[position : position + size]))
-                position += size
-            if flexible:
-                position = skip_tagged(frame, position)
-        if flexible:
-            position = skip_tagged(frame, position)
-        topics.append((topic, partitions))
+    position += _ACKS_AND_TIMEOUT.size
+    topics, position = read_by_topic(frame, position, version, flexible, _read_topic, _read_batches)
     if flexible:
         position = skip_tagged(frame, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _read_topic(frame: Frame, position: int, version: int) -> tuple[str, int]:
+    return read_text(frame, position, is_flexible(PRODUCE, version))
+
+
+def _read_batches(frame: Frame, position: int, version: int) -> tuple[list[tuple[int, memoryview | None]], int]:
+    flexible = is_flexible(PRODUCE, version)
+    view = memoryview(frame)
+    count, position = read_array_count(frame, position, flexible, 5)
+    batches: list[tuple[int, memoryview | None]] = []
+    for _ in range(count):
+        (partition,) = INT32.unpack_from(frame, position)
+        size, position = read_length(frame, position + 4, flexible)
+        if size < 0:
+            batches.append((partition, None))
+        else:
+            batches.append((partition, view[position : position + size]))
+            position += size
+        if flexible:
+            position = skip_tagged(frame, position)
+    return batches, position
 
 
 # ------------------------------------------------------------------------------------------------------------ response
@@ -179,7 +184,7 @@ def encode_produce_response(
             parts.append(NO_TAGS)
     parts.append(INT32.pack(throttle_time_ms))
     if flexible:
-        parts.append(tagged({NODE_ENDPOINTS_TAG: node_endpoints(endpoints)} if version >= 10 and endpoints else {}))
+        parts.append(endpoints_section(endpoints if version >= 10 else ()))
     return response_frame(PRODUCE, version, correlation_id, b"".join(parts))
 
 
@@ -211,30 +216,26 @@ def decode_produce_response(version: int, frame: Frame) -> ProduceResponse:
 @decodes("a Produce response")
 def _decode_response(frame: Frame, version: int, position: int) -> ProduceResponse:
     flexible = is_flexible(PRODUCE, version)
-    topic_count, position = read_array_count(frame, position, flexible, 2)
-    topics = []
-    for _ in range(topic_count):
-        topic, position = read_text(frame, position, flexible)
-        partition_count, position = read_array_count(frame, position, flexible, _PARTITION_V3.size)
-        partitions = []
-        for _ in range(partition_count):
-            part, position = _read_partition_response(frame, version, position)
-            partitions.append(part)
-        if flexible:
-            position = skip_tagged(frame, position)
-        topics.append((topic, partitions))
+    topics, position = read_by_topic(frame, position, version, flexible, _read_topic, _read_partition_responses)
     (throttle_time_ms,) = INT32.unpack_from(frame, position)
     position += 4
     endpoints: tuple[NodeEndpoint, ...] = ()
     if flexible:
-        tags, position = read_tagged(frame, position)
-        if version >= 10 and NODE_ENDPOINTS_TAG in tags:
-            endpoints = node_endpoints_of(tags[NODE_ENDPOINTS_TAG])
+        endpoints, position = read_endpoints(frame, position, is_known=version >= 10)
     check_consumed(frame, position)
     return ProduceResponse(topics, throttle_time_ms, endpoints)
 
 
-def _read_partition_response(frame: Frame, version: int, position: int) -> tuple[ProducePartitionResponse, int]:
+def _read_partition_responses(frame: Frame, position: int, version: int) -> tuple[list[ProducePartitionResponse], int]:
+    count, position = read_array_count(frame, position, is_flexible(PRODUCE, version), _PARTITION_V3.size)
+    partitions = []
+    for _ in range(count):
+        part, position = _read_partition_response(frame, position, version)
+        partitions.append(part)
+    return partitions, position
+
+
+def _read_partition_response(frame: Frame, position: int, version: int) -> tuple[ProducePartitionResponse, int]:
     if version < 5:
         partition, error, base_offset, time_ms = _PARTITION_V3.unpack_from(frame, position)
         return ProducePartitionResponse(partition, error_of(error), base_offset, time_ms), position + _PARTITION_V3.size

@@ -17,6 +17,7 @@ from cluster.wire.api_01_fetch import (
     encode_topic,
     read_topic,
 )
+from cluster.wire.by_topic import read_by_topic
 from cluster.wire.headers import RequestHeader, request_frame
 from cluster.wire.primitives import (
     INT32,
@@ -153,17 +154,10 @@ def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
     else:
         replica_id, max_wait, min_bytes, max_bytes, isolation = _TOP_V4.unpack_from(frame, position)
         position += _TOP_V4.size
-    topic_count, position = read_array_count(frame, position, flexible, 2)
-    topics = []
-    for _ in range(topic_count):
-        topic, position = read_topic(frame, position, version)
-        partitions, position = _read_asked_partitions(frame, position, version)
-        if flexible:
-            position = skip_tagged(frame, position)
-        topics.append((topic, partitions))
+    topics, position = read_by_topic(frame, position, version, flexible, read_topic, _read_asked_partitions)
     forgotten: list[tuple[Topic, tuple[int, ...]]] = []
     if version >= 7:
-        forgotten, position = _read_forgotten(frame, position, version)
+        forgotten, position = read_by_topic(frame, position, version, flexible, read_topic, _read_forgotten)
     rack = ""
     if version >= 11:
         rack, position = read_text(frame, position, flexible)
@@ -208,19 +202,10 @@ def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[l
     return partitions, position
 
 
-def _read_forgotten(frame: Frame, position: int, version: int) -> tuple[list[tuple[Topic, tuple[int, ...]]], int]:
-    flexible = version >= 12
-    topic_count, position = read_array_count(frame, position, flexible, 2)
-    forgotten = []
-    for _ in range(topic_count):
-        topic, position = read_topic(frame, position, version)
-        count, position = read_array_count(frame, position, flexible, 4)
-        indexes: tuple[int, ...] = Struct(f">{count}i").unpack_from(frame, position)
-        position += 4 * count
-        if flexible:
-            position = skip_tagged(frame, position)
-        forgotten.append((topic, indexes))
-    return forgotten, position
+def _read_forgotten(frame: Frame, position: int, version: int) -> tuple[tuple[int, ...], int]:
+    count, position = read_array_count(frame, position, version >= 12, 4)
+    indexes: tuple[int, ...] = Struct(f">{count}i").unpack_from(frame, position)
+    return indexes, position + 4 * count
 
 
 def _read_replica_state(data: bytes) -> tuple[BrokerId, BrokerEpoch]:

@@ -24,8 +24,9 @@ from cluster.wire.api_01_fetch import (
     read_topic,
     size_of,
 )
+from cluster.wire.by_topic import read_by_topic
 from cluster.wire.headers import response_body_position
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, leader_of, node_endpoints, node_endpoints_of
+from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.wire.primitives import (
     INT32,
     NO_TAGS,
@@ -52,7 +53,6 @@ from replica.ids import (
 DIVERGING_EPOCH_TAG = 0
 CURRENT_LEADER_TAG = 1
 SNAPSHOT_ID_TAG = 2
-NODE_ENDPOINTS_TAG = 0
 
 _TOP_RESPONSE = Struct(">ihi")  # throttle time, error, session id
 _ANSWERED_V5 = Struct(">ihqqq")  # partition, error, high watermark, last stable offset, log start
@@ -98,7 +98,7 @@ def fetch_response_segments(
         if flexible:
             piece += NO_TAGS
     if flexible:
-        piece += tagged({NODE_ENDPOINTS_TAG: node_endpoints(endpoints)} if version >= 16 and endpoints else {})
+        piece += endpoints_section(endpoints if version >= 16 else ())
     if piece:
         segments.append(piece)
         total += len(piece)
@@ -155,7 +155,6 @@ def _remembered_response(body: bytes, version: int) -> FetchResponse:
 @decodes("a Fetch response")
 def _decode_response(frame: Frame, version: int, position: int) -> FetchResponse:
     flexible = is_flexible(FETCH, version)
-    view = memoryview(frame)
     error, session_id = 0, NO_SESSION
     if version >= 7:
         throttle_time_ms, error, session_id = _TOP_RESPONSE.unpack_from(frame, position)
@@ -163,25 +162,22 @@ def _decode_response(frame: Frame, version: int, position: int) -> FetchResponse
     else:
         (throttle_time_ms,) = INT32.unpack_from(frame, position)
         position += 4
-    topic_count, position = read_array_count(frame, position, flexible, 2)
-    topics = []
-    for _ in range(topic_count):
-        topic, position = read_topic(frame, position, version)
-        count, position = read_array_count(frame, position, flexible, _ANSWERED_V4.size)
-        partitions = []
-        for _ in range(count):
-            part, position = _read_fetched_partition(view, position, version)
-            partitions.append(part)
-        if flexible:
-            position = skip_tagged(frame, position)
-        topics.append((topic, partitions))
+    topics, position = read_by_topic(frame, position, version, flexible, read_topic, _read_fetched_partitions)
     endpoints: tuple[NodeEndpoint, ...] = ()
     if flexible:
-        tags, position = read_tagged(frame, position)
-        if version >= 16 and NODE_ENDPOINTS_TAG in tags:
-            endpoints = node_endpoints_of(tags[NODE_ENDPOINTS_TAG])
+        endpoints, position = read_endpoints(frame, position, is_known=version >= 16)
     check_consumed(frame, position)
     return FetchResponse(error_of(error), session_id, topics, throttle_time_ms, endpoints)
+
+
+def _read_fetched_partitions(frame: Frame, position: int, version: int) -> tuple[list[FetchedPartition], int]:
+    count, position = read_array_count(frame, position, version >= 12, _ANSWERED_V4.size)
+    view = memoryview(frame)
+    partitions = []
+    for _ in range(count):
+        part, position = _read_fetched_partition(view, position, version)
+        partitions.append(part)
+    return partitions, position
 
 
 def _read_fetched_partition(view: memoryview, position: int, version: int) -> tuple[FetchedPartition, int]:

@@ -15,15 +15,20 @@ from typing import NamedTuple
 from cluster.wire.primitives import (
     INT32,
     NO_TAGS,
+    Frame,
     check_consumed,
     read_array_count,
     read_string,
+    read_tagged,
     read_text,
     skip_tagged,
     string,
+    tagged,
     uvarint,
 )
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch
+
+NODE_ENDPOINTS_TAG = 0
 
 _LEADER = Struct(">ii")
 
@@ -55,16 +60,28 @@ class NodeEndpoint(NamedTuple):
     rack: str | None = None
 
 
-def node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """A compact array of endpoints."""
+def endpoints_section(endpoints: Sequence[NodeEndpoint]) -> bytes:
+    """The tagged section that ends a response."""
+    if not endpoints:
+        return NO_TAGS
     parts = [uvarint(len(endpoints) + 1)]
     for node_id, host, port, rack in endpoints:
         parts += (INT32.pack(node_id), string(host, True), INT32.pack(port), string(rack, True), NO_TAGS)
-    return b"".join(parts)
+    return tagged({NODE_ENDPOINTS_TAG: b"".join(parts)})
 
 
-def node_endpoints_of(data: bytes) -> tuple[NodeEndpoint, ...]:
-    """Inverse of `node_endpoints`; call it inside a decoder (primitives.decodes)."""
+def read_endpoints(frame: Frame, position: int, *, is_known: bool) -> tuple[tuple[NodeEndpoint, ...], int]:
+    """Inverse of `endpoints_section`, and the position behind it; call it inside a decoder (primitives.decodes).
+
+    is_known: whether the version has them; if not, the tag means something else, and is skipped as any unknown one
+    """
+    tags, position = read_tagged(frame, position)
+    if not is_known or NODE_ENDPOINTS_TAG not in tags:
+        return (), position
+    return _endpoints_of(tags[NODE_ENDPOINTS_TAG]), position
+
+
+def _endpoints_of(data: bytes) -> tuple[NodeEndpoint, ...]:
     count, position = read_array_count(data, 0, True, 11)
     endpoints = []
     for _ in range(count):

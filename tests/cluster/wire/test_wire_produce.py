@@ -126,6 +126,12 @@ def test_response_is_what_others_write(version):
     assert decode_produce_response(version, frame[4:]) == ProduceResponse(topics, 12, endpoints)
 
 
+def test_response_of_an_old_version_may_have_any_tag():
+    frame = encode_produce_response(10, 77, [], 12, ENDPOINTS)
+    assert decode_produce_response(10, frame[4:]) == ProduceResponse([], 12, ENDPOINTS)
+    assert decode_produce_response(9, frame[4:]) == ProduceResponse([], 12, ())
+
+
 @pytest.mark.parametrize("version", served(PRODUCE))
 def test_response_leaves_out_what_the_version_cannot_say(version):
     topics = [("orders", partitions_of(10))]
