@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,11 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster.live.sockets import LOOPBACK, ports_in_a_row
 from scenarios.process_watch import family
 
 BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
 """Bytes of a record; each has a topic of its own."""
+FIRST_PORT, LAST_PORT = 20_000, 32_000
+"""Below the ports that the kernel gives to clients."""
 PATIENCE_S = 40
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -49,7 +51,9 @@ class Cluster:
 @contextmanager
 def highwater(*, in_processes: bool) -> Iterator[Cluster]:
     """raises: ClusterFailed"""
-    port = _free_ports(BROKERS)
+    port = ports_in_a_row(BROKERS, range(FIRST_PORT + os.getpid() % 9000, LAST_PORT, BROKERS))
+    if port is None:
+        raise ClusterFailed(f"no {BROKERS} free ports in a row on {LOOPBACK} below {LAST_PORT}")
     words = ["--brokers", str(BROKERS), "--port", str(port), "--no-client-records"]
     topics = [word for size_bytes in SIZES for word in ("--topic", f"{topic_of(size_bytes)}:{PARTITIONS}:3")]
     if in_processes:
@@ -122,16 +126,3 @@ def topic_of(size_bytes: int) -> str:
 def _cpu_of_tree(pid: int) -> float:
     """Seconds of user and system time of a process and of all that descend from it and live."""
     return sum(process.cpu_ticks for process in family(pid).values()) * TICK_S
-
-
-def _free_ports(count: int) -> int:
-    """The first of `count` ports in a row on which nobody listens now."""
-    for port in range(20_000 + os.getpid() % 9000, 60_000, count):
-        try:
-            for place in range(count):
-                with socket.socket() as sock:
-                    sock.bind(("127.0.0.1", port + place))
-        except OSError:
-            continue
-        return port
-    raise ClusterFailed("no free ports on 127.0.0.1")

@@ -21,7 +21,7 @@ from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
 from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
 from cluster.live.request_memory import RequestMemory
-from cluster.live.sockets import PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
+from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
 from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
 from cluster.passage import CLOSED, NetworkFacts
@@ -32,7 +32,6 @@ from replica.trace import RequestCrashed, TraceLog
 
 Address = tuple[str, int]
 SYN_BYTES = 60
-LOOPBACK = "127.0.0.1"
 
 __all__ = ["PortTaken", "TcpFabric"]
 

@@ -6,7 +6,9 @@ import contextlib
 import errno
 import resource
 import socket
+from collections.abc import Iterable
 
+LOOPBACK = "127.0.0.1"
 SEND_BUFFER_BYTES = 1 << 20
 DESCRIPTORS_MAX = 65_536
 BACKLOG = 50
@@ -74,6 +76,19 @@ class ServerPort:
 
     def close(self) -> None:
         self._reserved.close()
+
+
+def ports_in_a_row(count: int, candidates: Iterable[int]) -> int | None:
+    """The first candidate with which `count` ports of the loopback begin that nobody has now; None: there is none."""
+    for first in candidates:
+        with contextlib.ExitStack() as bound:
+            try:
+                for port in range(first, first + count):
+                    bound.enter_context(socket.socket()).bind((LOOPBACK, port))
+            except OSError:
+                continue
+            return first
+    return None
 
 
 def _bound(host: str, port: int) -> socket.socket:

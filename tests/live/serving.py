@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from cluster.live.sockets import ports_in_a_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,16 +29,10 @@ def free_ports(count: int) -> int:
     """The first of `count` ports in a row that nobody has now, and that none of the last few clusters had."""
     blocks = (LAST_PORT - FIRST_PORT) // PORTS_PER_PROCESS
     first = FIRST_PORT + os.getpid() % blocks * PORTS_PER_PROCESS
-    for _ in range(PORTS_PER_PROCESS):
-        port = first + next(_taken) * count % (PORTS_PER_PROCESS - count)
-        try:
-            for place in range(count):
-                with socket.socket() as sock:
-                    sock.bind(("127.0.0.1", port + place))
-        except OSError:
-            continue
-        return port
-    raise AssertionError("no free ports")
+    turns = itertools.islice(_taken, PORTS_PER_PROCESS)
+    port = ports_in_a_row(count, (first + turn * count % (PORTS_PER_PROCESS - count) for turn in turns))
+    assert port is not None, "no free ports"
+    return port
 
 
 @dataclass
