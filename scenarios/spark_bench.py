@@ -94,7 +94,7 @@ def _measure_tables(
     from spark_reports.io import read_trace
     from spark_reports.report.build import keep_on_disk
     from spark_reports.session import spark_session
-    from spark_reports.tables import result_tables
+    from spark_reports.tables import ResultTables
 
     measured = []
 
@@ -114,7 +114,7 @@ def _measure_tables(
             take(name, lambda: kept.update({name: on_disk(name, table)}))
             return kept[name]
 
-        tables = result_tables(read_trace(spark, [run_dir]), keep)
+        tables = ResultTables(read_trace(spark, [run_dir]), keep)
         for place, (name, table) in enumerate(tables.items()):
             progress(0.6 + 0.4 * place / len(tables), name)
             if name not in kept:

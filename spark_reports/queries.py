@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_reports.io import Trace, read_trace
-from spark_reports.tables import result_tables
+from spark_reports.tables import ResultTables
 
 TRACE_PREFIX = "trace_"
 
@@ -93,16 +93,20 @@ def questions_of(sql: str, file: str) -> list[Statement]:
     return statements
 
 
-def define_views(spark: SparkSession, run_dirs: Sequence[Path]) -> list[str]:
-    """Every result table as a view of its name, and the trace's tables as `trace_control`, `trace_log`, ...
+def define_views(spark: SparkSession, run_dirs: Sequence[Path], sql: str) -> None:
+    """Result tables as views of their names, and the trace's tables as `trace_control`, `trace_log`, ...
 
+    Of result tables only those that `sql` names, for each takes a moment to define; all of them if it says SHOW.
     raises: RunFolderUnusable
     """
     trace: Trace = read_trace(spark, run_dirs)
-    views = result_tables(trace) | {TRACE_PREFIX + name: table for name, table in trace._asdict().items()}
-    for name, table in views.items():
-        table.createOrReplaceTempView(name)
-    return list(views)
+    tables = ResultTables(trace)
+    text = sql.lower()
+    for name in tables:
+        if name in text or "show" in text:
+            tables[name].createOrReplaceTempView(name)
+    for name, table in trace._asdict().items():
+        table.createOrReplaceTempView(TRACE_PREFIX + name)
 
 
 def ask(
@@ -114,7 +118,7 @@ def ask(
     raises: QueryRefused, RunFolderUnusable
     """
     statements = questions_of(sql, file)
-    define_views(spark, run_dirs)
+    define_views(spark, run_dirs, sql)
     for statement in statements:
         try:
             frame = spark.sql(statement.text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -208,49 +210,85 @@ def in_memory(name: str, table: DataFrame) -> DataFrame:
     return table.cache()
 
 
-def result_tables(trace: Trace, keep: Keep = in_memory) -> dict[str, DataFrame]:
-    """Define every table over a trace; nothing is computed before a table is read, unless `keep` does.
+class ResultTables(Mapping[str, DataFrame]):
+    """Every table over a trace, by name; each is defined when it is first asked for, with what it follows from.
 
-    keep: called with tables that grow with the records; what grows with the failovers alone stays in memory
+    Defining takes PySpark longer than a small trace takes to read. Threads may ask at once; one at a time defines.
     """
-    control = _settled(with_the_leaders_reasons(trace.control))
-    ends = _settled(run_ends(control))
-    states = _settled(partition_states(control))
-    stopped = stopped_intervals(control)
-    entries = final_entries(trace.final_log)
-    deleted = deleted_records(trace.produce, trace.log, control)
-    fates = keep("records", record_fates(trace.produce, trace.consume, entries, deleted))
-    windows = unavailability(states, stopped)
-    timeline = replica_timeline(control, trace.log, trace.high_watermark)
-    terms = _settled(leader_terms(control))
-    lag = replication_lag(control, trace.log, trace.fetch, terms)
-    changes = isr_changes(states)
-    return {
-        "runs": runs(control),
-        "records": fates,
-        "record_counts": record_counts(fates),
-        "anomalies": anomalies(fates, entries, trace.final_log, trace.consume, control),
-        "lost_records": lost_records(fates, trace.produce, trace.log, control),
-        "key_moments": key_moments(control),
-        "partition_states": states,
-        "isr_changes": changes,
-        "isr_intervals": isr_intervals(states),
-        "stopped_intervals": stopped,
-        "fault_intervals": fault_intervals(control),
-        "replica_timeline": timeline,
-        "replication_lag": lag,
-        "elections": elections(control, trace.log),
-        "unavailability": windows,
-        "availability": availability(windows, states),
-        "write_stalls": write_stalls(fates, trace.produce, ends),
-        "read_stalls": read_stalls(control, trace.consume, trace.group, terms, trace.high_watermark),
-        "ack_latency": ack_latency(trace.produce),
-        "leader_terms": terms,
-        "hw_stalls": hw_stalls(states, terms, trace.log, trace.fetch, trace.high_watermark),
-        "data_at_risk": data_at_risk(trace.produce, terms, trace.high_watermark),
-        "catch_ups": catch_ups(control, trace.log, trace.fetch, changes),
-        "fetch_efficiency": fetch_efficiency(trace.fetch, trace.request),
-    }
+
+    def __init__(self, trace: Trace, keep: Keep = in_memory) -> None:
+        """keep: called with tables that grow with the records; what grows with the failovers alone stays in memory"""
+        self._trace = trace
+        self._keep = keep
+        self._defined: dict[str, DataFrame] = {}
+        self._defining = threading.RLock()
+
+    def __getitem__(self, name: str) -> DataFrame:
+        define = _DEFINITIONS[name]
+        with self._defining:
+            if name not in self._defined:
+                self._defined[name] = define(self, self._trace)
+            return self._defined[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_DEFINITIONS)
+
+    def __len__(self) -> int:
+        return len(_DEFINITIONS)
+
+    @functools.cached_property
+    def control(self) -> DataFrame:
+        return _settled(with_the_leaders_reasons(self._trace.control))
+
+    @functools.cached_property
+    def run_ends(self) -> DataFrame:
+        return _settled(run_ends(self.control))
+
+    @functools.cached_property
+    def entries(self) -> DataFrame:
+        return final_entries(self._trace.final_log)
+
+    def records(self) -> DataFrame:
+        deleted = deleted_records(self._trace.produce, self._trace.log, self.control)
+        return self._keep("records", record_fates(self._trace.produce, self._trace.consume, self.entries, deleted))
+
+
+_Define = Callable[[ResultTables, Trace], DataFrame]
+
+_DEFINITIONS: dict[str, _Define] = {
+    "runs": lambda tables, trace: runs(tables.control),
+    "records": lambda tables, trace: tables.records(),
+    "record_counts": lambda tables, trace: record_counts(tables["records"]),
+    "anomalies": lambda tables, trace: anomalies(
+        tables["records"], tables.entries, trace.final_log, trace.consume, tables.control
+    ),
+    "lost_records": lambda tables, trace: lost_records(tables["records"], trace.produce, trace.log, tables.control),
+    "key_moments": lambda tables, trace: key_moments(tables.control),
+    "partition_states": lambda tables, trace: _settled(partition_states(tables.control)),
+    "isr_changes": lambda tables, trace: isr_changes(tables["partition_states"]),
+    "isr_intervals": lambda tables, trace: isr_intervals(tables["partition_states"]),
+    "stopped_intervals": lambda tables, trace: stopped_intervals(tables.control),
+    "fault_intervals": lambda tables, trace: fault_intervals(tables.control),
+    "replica_timeline": lambda tables, trace: replica_timeline(tables.control, trace.log, trace.high_watermark),
+    "replication_lag": lambda tables, trace: replication_lag(
+        tables.control, trace.log, trace.fetch, tables["leader_terms"]
+    ),
+    "elections": lambda tables, trace: elections(tables.control, trace.log),
+    "unavailability": lambda tables, trace: unavailability(tables["partition_states"], tables["stopped_intervals"]),
+    "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
+    "write_stalls": lambda tables, trace: write_stalls(tables["records"], trace.produce, tables.run_ends),
+    "read_stalls": lambda tables, trace: read_stalls(
+        tables.control, trace.consume, trace.group, tables["leader_terms"], trace.high_watermark
+    ),
+    "ack_latency": lambda tables, trace: ack_latency(trace.produce),
+    "leader_terms": lambda tables, trace: _settled(leader_terms(tables.control)),
+    "hw_stalls": lambda tables, trace: hw_stalls(
+        tables["partition_states"], tables["leader_terms"], trace.log, trace.fetch, trace.high_watermark
+    ),
+    "data_at_risk": lambda tables, trace: data_at_risk(trace.produce, tables["leader_terms"], trace.high_watermark),
+    "catch_ups": lambda tables, trace: catch_ups(tables.control, trace.log, trace.fetch, tables["isr_changes"]),
+    "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
+}
 
 
 def _settled(table: DataFrame) -> DataFrame:

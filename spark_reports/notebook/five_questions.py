@@ -11,7 +11,7 @@
 # Each cell is plain Python; open this file in VS Code, in Jupyter with jupytext, or run it from a shell in an empty
 # folder. It plays five bundled scenarios with their variants into `runs/` (a few seconds of computing) and asks their
 # traces. The facts and their columns are declared in `replica/trace.py`; the report's own definitions
-# (`spark_reports/transforms`) are ordinary functions from DataFrame to DataFrame, and `result_tables` names them all.
+# (`spark_reports/transforms`) are ordinary functions from DataFrame to DataFrame, and `ResultTables` names them all.
 
 # %%
 import atexit
@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from spark_reports.io import Trace, read_trace
 from spark_reports.session import spark_session
-from spark_reports.tables import result_tables
+from spark_reports.tables import ResultTables
 
 
 def play(scenario: str, *variants: str) -> list[Path]:
@@ -84,7 +84,7 @@ vanished.show(truncate=False)
 # acks=all, until the leader gives up on it after `replica.lag.time.max.ms`.
 
 # %%
-tables = result_tables(trace_of(play("follower-cut-hw-stall", "kill")))
+tables = ResultTables(trace_of(play("follower-cut-hw-stall", "kill")))
 length_s = (F.col("until_us") - F.col("from_us")) / 1_000_000
 held: DataFrame = tables["hw_stalls"].select(
     "run", length_s.alias("stood_s"), "waiting_records", "pinned_by", "ended_by"
@@ -99,7 +99,7 @@ waited.show(truncate=False)
 # How often the ISR changed, beside the slowest acks. The answer is a trade, not a yes.
 
 # %%
-tables = result_tables(trace_of(play("flapping-isr", "default")))
+tables = ResultTables(trace_of(play("flapping-isr", "default")))
 changes = tables["isr_changes"].groupBy("run").agg(F.count("*").alias("isr_changes"))
 flapping: DataFrame = (
     tables["ack_latency"]
@@ -138,7 +138,7 @@ zombies.show(truncate=False)
 # Each truncation: how much it cut, and whether a leader had acked it. By leader epochs nothing of this is cut.
 
 # %%
-tables = result_tables(trace := trace_of(play("kip101-hw-truncation-loss", "leader-epochs")))
+tables = ResultTables(trace := trace_of(play("kip101-hw-truncation-loss", "leader-epochs")))
 cuts = trace.control.filter("event = 'log_truncated'").select(
     "run", "node", F.col("log_end_offset").alias("cut_at"), F.col("previous_log_end_offset").alias("had_reached"),
     F.col("previous_high_watermark").alias("its_hw"), "reason",

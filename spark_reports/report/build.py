@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.io import read_trace, write_table
 from spark_reports.report.page import render, verdict_of
-from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, spark_session
-from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, Keep, in_memory, picture, result_tables
+from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
+from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, Keep, ResultTables, in_memory, picture
 from spark_reports.transforms.thin import WHOLE_UP_TO
 
 Progress = Callable[[str, float], None]
 
-# One thread plans one query; with small traces planning is most of the work, and two cores take three at a time.
+# One thread defines and plans one query; of small traces that is most of the work, and two cores take three at a time.
 _QUERIES_AT_ONCE = 3
 # About 200,000 facts: from there on compiled queries win, even with the time it takes to compile them.
 _SMALL_TRACE_BYTES = 2 << 20
@@ -115,11 +115,10 @@ def _build(
 ) -> dict[str, tuple[str, ...]]:
     is_small = _trace_bytes(run_dirs) < _SMALL_TRACE_BYTES
     progress("table records", 0.1)
-    tables = result_tables(
+    tables = ResultTables(
         read_trace(spark, run_dirs), in_memory if is_small else keep_on_disk(spark, folder / "tables")
     )
-    work = {folder / "tables" / name: table for name, table in tables.items()}
-    _write_all({path: table for path, table in work.items() if not path.exists()}, progress)
+    _write_all(spark, tables, folder / "tables", progress)
     progress("drawing", 0.9)
     rows = {name: _rows(folder / "tables" / name) for name in tables if name not in (*PICTURED, "records")}
     rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
@@ -131,12 +130,18 @@ def _build(
     return {name: verdict_of([row for row in rows["anomalies"] if row["run"] == name]) for name in names}
 
 
-def _write_all(work: dict[Path, DataFrame], progress: Progress) -> None:
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        writing = {pool.submit(write_table, table, path): path for path, table in work.items()}
+def _write_all(spark: SparkSession, tables: ResultTables, folder: Path, progress: Progress) -> None:
+    def define_and_write(name: str) -> str:
+        table, path = tables[name], folder / name
+        # Those that others are computed from may be there already.
+        if not path.exists():
+            write_table(table, path)
+        return name
+
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,)) as pool:
+        writing = [pool.submit(define_and_write, name) for name in tables]
         for done, future in enumerate(as_completed(writing), start=1):
-            future.result()
-            progress(f"table {writing[future].name}", 0.2 + 0.7 * done / len(work))
+            progress(f"table {future.result()}", 0.2 + 0.7 * done / len(writing))
 
 
 def _picture_rows(spark: SparkSession, name: str, folder: Path) -> list[dict[str, Any]]:
@@ -162,7 +167,7 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _column_docs(tables: dict[str, DataFrame]) -> str:
+def _column_docs(tables: ResultTables) -> str:
     lines = ["# Tables of the report", "", "Parquet (zstd), one folder per table. Times are virtual microseconds.", ""]
     for name, table in tables.items():
         lines += [f"## {name}", "", f"{TABLE_DOCS[name][0].upper()}{TABLE_DOCS[name][1:]}.", ""]

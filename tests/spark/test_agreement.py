@@ -17,7 +17,7 @@ import pytest
 from scenarios.runner import RunResult, run_scenario
 from scenarios.schedules import random_schedule
 from spark_reports.io import read_trace
-from spark_reports.tables import result_tables
+from spark_reports.tables import ResultTables
 from spark_reports.verdicts import FATES, judge_runs
 from tests.spark import slow_truth as slow
 
@@ -59,7 +59,7 @@ def told_slowly(run_dir: Path) -> dict[str, slow.Found]:
 
 def differences(spark: SparkSession, run_dirs: Sequence[Path]) -> list[str]:
     """What Spark, asked once for all runs, finds and plain Python does not (+), and the reverse (-)."""
-    tables = result_tables(read_trace(spark, run_dirs))
+    tables = ResultTables(read_trace(spark, run_dirs))
     found: dict[tuple[str, str], set[Any]] = defaultdict(set)
     for name, columns in COMPARED.items():
         for row in tables[name].select("run", *columns).toArrow().to_pylist():

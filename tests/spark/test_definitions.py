@@ -14,7 +14,7 @@ from replica import trace as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.report.embedding import resource
 from spark_reports.result_schemas import RESULT_SCHEMAS
-from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, result_tables
+from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables
 from spark_reports.transforms.records import deleted_records, final_entries, record_fates
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import _KEY_MOMENTS
@@ -139,7 +139,7 @@ def test_key_moments_leave_out_the_building_of_the_cluster(ask: Ask) -> None:
 
 
 def test_every_table_and_column_is_documented(spark: SparkSession, leader_kill_dir: Path) -> None:
-    tables = result_tables(read_trace(spark, [leader_kill_dir]))
+    tables = ResultTables(read_trace(spark, [leader_kill_dir]))
     assert set(tables) == set(TABLE_DOCS)
     used = {field.name for table in tables.values() for field in table.schema}
     assert used == set(COLUMN_DOCS)
@@ -372,7 +372,7 @@ def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None
     finished = t.RunFinished(reason="over")
     facts = [(1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=-1)), (9.0, finished)]
     trace = read_trace(spark, [written("stall", facts)])
-    stalls = result_tables(trace)["write_stalls"]
+    stalls = ResultTables(trace)["write_stalls"]
     assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
         (2_000_000, 9_000_000, False)
     ]

@@ -13,7 +13,7 @@ from replica import trace as t
 from spark_reports.io import read_trace
 from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
-from spark_reports.tables import result_tables
+from spark_reports.tables import ResultTables
 from spark_reports.transforms.latency import ack_latency
 from tests.spark import slow_truth as slow
 from tests.spark.story import NODES, Story
@@ -92,7 +92,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, run_dir: Path) -> dict[str, DataFrame]:
-    return result_tables(read_trace(spark, [run_dir]))
+    return ResultTables(read_trace(spark, [run_dir]))
 
 
 def test_a_group_waits_while_it_has_members(run_dir: Path, tables: dict[str, DataFrame]) -> None:

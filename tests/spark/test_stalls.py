@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from replica import trace as t
 from spark_reports.io import read_trace
-from spark_reports.tables import result_tables
+from spark_reports.tables import ResultTables
 from spark_reports.transforms.availability import unavailability
 from spark_reports.transforms.isr import isr_intervals
 from spark_reports.transforms.partitions import partition_states, stopped_intervals
@@ -61,7 +61,7 @@ def pinned(run_dir: Path) -> None:
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
     run_dir = tmp_path_factory.mktemp("runs") / "pinned"
     pinned(run_dir)
-    return result_tables(read_trace(spark, [run_dir]))
+    return ResultTables(read_trace(spark, [run_dir]))
 
 
 def rows(table: DataFrame, *columns: str, by: str) -> list[tuple[Any, ...]]:
