@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+from altair.utils import schemapi
 
 from spark_reports.report import series
 from spark_reports.report.series import Points, Row
@@ -34,7 +35,9 @@ _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
 
 def partition_chart(tables: Mapping[str, Sequence[Row]], replicas: Sequence[str], end_us: int) -> Spec:
     """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside."""
-    return _PartitionChart(tables, replicas, end_us).build()
+    # Else Altair checks each part against Vega-Lite's schema as it is made, a third of a page's time: a test does that.
+    with schemapi.debug_mode(False):
+        return _PartitionChart(tables, replicas, end_us).build()
 
 
 # Altair's chained calls lose their types; what they make is checked by drawing it.
@@ -75,7 +78,11 @@ class _PartitionChart:
         with warnings.catch_warnings():
             # Altair merges the one selection all panels share, as it should, and warns that it does.
             warnings.filterwarnings("ignore", message="Automatically deduplicated")
-            spec: Spec = alt.vconcat(*panels, spacing=12).resolve_scale(color="shared", strokeDash="shared").to_dict()
+            spec: Spec = (
+                alt.vconcat(*panels, spacing=12)
+                .resolve_scale(color="shared", strokeDash="shared")
+                .to_dict(validate=False)
+            )
         del spec["config"]  # the page brings its own colours
         return {**spec, "datasets": self._datasets}
 

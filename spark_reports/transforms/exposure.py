@@ -20,14 +20,12 @@ def data_at_risk(produce: DataFrame, terms: DataFrame, moved: DataFrame) -> Data
     """
     of_term = [*TERM_KEY, "from_seq", "acks"]
     exposed = _released(_acked(produce, terms), terms, moved).filter(F.col("released.at_us") > F.col("at_us"))
-    began = exposed.select(*of_term, "at_us", "seq", F.lit(1).alias("change"))
-    ended = exposed.select(
-        *of_term, F.col("released.at_us").alias("at_us"), F.col("released.seq").alias("seq"), F.lit(-1).alias("change")
-    )
+    began = F.struct("at_us", "seq", F.lit(1).alias("change"))
+    ended = F.struct("released.at_us", "released.seq", F.lit(-1).alias("change"))
     at_once = [*of_term, "at_us"]
     so_far = Window.partitionBy(*of_term).orderBy("at_us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
-        began.unionByName(ended)
+        exposed.select(*of_term, F.inline(F.array(began, ended)))
         .groupBy(*at_once)
         .agg(F.sum("change").alias("change"), F.max("seq").alias("seq"))
         .filter(F.col("change") != 0)

@@ -69,8 +69,10 @@ def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: Dat
     reached = F.col("fetch_offset") >= F.col("log_end_offset")
     # `from_seq` tells the lives of a replica apart.
     replica = [*REPLICA_KEY, "started_us", "from_seq"]
-    caught = fetched.groupBy(*replica, "until_seq").agg(
-        *_earliest(F.col("seq"), "first"), *_earliest(F.when(reached, F.col("seq")), "caught")
+    caught = (
+        fetched.groupBy(*replica, "until_seq")
+        .agg(*_earliest(F.col("seq"), "first"), *_earliest(F.when(reached, F.col("seq")), "caught"))
+        .cache()
     )
     joined = held_by(
         changes.select(*PARTITION_KEY, F.explode("joined").alias("node"), "seq", "at_us"), life, (RUN, "node")

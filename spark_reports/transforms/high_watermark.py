@@ -23,7 +23,8 @@ def hw_stalls(states: DataFrame, terms: DataFrame, log: DataFrame, fetch: DataFr
          pinned_us         for how long: until their fetch, or until they left the ISR
          under_min_isr_us  time in which the ISR was below min.insync.replicas (no advance then from 3.7, KAFKA-15583)
     """
-    stalls = _stalls(terms, log, moved)
+    # Few rows, found in all that was appended, and asked three times.
+    stalls = _stalls(terms, log, moved).cache()
     key = [*TERM_KEY, "from_us", "from_seq", "until_us", "until_seq", "high_watermark", "waiting_records", "ended_by"]
     held = _held(stalls, states, fetch)
     longest = F.max("held_us").over(Window.partitionBy(*TERM_KEY, "from_seq"))

@@ -47,7 +47,7 @@ def anomalies(
     together = parts[0]
     for part in parts[1:]:
         together = together.unionByName(part)
-    return together.unionByName(broken_invariants(control, together))
+    return with_broken_invariants(together, control)
 
 
 def record_anomalies(fates: DataFrame) -> DataFrame:
@@ -169,15 +169,23 @@ _ANYWHERE = (1 << 63) - 2
 """The position after a seek: no offset is beyond it, so nothing was jumped over."""
 
 
-def broken_invariants(control: DataFrame, others: DataFrame) -> DataFrame:
+def with_broken_invariants(others: DataFrame, control: DataFrame) -> DataFrame:
     """One that the run's rules do not promise is an anomaly only where nothing else shows the damage.
 
-    in:  control table, the other anomalies()
-    out: as anomalies(); witness = the invariant's name
+    in:  the other anomalies(), control table
+    out: as anomalies(), all of them; witness of a broken invariant = its name
     """
-    damaged = others.select(RUN, F.lit(True).alias("shown")).distinct()
-    broken = control.filter(F.col("event") == "invariant_broken").join(F.broadcast(damaged), RUN, "left")
-    return broken.filter(F.col("promised") | F.col("shown").isNull()).select(
+    broken = control.filter(F.col("event") == "invariant_broken").select(
         RUN, F.lit("invariant").alias("anomaly"), "topic", "partition", F.col("invariant").alias("witness"), "offset",
         F.concat("reason", F.when(F.col("promised"), ". This is a defect of Highwater").otherwise("")).alias("detail"),
+        F.coalesce("promised", F.lit(False)).alias("_promised"),
     )  # fmt: skip
+    # Together with the others, and not joined to them: a join would look for them in the trace once more.
+    is_other = F.col("_promised").isNull()
+    damaged = F.max(is_other).over(Window.partitionBy(RUN))
+    return (
+        others.unionByName(broken, allowMissingColumns=True)
+        .withColumn("_damaged", damaged)
+        .filter(is_other | F.col("_promised") | ~F.col("_damaged"))
+        .drop("_promised", "_damaged")
+    )

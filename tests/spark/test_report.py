@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,8 +10,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pyarrow.parquet as pq
 import pytest
+from jsonschema import ValidationError
 from pyspark.sql import SparkSession
 
 from replica.trace import TABLES, columns_of_table
@@ -62,6 +65,16 @@ def test_the_page_fetches_nothing_and_is_small(report: ReportResult) -> None:
     style = html[html.index("<style>") : html.index("</style>")]
     assert not re.search(r"@import|url\(", style)
     assert len(html) < 3_000_000
+
+
+def test_charts_are_what_vega_lites_schema_says(report: ReportResult) -> None:
+    html = report.path.read_text(encoding="utf-8")
+    charts = [json.loads(spec) for spec in re.findall(r'<script type="application/json">(.*?)</script>', html)]
+    assert charts
+    for chart in charts:
+        alt.VConcatChart.from_dict(chart, validate=True)
+        with pytest.raises(ValidationError):
+            alt.VConcatChart.from_dict({**chart, "vconcat": [{"mark": "no such mark"}]}, validate=True)
 
 
 def test_tables_lie_beside_the_page_with_their_columns_explained(report: ReportResult) -> None:
