@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -184,13 +185,18 @@ def test_words() -> None:
 
 
 def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "CHART_CHARACTERS", 25)
+    monkeypatch.setattr(page, "CHART_CHARACTERS", 26)
 
     def section(*sizes: int) -> dict[str, Any]:
-        partitions = [page._Partition(f"t-{size}", [], "", "x" * size) for size in sizes]
-        return {"partitions": partitions, "partitions_left_out": 1}
+        def draw(size: int) -> page._Partition:
+            drawn.append(size)
+            return page._Partition(f"t-{size}", [], "", "x" * size)
 
-    sections = [section(10, 9), section(6, 8)]
-    page._keep_small(sections)
+        return {"partitions": [functools.partial(draw, size) for size in sizes], "partitions_left_out": 1}
+
+    drawn: list[int] = []
+    sections = [section(10, 9, 1), section(6, 8, 1)]
+    page._draw(sections)
+    assert drawn == [10, 6, 9, 8], "once one has no room, no other is drawn"
     assert [[partition.name for partition in one["partitions"]] for one in sections] == [["t-10", "t-9"], ["t-6"]]
-    assert [one["partitions_left_out"] for one in sections] == [1, 2]
+    assert [one["partitions_left_out"] for one in sections] == [2, 3]
