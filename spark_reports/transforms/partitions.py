@@ -152,8 +152,8 @@ def fault_intervals(control: DataFrame) -> DataFrame:
     """One row per fault, from its beginning to its end.
 
     A fault without an end of its own lasts until one of its targets starts again if it stopped them (`stop`, `kill`,
-    `power_off`), until the run's end if it is a state (`cut`, `latency`, `pause`, ...), and no time at all if it is a
-    deed (`start`, `heal`, `elect`, `tear`, ...).
+    `power_off`), until one of them continues, stops or starts if it froze them (`pause`), until the run's end if it is
+    a state (`cut`, `latency`, ...), and no time at all if it is a deed (`start`, `heal`, `elect`, `tear`, ...).
     out: run, fault, verb, targets, from_us, until_us, reason
     """
     began = control.filter(F.col("event") == "fault_began").select(
@@ -162,22 +162,27 @@ def fault_intervals(control: DataFrame) -> DataFrame:
     ended = control.filter(F.col("event") == "fault_ended").select(
         RUN, "fault", F.col("at_us").alias("ended_us"), F.col("seq").alias("ended_seq")
     )
-    started = control.filter(F.col("event") == "node_started").select(
-        RUN, F.col("node").alias("started_node"), F.col("at_us").alias("started_us"), F.col("seq").alias("started_seq")
-    )
+    resumes = F.col("verb") == "resume"
+    moved = control.filter(F.col("event").isin("node_started", "node_stopped") | resumes).select(
+        RUN, F.explode(F.when(resumes, F.col("targets")).otherwise(F.array("node"))).alias("moved_node"),
+        (F.col("event") == "node_started").alias("starts"),
+        F.col("at_us").alias("moved_us"), F.col("seq").alias("moved_seq"),
+    )  # fmt: skip
+    freezes = F.col("verb") == "pause"
     stops = F.col("verb").isin("stop", "kill", "power_off", "wipe")
-    is_target = F.array_contains("targets", F.col("started_node")) & (F.col("started_seq") > F.col("seq"))
+    is_target = F.array_contains("targets", F.col("moved_node")) & (F.col("moved_seq") > F.col("seq"))
+    undone_us = F.when(stops, F.col("moved_us")).when(freezes, F.least("moved_us", "ended_us"))
     with_end = (
         began.join(F.broadcast(ended), [RUN, "fault"], "left")
         .groupBy(RUN, "fault", "verb", "targets", "reason", "from_us", "seq")
         .agg(F.min(F.when(F.col("ended_seq") > F.col("seq"), F.col("ended_us"))).alias("ended_us"))
     )
     return (
-        with_end.join(F.broadcast(started), RUN, "left")
+        with_end.join(F.broadcast(moved), RUN, "left")
         .groupBy(RUN, "fault", "verb", "targets", "reason", "from_us", "seq", "ended_us")
-        .agg(F.min(F.when(is_target, F.col("started_us"))).alias("restarted_us"))
+        .agg(F.min(F.when(is_target & (F.col("starts") | freezes), F.col("moved_us"))).alias("moved_us"))
         .join(F.broadcast(run_ends(control)), RUN)
-        .withColumn("until_us", F.coalesce(F.when(stops, F.col("restarted_us")), "ended_us", _without_end(stops)))
+        .withColumn("until_us", F.coalesce(undone_us, "ended_us", _without_end(stops)))
         .select(RUN, "fault", "verb", "targets", "from_us", "until_us", "reason")
     )
 

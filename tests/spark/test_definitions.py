@@ -112,6 +112,28 @@ def test_faults_end_by_themselves_by_restart_or_at_once(ask: Ask) -> None:
     ]
 
 
+def test_a_pause_ends_when_its_node_continues_or_stops(spark: SparkSession, written: Written) -> None:
+    def began(fault: str, verb: str, *targets: str) -> t.TraceEvent:
+        return t.FaultBegan(fault=fault, verb=verb, targets=targets, reason=f"{verb} {targets}")
+
+    facts: list[tuple[float, t.TraceEvent]] = [
+        (1, began("pause-1", "pause", "b1")),
+        (2, began("pause-2", "pause", "b2")),
+        (3, began("pause-3", "pause", "b3")),
+        (4, began("resume-4", "resume", "b1")),
+        (5, t.NodeStopped(node="b2", how="kill", reason="killed")),
+        (5, began("kill-5", "kill", "b2")),
+        (6, t.FaultEnded(fault="pause-3", verb="pause", targets=("b3",), reason="time is over")),
+        (7, t.NodeStarted(node="b2", role="broker", reason="starts")),
+        (8, began("pause-6", "pause", "b1")),
+        (9, t.RunFinished(reason="over")),
+    ]
+    found = ResultTables(read_trace(spark, [written("pauses", facts)]))["fault_intervals"].orderBy("from_us", "fault")
+    assert [(row.fault, row.until_us // 1_000_000) for row in found.collect()] == [
+        ("pause-1", 4), ("pause-2", 5), ("pause-3", 6), ("resume-4", 4), ("kill-5", 7), ("pause-6", 9),
+    ]  # fmt: skip
+
+
 def test_lost_records_have_a_witness(ask: Ask) -> None:
     columns = ("record", "acked_by", "ack_offset", "held_by", "elected", "elected_us", "erased_on", "disk_lost_us")
     assert ask("lost_records", *columns, by="record") == [
