@@ -166,15 +166,14 @@ def _causes(seq: int) -> tuple[int, ...]:
 
 
 def _latency(acks: int, rounds: int) -> tuple[int, int, int]:
-    """Median, 99th percentile (between two acks: in proportion) and largest; every round has the same latencies."""
+    """Median, 99th percentile (nearest rank) and largest; every round has the same latencies."""
     after_us = ACKED_BY_LEADER_US if acks == 1 else ACKED_BY_ALL_US
     ticks = np.arange(1, TICKS if acks == 1 else STORED_TICKS)
     waited_us = np.sort(linger_us(ticks) + after_us + np.where(ticks == 1, TICK_US, 0))
     copies = rounds * (PARTITIONS // 2) * RECORDS_PER_BATCH
 
     def at(percent: int) -> int:
-        place, rest = divmod((len(waited_us) * copies - 1) * percent, 100)
-        below, above = waited_us[place // copies], waited_us[(place + (rest > 0)) // copies]
-        return round(float(below + (above - below) * rest / 100))
+        rank = -(-len(waited_us) * copies * percent // 100)
+        return int(waited_us[(rank - 1) // copies])
 
     return at(50), at(99), int(waited_us[-1])

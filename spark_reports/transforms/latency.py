@@ -9,11 +9,12 @@ from replica.trace import OUTSIDE
 from spark_reports.schema import RUN
 
 _PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
+_NEAREST_RANK = "percentile_disc({}) WITHIN GROUP (ORDER BY latency_us)"
 AT_PRODUCER, AT_BROKER = "producer", "broker"
 
 
 def ack_latency(produce: DataFrame) -> DataFrame:
-    """One row per topic, acks level and place of measurement; exact percentiles of the time to the ack.
+    """One row per topic, acks level and place of measurement; exact percentiles (nearest rank) of the time to the ack.
 
     Producers of the scenario are asked themselves: from the send call to the ack, retries included; for acks=0 to the
     hand-over to the socket. Of clients from outside the broker's view is known: from the arrival of the request that
@@ -24,6 +25,6 @@ def ack_latency(produce: DataFrame) -> DataFrame:
     place = F.when(F.col("client").startswith(OUTSIDE), F.lit(AT_BROKER)).otherwise(F.lit(AT_PRODUCER))
     return answered.groupBy(RUN, "topic", "acks", place.alias("measured_at")).agg(
         F.count("*").alias("records"),
-        *[F.round(F.percentile("latency_us", share)).cast("long").alias(name) for name, share in _PERCENTILES.items()],
+        *[F.expr(_NEAREST_RANK.format(share)).cast("long").alias(name) for name, share in _PERCENTILES.items()],
         F.max("latency_us").alias("max_us"),
     )

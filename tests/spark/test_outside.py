@@ -136,6 +136,7 @@ def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, 
 
     facts = [
         (1.0, told("p1", "r0", 1, 5_000)),
+        (1.0, told("p1", "r1", 1, 7_000)),
         (1.1, told("client/kcat", "k0", 1, 300)),
         (1.2, told("client/kcat", "k1", 0, None)),
         (2.0, t.RunFinished(reason="over")),
@@ -144,7 +145,7 @@ def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, 
     assert [tuple(row) for row in rows.select("acks", "measured_at", "records", "p50_us", "max_us").collect()] == [
         (0, "broker", 1, None, None),
         (1, "broker", 1, 300, 300),
-        (1, "producer", 1, 5_000, 5_000),
+        (1, "producer", 2, 5_000, 7_000),
     ]
 
 
