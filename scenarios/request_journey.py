@@ -166,8 +166,9 @@ class Requests:
                 Stage(sent_us, "send", request.response_send_time_us, _send_text(request)),
             ]
         total = "from the last byte in to the last byte out" if request.response_bytes else "acks=0: there is no answer"
-        stages.append(Stage(request.received_us + request.total_time_us, "total", request.total_time_us, total))
-        return Journey(row, records, (*stages, *self._at_the_client(row, records)))
+        since_us = request.received_us + request.total_time_us
+        stages.append(Stage(since_us, "total", request.total_time_us, total))
+        return Journey(row, records, (*stages, *self._at_the_client(row, records, since_us)))
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
         """What the handler appended: back along the causes from the facts that it left, as long as they are its own."""
@@ -254,8 +255,8 @@ class Requests:
                 return f", by {count_of(request.sendfile_calls, 'sendfile call')}"
         return ""
 
-    def _at_the_client(self, row: TraceRow, records: tuple[str, ...]) -> Iterator[Stage]:
-        """What came of it there."""
+    def _at_the_client(self, row: TraceRow, records: tuple[str, ...], since_us: int) -> Iterator[Stage]:
+        """What came of it there, when the answer had left: live, facts have the time at which their step began."""
         request = request_of(row)
         told: list[str] = []
         at_us: int | None = None
@@ -278,7 +279,9 @@ class Requests:
         if at_us is not None:
             more = f" and {len(told) - TOLD_MAX} more" if len(told) > TOLD_MAX else ""
             verb = "is told" if request.api == "Produce" else "reads"
-            yield Stage(at_us, "client", None, f"{request.peer} {verb}: {', '.join(told[:TOLD_MAX])}{more}")
+            yield Stage(
+                max(at_us, since_us), "client", None, f"{request.peer} {verb}: {', '.join(told[:TOLD_MAX])}{more}"
+            )
 
 
 def _local_text(request: RequestCompleted, records: Sequence[str], appended: Sequence[trace.BatchAppended]) -> str:

@@ -6,7 +6,7 @@ import pytest
 from language import load
 from stories import compare_with_golden
 
-from replica.trace import RecordsSent, RequestCompleted
+from replica.trace import RecordAcked, RecordsSent, RequestCompleted
 from scenarios.path_text import journey_text, requests_text
 from scenarios.request_journey import Requests, RequestUnknown, name_of, request_of
 from scenarios.runner import RunResult, run_scenario
@@ -60,6 +60,16 @@ def test_times_add_up_and_sendfile_moves_what_was_fetched(run):
         assert (one.api == "Fetch") == (one.sendfile_calls > 0)
     moved = sum(row.event.sendfile_bytes for row in run.rows if isinstance(row.event, RequestCompleted))
     assert moved == sum(row.event.size_bytes for row in run.rows if isinstance(row.event, RecordsSent)) > 0
+
+
+def test_a_client_is_told_after_the_answer_has_left(run):
+    """Live, a fact has the time at which its step began, which is that of the last byte in."""
+    (found,) = Requests(run.rows).find("r2")
+    begun_us = request_of(found).received_us
+    rows = [row._replace(at_us=begun_us) if isinstance(row.event, RecordAcked) else row for row in run.rows]
+    *_, total, client = Requests(rows).journey(found).stages
+    assert (total.name, client.name) == ("total", "client")
+    assert client.at_us >= total.at_us == begun_us + request_of(found).total_time_us
 
 
 def test_measuring_changes_nothing_but_the_numbers_of_the_facts(run):
