@@ -136,7 +136,7 @@ def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: M
                 else:
                     click.echo(_as_text(answer.columns, answer.rows, answer.more))
     except QueryRefused as refused:
-        fail(str(refused), ExitCode.USAGE, "tables/README.md beside a report names the tables and their columns")
+        fail(str(refused), ExitCode.USAGE, "SHOW TABLES lists the tables, DESCRIBE NAME the columns of one")
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
     if is_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,8 +94,8 @@ def questions_of(sql: str, file: str) -> list[Statement]:
     return statements
 
 
-def define_views(spark: SparkSession, run_dirs: Sequence[Path], sql: str) -> None:
-    """Result tables as views of their names, and the trace's tables as `trace_control`, `trace_log`, ...
+def define_views(spark: SparkSession, run_dirs: Sequence[Path], sql: str) -> list[str]:
+    """Result tables as views of their names, and the trace's tables as `trace_control`, `trace_log`, ...; all names.
 
     Of result tables only those that `sql` names, for each takes a moment to define; all of them if it says SHOW.
     raises: RunFolderUnusable
@@ -107,6 +108,7 @@ def define_views(spark: SparkSession, run_dirs: Sequence[Path], sql: str) -> Non
             tables[name].createOrReplaceTempView(name)
     for name, table in trace._asdict().items():
         table.createOrReplaceTempView(TRACE_PREFIX + name)
+    return [*tables, *(TRACE_PREFIX + name for name in trace._fields)]
 
 
 def ask(
@@ -118,24 +120,31 @@ def ask(
     raises: QueryRefused, RunFolderUnusable
     """
     statements = questions_of(sql, file)
-    define_views(spark, run_dirs, sql)
+    names = define_views(spark, run_dirs, sql)
     for statement in statements:
         try:
             frame = spark.sql(statement.text)
             rows = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
         except PySparkException as error:
-            raise QueryRefused(_in_words(error, statement, file)) from error
+            raise QueryRefused(_in_words(error, statement, file, names)) from error
         shown = rows if rows_max is None else rows[:rows_max]
         yield Answer(statement, frame.columns, [[_plain(value) for value in row] for row in shown], rows != shown)
 
 
-def _in_words(error: PySparkException, statement: Statement, file: str) -> str:
-    """`q.sql:3: A column ... Did you mean ...?`: Spark's first sentence at the file's line."""
+def _in_words(error: PySparkException, statement: Statement, file: str, tables: Sequence[str]) -> str:
+    """`q.sql:3: A column ... Did you mean ...?`: Spark's first sentence at the file's line.
+
+    tables: what a table may be called; Spark suggests columns, but no tables
+    """
     text = str(error)
     place = re.search(r"line (\d+),? pos", text)
     line = statement.line + (int(place[1]) - 1 if place else 0)
     first = next((one.strip() for one in text.splitlines() if one.strip()), type(error).__name__)
     sentence = re.sub(r"\s*SQLSTATE: \w+.*", "", re.sub(r"^\[[\w.]+\]\s*", "", first))
+    unknown = re.match(r"The table or view `(.*)` cannot be found\.", sentence)
+    if unknown is not None:
+        close = difflib.get_close_matches(unknown[1].lower(), tables, n=1)
+        sentence = f"{unknown[0]} Did you mean `{close[0]}`?" if close else unknown[0]
     return f"{file}:{line}: {sentence}"
 
 

@@ -56,5 +56,9 @@ def test_answers_and_the_place_of_a_mistake(spark: SparkSession, leader_kill_dir
     assert counted.rows[0][0] > 20 and not counted.more
     with pytest.raises(QueryRefused, match=r"^q\.sql:3: .*`reccord` cannot be resolved\. Did you mean"):
         list(ask(spark, [leader_kill_dir], "SELECT 1;\n\nSELECT reccord FROM records", "q.sql"))
+    with pytest.raises(
+        QueryRefused, match=r"^q\.sql:1: .*`lost_record` cannot be found\. Did you mean `lost_records`\?$"
+    ):
+        list(ask(spark, [leader_kill_dir], "SELECT * FROM lost_record", "q.sql"))
     with pytest.raises(QueryRefused, match=r"^q\.sql: there is no statement"):
         list(ask(spark, [leader_kill_dir], "-- nothing", "q.sql"))
