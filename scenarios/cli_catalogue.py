@@ -42,11 +42,12 @@ def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
         print_json(_list_document(found))
         return ExitCode.HELD
     style = style_for_stdout(plain)
+    width = max(len(file.id) for section in found for file in section.files)
     for section in found:
         head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
         click.echo(f"  {style.bold(head)}")
         for file in section.files:
-            click.echo(_list_line(file, style))
+            click.echo(_list_line(file, style, width))
         click.echo()
     count = sum(len(section.files) for section in found)
     variants = sum(len(file.variants) for section in found for file in section.files)
@@ -57,7 +58,7 @@ def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
     return ExitCode.HELD
 
 
-def _list_line(file: Outline, style: Style) -> str:
+def _list_line(file: Outline, style: Style, width: int) -> str:
     outcomes = _worst([outcome.words for outcome in file.all])
     good = style.sign("good")
     marks = "  ".join(
@@ -66,7 +67,7 @@ def _list_line(file: Outline, style: Style) -> str:
         else style.paint(f"{style.sign('bad')} {word}", "red")
         for word in outcomes
     )
-    return f"    {file.id:<30} {file.title:<44} {marks}"
+    return f"    {file.id:<{width}} {file.title:<44} {marks}"
 
 
 def _worst(outcomes: Sequence[str]) -> list[str]:

@@ -181,7 +181,7 @@ def _snippet(place: Place, width: int, label: str) -> list[str]:
 
 
 def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -> str:
-    """`Found 3 errors and 1 warning in x.yaml. Nothing was run.`"""
+    """`Found 3 errors and 1 warning in x.yaml. Nothing was run.`; or in `--set path=value`, if all are there."""
     errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
     warnings = len(diagnostics) - errors
     parts = [
@@ -189,7 +189,9 @@ def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -
         for number, word in ((errors, "error"), (warnings, "warning"))
         if number
     ]
-    return f"Found {' and '.join(parts) if parts else 'no problem'} in {printable(file)}. {ending}".rstrip()
+    sources = {diagnostic.place.source.name if diagnostic.place else file for diagnostic in diagnostics}
+    where = sources.pop() if len(sources) == 1 else file
+    return f"Found {' and '.join(parts) if parts else 'no problem'} in {printable(where)}. {ending}".rstrip()
 
 
 def format_text(file: str, diagnostics: Sequence[Diagnostic], ending: str = "Nothing was run.") -> str:

@@ -43,6 +43,11 @@ def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
         return matches[0]
     if len(matches) > 1:
         return _only_or_newest(name, matches)
+    if path.is_dir():
+        raise RunNotFound(
+            f"the folder `{name}` is no run: it has no summary.json. Runs are made with `highwater run SCENARIO`"
+            f" and kept in {runs_dir}/"
+        )
     close = difflib.get_close_matches(name, [run.name for run in runs] + [run.name[5:] for run in runs], n=1)
     hint = f" Did you mean `{close[0]}`?" if close else " Runs are made with `highwater run SCENARIO`."
     raise RunNotFound(f"no run `{name}` in {runs_dir}/.{hint}")

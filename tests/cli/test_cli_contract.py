@@ -100,6 +100,7 @@ def test_set_and_seed_change_the_run(highwater: Highwater, mini: str) -> None:
     wrong = highwater("run", mini, "--set", "workloads.p1.config.akcs=all")
     assert wrong.code == 3
     assert "akcs" in wrong.err and "acks" in wrong.err
+    assert "Found 1 error in --set workloads.p1.config.akcs=all." in wrong.err
 
 
 # ----------------------------------------------------------------------------------------------------- other commands
@@ -226,6 +227,7 @@ def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tupl
         (("verify", "ack1-leader-kill"), 3, "acks1-leader-kill"),
         (("show", "ack1-leader-kill"), 3, "acks1-leader-kill"),
         (("explain", "last", "r1"), 2, "no run `last`"),
+        (("report", "."), 2, "the folder `.` is no run"),
         (("explain", "E999"), 2, "E999"),
         (("list", "--tag", "nonsense"), 2, "nonsense"),
         (("serve", "--topic", "a:20000"), 2, "1 to 9999"),
