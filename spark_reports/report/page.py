@@ -97,6 +97,7 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
     missing = [record for record in flagged if record["missing"]]
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
     stalls = sorted(tables["hw_stalls"], key=lambda stall: (stall["from_us"], stall["topic"], stall["partition"]))
+    why, why_left_out = words.why_lost(tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"])
     moments = told_moments(tables["key_moments"], several_partitions=len(tables["availability"]) > 1)
     return {
         **row,
@@ -106,7 +107,8 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "mood": "bad" if verdict else "warn" if any(record["handed_over"] for record in missing) else "ok",
         "blame": words.blame(tables["lost_records"], stalls),
         "notes": words.notes(counts, missing) + words.held_back(stalls) + internal_notes(internal),
-        "why": words.why_lost(tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"]),
+        "why": why,
+        "why_left_out": why_left_out,
         "tiles": _tiles(counts, tables),
         "moments": moments[:MOMENTS_SHOWN],
         "moments_left_out": max(0, len(moments) - MOMENTS_SHOWN),

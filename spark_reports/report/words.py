@@ -271,8 +271,15 @@ def blame(lost: Sequence[Row], stalls: Sequence[Row]) -> str:
 Step = tuple[int, str]
 
 
-def why_lost(lost: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]) -> list[tuple[str, list[Step]]]:
-    """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence).
+CAUSES_SHOWN = 8
+"""A reader tells no more of them apart, and there may be one for every failover of an hour."""
+
+
+def why_lost(
+    lost: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]
+) -> tuple[list[tuple[str, list[Step]]], str]:
+    """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence) of the
+    first CAUSES_SHOWN, and a sentence on those left out, empty if there are none.
 
     in: rows of lost_records, fault_intervals, stopped_intervals
     """
@@ -282,10 +289,13 @@ def why_lost(lost: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row])
                  row["elected_us"], row["erased_reason"], row["disk_lost_reason"])  # fmt: skip
         groups.setdefault(cause, []).append(row)
     in_time = sorted(groups.values(), key=lambda rows: min(row["acked_us"] for row in rows))
-    return [
+    told = [
         (name_ranges(row["record"] for row in rows), sorted(_steps(rows, faults, stopped), key=lambda step: step[0]))
-        for rows in in_time
+        for rows in in_time[:CAUSES_SHOWN]
     ]
+    others = in_time[CAUSES_SHOWN:]
+    records = counted(sum(map(len, others)), "record")
+    return told, f"and {records} more, of {counted(len(others), 'other cause')}: they are in" if others else ""
 
 
 def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]) -> list[Step]:

@@ -21,7 +21,7 @@ from replica.trace import TABLES, columns_of_table
 from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
 from spark_reports.report import ReportResult, page, write_report
-from spark_reports.report.words import headline, name_ranges, seconds
+from spark_reports.report.words import headline, name_ranges, seconds, why_lost
 from spark_reports.schema import trace_schema
 from spark_reports.tables import TABLE_DOCS
 from spark_reports.verdicts import judge_runs
@@ -182,6 +182,22 @@ def test_words() -> None:
         "1 acknowledged record was lost: r7.",
         "1 record is in the log more than once: r7.",
     ]
+
+
+def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
+    lost = [
+        {
+            "record": f"r{number}", "topic": "t", "partition": 0, "acks": 1, "acked_us": number, "acked_by": "b1",
+            "ack_offset": number, "held_by": ["b1"], "elected_us": number // 2 * 100 + 50, "elected": "b2",
+            "elected_clean": True, "elected_reason": "b1 is gone", "erased_us": None, "erased_on": None,
+            "erased_reason": None, "disk_lost_us": None, "disk_lost_on": None, "disk_lost_reason": None,
+        }
+        for number in range(24)
+    ]  # fmt: skip
+    told, left_out = why_lost(lost, [], [])
+    assert [names for names, _ in told] == [f"r{first}, r{first + 1}" for first in range(0, 16, 2)]
+    assert left_out == "and 8 records more, of 4 other causes: they are in"
+    assert why_lost(lost[:16], [], [])[1] == ""
 
 
 def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
