@@ -21,7 +21,7 @@ RESULT_SCHEMAS: dict[str, str] = {
         "run string, anomaly string, topic string, partition bigint, witness string, offset bigint, detail string"
     ),
     "lost_records": (
-        "run string, topic string, partition bigint, record string, acks bigint, acked_us bigint, "
+        "run string, topic string, partition bigint, record string, acks bigint, sent_us bigint, acked_us bigint, "
         "acked_by string, ack_offset bigint, held_by array<string>, elected_us bigint, elected string, "
         "elected_clean boolean, elected_reason string, erased_us bigint, erased_on array<string>, "
         "erased_reason string, disk_lost_us bigint, disk_lost_on array<string>, disk_lost_reason string"

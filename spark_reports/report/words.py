@@ -299,12 +299,13 @@ def why_lost(
 
 
 def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]) -> list[Step]:
+    """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards."""
     first = min(rows, key=lambda row: row["acked_us"])
     steps = [_ack_step(first, len(rows))]
     steps += [
         (fault["from_us"], _sentence(f"{fault['verb']} {joined(fault['targets'])}: {fault['reason']}"))
         for fault in faults
-        if fault["from_us"] <= first["acked_us"] < fault["until_us"]
+        if fault["from_us"] <= first["acked_us"] and first["sent_us"] < fault["until_us"] > fault["from_us"]
     ]
     steps += [
         (stop["from_us"], _sentence(f"{stop['node']} went down: {stop['reason']}"))

@@ -14,20 +14,22 @@ def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: 
     """One row per lost record, with the facts after its ack that decided.
 
     in:  record_fates(), and the trace tables
-    out: *RECORD_KEY, acks, acked_us, acked_by, ack_offset,
+    out: *RECORD_KEY, acks, sent_us, acked_us, acked_by, ack_offset,
          held_by          replicas that had appended it before the ack, sorted by name
          elected_us, elected, elected_clean, elected_reason     the first election of the partition after the ack
          erased_us, erased_on (nodes), erased_reason            truncations after the ack that cut its offset
          disk_lost_us, disk_lost_on, disk_lost_reason           bytes of the partition that disks lost after the ack
     """
-    lost = fates.filter("lost").select(*RECORD_KEY, "acks", "acked_us", "acked_seq", "acked_by", "ack_offset")
+    lost = fates.filter("lost").select(
+        *RECORD_KEY, "acks", "sent_us", "acked_us", "acked_seq", "acked_by", "ack_offset"
+    )
     return (
         _with_first_election(lost, control)
         .join(_holders(lost, produce, log), list(RECORD_KEY), "left")
         .join(_erasures(lost, control), list(RECORD_KEY), "left")
         .join(_disk_losses(lost, control), list(RECORD_KEY), "left")
         .select(
-            *RECORD_KEY, "acks", "acked_us", "acked_by", "ack_offset", "held_by", "elected_us", "elected",
+            *RECORD_KEY, "acks", "sent_us", "acked_us", "acked_by", "ack_offset", "held_by", "elected_us", "elected",
             "elected_clean", "elected_reason", "erased_us", "erased_on", "erased_reason", "disk_lost_us",
             "disk_lost_on", "disk_lost_reason",
         )

@@ -187,8 +187,9 @@ def test_words() -> None:
 def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
     lost = [
         {
-            "record": f"r{number}", "topic": "t", "partition": 0, "acks": 1, "acked_us": number, "acked_by": "b1",
-            "ack_offset": number, "held_by": ["b1"], "elected_us": number // 2 * 100 + 50, "elected": "b2",
+            "record": f"r{number}", "topic": "t", "partition": 0, "acks": 1, "sent_us": number, "acked_us": number,
+            "acked_by": "b1", "ack_offset": number, "held_by": ["b1"],
+            "elected_us": number // 2 * 100 + 50, "elected": "b2",
             "elected_clean": True, "elected_reason": "b1 is gone", "erased_us": None, "erased_on": None,
             "erased_reason": None, "disk_lost_us": None, "disk_lost_on": None, "disk_lost_reason": None,
         }
@@ -198,6 +199,21 @@ def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
     assert [names for names, _ in told] == [f"r{first}, r{first + 1}" for first in range(0, 16, 2)]
     assert left_out == "and 8 records more, of 4 other causes: they are in"
     assert why_lost(lost[:16], [], [])[1] == ""
+
+
+def test_a_fault_that_ended_while_a_record_waited_is_told() -> None:
+    row = {
+        "record": "r1", "topic": "t", "partition": 0, "acks": 1, "sent_us": 20, "acked_us": 40, "acked_by": "b1",
+        "ack_offset": 1, "held_by": ["b1"], "elected_us": None, "erased_us": None, "erased_reason": None,
+        "disk_lost_us": None, "disk_lost_reason": None,
+    }  # fmt: skip
+
+    def fault(verb: str, from_us: int, until_us: int) -> dict[str, Any]:
+        return {"verb": verb, "targets": ["b1"], "from_us": from_us, "until_us": until_us, "reason": verb}
+
+    faults = [fault("cut", 1, 20), fault("pause", 10, 30), fault("resume", 30, 30), fault("hold", 39, 50)]
+    told, _ = why_lost([row], faults, [])
+    assert [at_us for _, steps in told for at_us, _ in steps] == [10, 39, 40]
 
 
 def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
