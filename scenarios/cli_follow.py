@@ -34,7 +34,7 @@ def follow_run(name: str | None, out: Path | None) -> int:
     screen = _Screen(out)
     try:
         click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
-        settings = {**SMALL_TRACE_SETTINGS, "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "1"}
+        settings = {**SMALL_TRACE_SETTINGS, "spark.driver.memory": "512m"}
         with (
             _marked(trace_dir),
             spark_or_fail(),

@@ -39,7 +39,7 @@ def measure_sweeps(runs: int, repeat: int, cores: int, progress: Callable[[float
     with ProcessPoolExecutor(cores) as pool:
         list(pool.map(_play, _jobs("luck-or-law", _WARM_UP), chunksize=1))
         started = time.perf_counter()
-        with spark_session(f"local[{cores}]", {**SMALL_TRACE_SETTINGS, "spark.driver.memory": "1g"}) as spark:
+        with spark_session(f"local[{cores}]", SMALL_TRACE_SETTINGS) as spark:
             session_s = time.perf_counter() - started
 
             def on_spark(jobs: Sequence[Job]) -> float:

@@ -75,7 +75,7 @@ def run_sweep(
     with (
         Interrupts() as interrupts,
         tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
-        spark_session(master, {**_SETTINGS, **conf}) as spark,
+        spark_session(master, {**SMALL_TRACE_SETTINGS, **conf}) as spark,
     ):
         interrupts.hold()
         if not is_local(master):  # local workers have what this process has
@@ -92,9 +92,6 @@ def run_sweep(
         # Workers elsewhere have no files of ours.
         rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
         return Swept(pace, _settings_table(by_setting(rows, settings, seeds), folder.path), f"PySpark {spark.version}")
-
-
-_SETTINGS = {**SMALL_TRACE_SETTINGS, "spark.driver.memory": "1g"}
 
 
 def _play(

@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
 
-    with spark_session("local[2]", {**SMALL_TRACE_SETTINGS, "spark.sql.shuffle.partitions": "1"}) as session:
+    with spark_session("local[2]", SMALL_TRACE_SETTINGS) as session:
         yield session
 
 
