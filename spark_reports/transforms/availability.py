@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from replica.trace import INTERNAL_TOPICS
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.intervals import overlapping
 from spark_reports.transforms.partitions import touching
 from spark_reports.transforms.records import ACKED
 
@@ -44,26 +45,21 @@ def unavailability(states: DataFrame, stopped: DataFrame) -> DataFrame:
 
 
 def _leader_down(states: DataFrame, stopped: DataFrame) -> DataFrame:
-    leading = states.filter(F.col("leader").isNotNull()).select(
+    leading = states.filter(F.col("leader").isNotNull() & (F.col("until_us") > F.col("from_us"))).select(
         *PARTITION_KEY,
         F.col("leader").alias("node"),
-        F.col("from_us").alias("led_from"),
-        F.col("until_us").alias("led_until"),
+        F.col("from_us").alias("other_from_us"),
+        F.col("until_us").alias("other_until_us"),
         "seq",
     )
-    from_us = F.greatest("led_from", "from_us")
-    until_us = F.least("led_until", "until_us")
-    down = (
-        leading.join(F.broadcast(stopped), [RUN, "node"])
-        .filter(until_us > from_us)
-        .select(
-            *PARTITION_KEY,
-            F.lit(LEADER_DOWN).alias("kind"),
-            from_us.alias("from_us"),
-            until_us.alias("until_us"),
-            "seq",
-            "reason",
-        )
+    lasting = stopped.filter(F.col("until_us") > F.col("from_us"))
+    down = overlapping(lasting, leading, (RUN, "node")).select(
+        *PARTITION_KEY,
+        F.lit(LEADER_DOWN).alias("kind"),
+        F.greatest("from_us", "other_from_us").alias("from_us"),
+        F.least("until_us", "other_until_us").alias("until_us"),
+        "seq",
+        "reason",
     )
     return touching(down, _WINDOW)
 

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY
+from spark_reports.transforms.intervals import overlapping
 from spark_reports.transforms.terms import TERM_KEY, within_terms
 
 SHORTEST_HW_STALL_US = 500_000
@@ -87,11 +88,10 @@ def _stalls(terms: DataFrame, log: DataFrame, moved: DataFrame) -> DataFrame:
 
 
 def _overlapping(stalls: DataFrame, states: DataFrame) -> DataFrame:
-    """Each stall with the decisions that were in force during it; stalls are few."""
-    ruled = states.select(*PARTITION_KEY, F.col("seq").alias("state_seq"), F.col("from_us").alias("state_from_us"),
-                          F.col("until_us").alias("state_until_us"), "isr", "min_isr")  # fmt: skip
-    overlaps = (F.col("state_from_us") < F.col("until_us")) & (F.col("state_until_us") > F.col("from_us"))
-    return ruled.join(F.broadcast(stalls), list(PARTITION_KEY)).filter(overlaps)
+    """Each stall with the decisions that were in force during it."""
+    ruled = states.select(*PARTITION_KEY, F.col("seq").alias("state_seq"), F.col("from_us").alias("other_from_us"),
+                          F.col("until_us").alias("other_until_us"), "isr", "min_isr")  # fmt: skip
+    return overlapping(stalls, ruled, PARTITION_KEY)
 
 
 def _held(stalls: DataFrame, states: DataFrame, fetch: DataFrame) -> DataFrame:
@@ -99,10 +99,10 @@ def _held(stalls: DataFrame, states: DataFrame, fetch: DataFrame) -> DataFrame:
     stall = [*TERM_KEY, "from_seq"]
     in_sync = (
         _overlapping(stalls, states)
-        .select(*stall, "from_us", "until_us", "state_until_us", F.explode("isr").alias("follower"))
+        .select(*stall, "from_us", "until_us", "other_until_us", F.explode("isr").alias("follower"))
         .filter(F.col("follower") != F.col("leader"))
         .groupBy(*stall, "from_us", "until_us", "follower")
-        .agg(F.max("state_until_us").alias("in_isr_until_us"))
+        .agg(F.max("other_until_us").alias("in_isr_until_us"))
     )
     fetched = fetch.filter(F.col("event") == "follower_fetched").select(
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"), "seq", "at_us",
@@ -122,7 +122,7 @@ def _held(stalls: DataFrame, states: DataFrame, fetch: DataFrame) -> DataFrame:
 
 
 def _with_time_under_min_isr(stalls: DataFrame, states: DataFrame) -> DataFrame:
-    length = F.least("state_until_us", "until_us") - F.greatest("state_from_us", "from_us")
+    length = F.least("other_until_us", "until_us") - F.greatest("other_from_us", "from_us")
     under = (
         _overlapping(stalls, states)
         .filter(F.size("isr") < F.col("min_isr"))

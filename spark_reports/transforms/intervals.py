@@ -1,4 +1,4 @@
-"""Which interval holds a fact, and what came first after it: with work that grows as the facts do.
+"""Which interval holds a fact, which overlap, and what came first after a fact: with work that grows as the facts do.
 
 A join on ranges alone compares every fact with every interval of its key, which is as facts times failovers.
 """
@@ -9,7 +9,7 @@ import functools
 import operator
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import RUN
@@ -44,6 +44,42 @@ def held_by(facts: DataFrame, intervals: DataFrame, key: Sequence[str], how: str
         .withColumn("_slot", F.expr("least(seq, _last) div _width"))
         .join(F.broadcast(slotted), same_key & (F.col("_slot") == F.col("_in_slot")) & inside, how)
         .drop(*keys.values(), "_last", "_width", "_slot", "_in_slot")
+    )
+
+
+def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Each interval of `one` with each of `other` that has its key and shares time with it, by virtual time.
+
+    An interval without length overlaps what it lies inside of. Both meet in slots of the run's time, each as wide as
+    the beginnings of `one` are apart on average; a pair is found in the slot in which the later of the two begins.
+    in:  one (it is broadcast) with *key, from_us, until_us; other with *key, other_from_us, other_until_us; few
+         intervals of one key overlap others of their side; the key begins with the run
+    out: *key, the other columns of both
+    """
+    average = F.expr(f"(max(from_us) - min(from_us)) * count(DISTINCT struct({', '.join(key)})) div count(*)")
+    scale = F.broadcast(
+        one.groupBy(RUN)
+        .agg(F.min("from_us").alias("_first"), F.max("from_us").alias("_last"), average.alias("_width"))
+        .withColumn("_width", F.greatest(F.lit(1), "_width"))
+    )
+    helpers = ("_first", "_last", "_width", "_slot")
+
+    def slot(at_us: str) -> Column:
+        # All before the first of `one` begins is part of the first slot, and all after the last one of the last.
+        return F.expr(f"greatest(_first, least({at_us}, _last)) div _width")
+
+    def slotted(intervals: DataFrame, from_us: str, until_us: str) -> DataFrame:
+        slots = F.sequence(slot(from_us), slot(until_us))
+        return intervals.join(scale, RUN).withColumn("_slot", F.explode(slots))
+
+    shares_time = (F.col("from_us") < F.col("other_until_us")) & (F.col("other_from_us") < F.col("until_us"))
+    found_here = F.col("_slot") == slot("greatest(from_us, other_from_us)")
+    ones = F.broadcast(slotted(one, "from_us", "until_us").drop(*helpers[:3]))
+    return (
+        slotted(other, "other_from_us", "other_until_us")
+        .join(ones, [*key, "_slot"])
+        .filter(shares_time & found_here)
+        .drop(*helpers)
     )
 
 

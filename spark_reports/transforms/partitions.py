@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.intervals import first_after
 
 _STATE_EVENTS = (
     "partition_created", "leader_elected", "partition_went_offline", "isr_committed", "reassignment_began",
@@ -156,35 +157,43 @@ def fault_intervals(control: DataFrame) -> DataFrame:
     a state (`cut`, `latency`, ...), and no time at all if it is a deed (`start`, `heal`, `elect`, `tear`, ...).
     out: run, fault, verb, targets, from_us, until_us, reason
     """
+    fault = (RUN, "fault", "seq")
     began = control.filter(F.col("event") == "fault_began").select(
-        RUN, "fault", "verb", "targets", "reason", F.col("at_us").alias("from_us"), "seq"
+        *fault, "verb", "targets", "reason", F.col("at_us").alias("from_us")
     )
-    ended = control.filter(F.col("event") == "fault_ended").select(
-        RUN, "fault", F.col("at_us").alias("ended_us"), F.col("seq").alias("ended_seq")
-    )
-    resumes = F.col("verb") == "resume"
-    moved = control.filter(F.col("event").isin("node_started", "node_stopped") | resumes).select(
-        RUN, F.explode(F.when(resumes, F.col("targets")).otherwise(F.array("node"))).alias("moved_node"),
-        (F.col("event") == "node_started").alias("starts"),
-        F.col("at_us").alias("moved_us"), F.col("seq").alias("moved_seq"),
-    )  # fmt: skip
-    freezes = F.col("verb") == "pause"
+    ended = control.filter(F.col("event") == "fault_ended").select(RUN, "fault", "seq", "at_us")
     stops = F.col("verb").isin("stop", "kill", "power_off", "wipe")
-    is_target = F.array_contains("targets", F.col("moved_node")) & (F.col("moved_seq") > F.col("seq"))
-    undone_us = F.when(stops, F.col("moved_us")).when(freezes, F.least("moved_us", "ended_us"))
-    with_end = (
-        began.join(F.broadcast(ended), [RUN, "fault"], "left")
-        .groupBy(RUN, "fault", "verb", "targets", "reason", "from_us", "seq")
-        .agg(F.min(F.when(F.col("ended_seq") > F.col("seq"), F.col("ended_us"))).alias("ended_us"))
+    freezes = F.col("verb") == "pause"
+    undone_by = F.when(stops, F.lit(_A_START)).when(freezes, F.lit(_ANY_MOVE))
+    undoable = began.select(*fault, F.explode("targets").alias("node"), undone_by.alias("by"))
+    undone = (
+        first_after(undoable.filter(F.col("by").isNotNull()), _moves(control), (RUN, "node", "by"), "seq", "move")
+        .groupBy(*fault)
+        .agg(F.min("move.at_us").alias("moved_us"))
     )
+    undone_us = F.when(stops, F.col("moved_us")).when(freezes, F.least("moved_us", "end.at_us"))
     return (
-        with_end.join(F.broadcast(moved), RUN, "left")
-        .groupBy(RUN, "fault", "verb", "targets", "reason", "from_us", "seq", "ended_us")
-        .agg(F.min(F.when(is_target & (F.col("starts") | freezes), F.col("moved_us"))).alias("moved_us"))
+        first_after(began, ended, (RUN, "fault"), "seq", "end")
+        .join(undone, list(fault), "left")
         .join(F.broadcast(run_ends(control)), RUN)
-        .withColumn("until_us", F.coalesce(undone_us, "ended_us", _without_end(stops)))
+        .withColumn("until_us", F.coalesce(undone_us, "end.at_us", _without_end(stops)))
         .select(RUN, "fault", "verb", "targets", "from_us", "until_us", "reason")
     )
+
+
+_A_START, _ANY_MOVE = "a start", "any move"
+
+
+def _moves(control: DataFrame) -> DataFrame:
+    """When a node started, stopped, or continued. out: run, node, by (a start is any move too), seq, at_us"""
+    resumes = F.col("verb") == "resume"
+    starts = F.col("event") == "node_started"
+    moved = control.filter(starts | (F.col("event") == "node_stopped") | resumes)
+    return moved.select(
+        RUN, F.explode(F.when(resumes, F.col("targets")).otherwise(F.array("node"))).alias("node"),
+        F.when(starts, F.array(F.lit(_A_START), F.lit(_ANY_MOVE))).otherwise(F.array(F.lit(_ANY_MOVE))).alias("by"),
+        "seq", "at_us",
+    ).withColumn("by", F.explode("by"))  # fmt: skip
 
 
 _LASTING_VERBS = (

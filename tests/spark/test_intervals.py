@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from spark_reports.transforms.intervals import first_after, held_by
+from spark_reports.transforms.intervals import first_after, held_by, overlapping
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +54,28 @@ def test_a_fact_meets_the_interval_that_holds_it(seed: int, spark: SparkSession)
     alone = {(*fact, None) for fact in facts} - {(*fact[:3], None) for fact in held}
     found = held_by(seen, spans, KEY, "left").select(*columns).collect()
     assert len(found) == len(set(facts)) and {tuple(row) for row in found} == held | alone
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_that_share_time_meet_once(seed: int, spark: SparkSession) -> None:
+    draw = random.Random(seed)
+    ones = intervals_of(draw)
+    # Others without length, some at the very ends of one, overlapping each other, and of a run and a node alone.
+    others = [*intervals_of(draw), *((run, node, at, at, 50) for run, node, *ends, _ in ones for at in ends)]
+    others += [("none", "b1", 0, 9, 60), ("long", "b9", 0, 9, 61), ("short", "b1", 10**12, 10**12 + 5, 62)]
+    pairs = sorted(
+        (*one[:2], *one[2:], *other[2:])
+        for one in ones
+        for other in set(others)
+        if one[:2] == other[:2] and one[2] < other[3] and other[2] < one[3]
+    )
+    spans = spark.createDataFrame(ones, "run string, node string, from_us long, until_us long, number long")
+    met = spark.createDataFrame(
+        sorted(set(others)), "run string, node string, other_from_us long, other_until_us long, other long"
+    )
+    columns = (*KEY, "from_us", "until_us", "number", "other_from_us", "other_until_us", "other")
+    found = overlapping(spans, met, KEY).select(*columns).collect()
+    assert sorted(tuple(row) for row in found) == pairs
 
 
 def test_what_came_first_after_a_row(spark: SparkSession) -> None:
