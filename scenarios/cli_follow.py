@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -16,7 +16,9 @@ import click
 from scenarios.cli_common import fail
 from scenarios.cli_spark import spark_or_fail
 from scenarios.exit_codes import ExitCode
+from scenarios.progress import WaitingLine
 from scenarios.runs import RUNS_DIR
+from scenarios.safe_output import clear_screen
 
 if TYPE_CHECKING:
     from spark_reports.follow import ClusterNow, InternalNow, PartitionNow, ReplicaNow
@@ -27,13 +29,19 @@ PAGE = "follow.html"
 
 def follow_run(name: str | None, out: Path | None) -> int:
     """name: a run's folder, its `trace`, the folder that a `serve` keeps its run in; None: the running `serve`."""
+    trace_dir = _trace_dir(name)
+    click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
+    with WaitingLine() as waiting:
+        waiting.wait_for("Spark starts")  # before it is imported, which takes a second or two by itself
+        return _follow(trace_dir, out, waiting)
+
+
+def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
     from spark_reports.follow import FollowingFailed, follow
     from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
 
-    trace_dir = _trace_dir(name)
-    screen = _Screen(out)
+    screen = _Screen(out, waiting)
     try:
-        click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
         settings = {**SMALL_TRACE_SETTINGS, "spark.driver.memory": "512m"}
         with (
             _marked(trace_dir),
@@ -41,6 +49,7 @@ def follow_run(name: str | None, out: Path | None) -> int:
             tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
             spark_session(settings=settings) as spark,
         ):
+            waiting.wait_for("Spark looks for the first facts of the trace")
             follow(spark, trace_dir, screen.tell, lambda: True, Path(scratch))
     except KeyboardInterrupt:
         return ExitCode.HELD
@@ -48,6 +57,7 @@ def follow_run(name: str | None, out: Path | None) -> int:
         fail(f"the trace can no longer be followed: {error}", ExitCode.MISSING)
     finally:
         screen.end()
+        waiting.end()
     click.echo("  The run has ended; `highwater report last` tells all of it.", err=True)
     return ExitCode.HELD
 
@@ -94,8 +104,10 @@ def _trace_dir(name: str | None) -> Path:
 class _Screen:
     """What is known now: redrawn on a terminal, else a line for each partition that has changed."""
 
-    def __init__(self, out: Path | None) -> None:
+    def __init__(self, out: Path | None, waiting: WaitingLine) -> None:
+        """waiting: what is shown on stderr until there is something to tell"""
         self._out = out
+        self._waiting = waiting
         self._terminal = sys.stdout.isatty()
         self._told: dict[tuple[str, int], PartitionNow] = {}
         self._lock = threading.Lock()
@@ -108,12 +120,14 @@ class _Screen:
         with self._lock:
             if self._ended:
                 return
+            self._waiting.end()
             if self._terminal:
-                room = os.get_terminal_size().lines - 3 - len(internal)
+                room = shutil.get_terminal_size().lines - 3 - len(internal)
                 lines = [line_of(partition) for partition in partitions]
                 left_out = f"\n  {len(lines) - room} more partitions" if len(lines) > room else ""
                 apart = "".join(f"\n  {topic.in_words()}" for topic in internal)
-                click.echo(f"\x1b[H\x1b[J  {now.at_us / 1e6:.1f} s\n" + "\n".join(lines[:room]) + left_out + apart)
+                clear_screen(sys.stdout)
+                click.echo(f"  {now.at_us / 1e6:.1f} s\n" + "\n".join(lines[:room]) + left_out + apart)
             else:
                 for partition in partitions:
                     if self._told.get((partition.topic, partition.partition)) != partition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -56,3 +57,56 @@ class ProgressLine:
             self._tenths = int(fraction * 10)
             sys.stderr.write(f"{self._label}: {self._tenths * 10} % {detail}\n")
             sys.stderr.flush()
+
+
+class WaitingLine:
+    """What is waited for, and how long by now, where nobody can say how much is done: a line that is redrawn twice a
+    second on a terminal, else one for each thing.
+
+    Nothing is drawn after `end`, which may be called from any thread, and again.
+    """
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._for = ""
+        self._drawn = False
+        self._terminal = sys.stderr.isatty()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        if self._terminal:
+            threading.Thread(target=self._redraw, daemon=True).start()
+
+    def wait_for(self, what: str) -> None:
+        """what: `Spark starts`"""
+        with self._lock:
+            self._for = what
+            if not self._terminal and not self._over.is_set():
+                sys.stderr.write(f"  {time.monotonic() - self._began_s:5.1f} s  {what}\n")
+                sys.stderr.flush()
+        self._draw()
+
+    def end(self) -> None:
+        with self._lock:
+            if self._drawn and not self._over.is_set():
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+            self._over.set()
+
+    def _redraw(self) -> None:
+        while not self._over.wait(QUIET_S):
+            self._draw()
+
+    def _draw(self) -> None:
+        with self._lock:
+            if self._terminal and self._for and not self._over.is_set():
+                self._drawn = True
+                sys.stderr.write(f"\r\x1b[K  {time.monotonic() - self._began_s:5.1f} s  {self._for}"[:120])
+                sys.stderr.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()

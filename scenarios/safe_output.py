@@ -60,3 +60,9 @@ class SafeOutput:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def clear_screen(stream: TextIO | SafeOutput) -> None:
+    """Cursor to the upper left, and nothing below it: what only a screen of ours may do, none of its words."""
+    terminal = stream._stream if isinstance(stream, SafeOutput) else stream
+    terminal.write("\x1b[H\x1b[J")

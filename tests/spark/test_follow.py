@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scenarios.cli_follow import _Screen
+from scenarios.progress import WaitingLine
+from scenarios.safe_output import SafeOutput
 from spark_reports.follow import (
     ClusterNow,
     InternalNow,
@@ -17,6 +22,7 @@ from spark_reports.follow import (
 from spark_reports.report.follow_page import render
 
 if TYPE_CHECKING:
+    import pytest
     from pyspark.sql import SparkSession
 
 
@@ -85,3 +91,17 @@ def test_internal_topics_are_counted_and_the_page_says_in_words_who_is_behind() 
     assert "After 4.2 s" in page and "&lt;t&gt;-0" in page and "<t>" not in page
     assert "♛ leader" in page and "✕ out of sync, ✕ down" in page and "12 records, 1.2 s" in page
     assert "__consumer_offsets: 3 partitions, 2 without a running leader" in page
+
+
+def test_a_terminal_is_cleared_for_each_screen_although_the_output_spells_control_characters_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", SafeOutput(terminal))
+    screen = _Screen(None, WaitingLine())
+    for at_us in (100_000, 2_000_000):
+        now = ClusterNow()
+        now.at_us = at_us
+        screen.tell(now)
+    assert terminal.getvalue() == "\x1b[H\x1b[J  0.1 s\n\n\x1b[H\x1b[J  2.0 s\n\n"
