@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from spark_reports.io import Trace, read_trace
-from spark_reports.tables import ResultTables
+from spark_reports.schema import RUN
+from spark_reports.tables import COLUMN_DOCS, ResultTables
 
 TRACE_PREFIX = "trace_"
 
@@ -105,10 +107,19 @@ def define_views(spark: SparkSession, run_dirs: Sequence[Path], sql: str) -> lis
     text = sql.lower()
     for name in tables:
         if name in text or "show" in text:
-            tables[name].createOrReplaceTempView(name)
+            _explained(tables[name], COLUMN_DOCS).createOrReplaceTempView(name)
     for name, table in trace._asdict().items():
-        table.createOrReplaceTempView(TRACE_PREFIX + name)
+        _explained(table, {RUN: COLUMN_DOCS[RUN]}).createOrReplaceTempView(TRACE_PREFIX + name)
     return [*tables, *(TRACE_PREFIX + name for name in trace._fields)]
+
+
+def _explained(table: DataFrame, docs: Mapping[str, str]) -> DataFrame:
+    """With the comments that DESCRIBE shows: what a column is computed from has left it another's comment, or none."""
+    fields = [
+        StructField(field.name, field.dataType, True, {"comment": docs[field.name]} if field.name in docs else None)
+        for field in table.schema
+    ]
+    return table.to(StructType(fields))
 
 
 def ask(

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_reports.queries import QueryRefused, ask, refuse_all_but_questions, statements_of
+from spark_reports.tables import COLUMN_DOCS
 
 pytestmark = pytest.mark.spark
 
@@ -62,3 +63,14 @@ def test_answers_and_the_place_of_a_mistake(spark: SparkSession, leader_kill_dir
         list(ask(spark, [leader_kill_dir], "SELECT * FROM lost_record", "q.sql"))
     with pytest.raises(QueryRefused, match=r"^q\.sql: there is no statement"):
         list(ask(spark, [leader_kill_dir], "-- nothing", "q.sql"))
+
+
+def test_every_column_says_what_it_is(spark: SparkSession, leader_kill_dir: Path) -> None:
+    """Also those that are computed, whatever the columns say that they are computed from."""
+    names = ("ack_latency", "lost_records", "isr_intervals", "trace_control", "trace_group")
+    described = list(ask(spark, [leader_kill_dir], "; ".join(f"DESCRIBE {name}" for name in names), "q.sql"))
+    for name, answer in zip(names, described, strict=True):
+        assert answer.columns == ["col_name", "data_type", "comment"]
+        assert [column for column, _, comment in answer.rows if not comment] == [], name
+    comments = {column: comment for answer in described[:3] for column, _, comment in answer.rows}
+    assert comments["p50_us"] == "median" and comments == {name: COLUMN_DOCS[name] for name in comments}
