@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
@@ -21,7 +21,7 @@ SHARES: dict[str, str] = {
     "unavailability": "unavailable_us",
 }
 """Share of the finished runs in which a column of the row is above zero."""
-PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 DOCS: dict[str, str] = {
     "setting": "number of the setting, from 0, in the order of the command line",
@@ -52,7 +52,10 @@ DOCS: dict[str, str] = {
     "smallest_losing_seed": "the smallest seed that loses an acked record",
     "smallest_unfinished_seed": "the smallest seed whose run did not finish, or broke an invariant that is promised",
     "unfinished_why": "what happened in that run",
-    **{f"ack_{name}_us": f"{name} of the time from send to ack, over the acks of all runs" for name in PERCENTILES},
+    **{
+        f"ack_{name}_us": f"{name} (nearest rank) of the time from send to ack, over the acks of all runs"
+        for name in PERCENTILES
+    },
 }
 
 
@@ -114,12 +117,22 @@ def _sum(column: str) -> Column:
 
 
 def _latencies(finished: DataFrame) -> DataFrame:
-    """setting, ack_p50_us, ...: percentiles over the acks of all its runs, each counted as often as it occurred."""
+    """setting, ack_p50_us, ...: percentiles (nearest rank) over the acks of all its runs, each counted as often as it
+    occurred.
+    """
     zipped = F.explode(F.arrays_zip(F.col("ack_latency_us").alias("us"), F.col("ack_latency_acks").alias("acks")))
     acks = finished.select("setting", zipped.alias("ack")).select("setting", "ack.*")
-    found = F.percentile("us", list(PERCENTILES.values()), F.col("acks"))
-    columns = [found[place].cast("long").alias(f"ack_{name}_us") for place, name in enumerate(PERCENTILES)]
-    return acks.groupBy("setting").agg(*columns)
+    # Spark's percentile_disc takes no weights.
+    setting = Window.partitionBy("setting")
+    ranked = acks.select(
+        "setting",
+        "us",
+        F.sum("acks").over(setting.orderBy("us")).alias("rank"),
+        F.sum("acks").over(setting).alias("all"),
+    )
+    reached = {name: F.col("rank") * 100 >= F.col("all") * percent for name, percent in PERCENTILES.items()}
+    found = [F.min(F.when(enough, F.col("us"))).alias(f"ack_{name}_us") for name, enough in reached.items()]
+    return ranked.groupBy("setting").agg(*found)
 
 
 def _grid(spark: SparkSession, settings: Sequence[tuple[str, ...]]) -> DataFrame:

@@ -31,7 +31,7 @@ from spark_reports.sweep.page import headline
 from spark_reports.sweep.rows import Run, arrow_rows_schema, row_of
 from spark_reports.sweep.shipping import write_code_zip
 from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
-from spark_reports.sweep.tables import DOCS, by_setting
+from spark_reports.sweep.tables import DOCS, PERCENTILES, by_setting
 
 pytestmark = pytest.mark.spark
 
@@ -219,7 +219,8 @@ def figures(lost: int = 0, **more: Any) -> dict[str, Any]:
 def test_shares_have_wilson_intervals_and_times_are_over_all_acks(spark: SparkSession) -> None:
     sets = [("a=1",), ("a=2",), ("a=3",), ("a=4",)]
     rows = [(Run(sets[0], seed), figures()) for seed in range(1, 11)]
-    rows += [(Run(sets[1], seed), figures(lost=3 * (seed == 7))) for seed in range(1, 11)]
+    halves = {"ack_latency_us": [2, 8], "ack_latency_acks": [1, 1]}
+    rows += [(Run(sets[1], seed), figures(lost=3 * (seed == 7), **halves)) for seed in range(1, 11)]
     rows += [(Run(sets[2], 1), figures(lost=2, ack_latency_us=[1, 9], ack_latency_acks=[98, 1]))]
     rows += [(Run(sets[2], 2), figures(lost=1, verdict=["lost"], ack_latency_us=[5], ack_latency_acks=[1]))]
     rows += [(Run(sets[2], 3), {"status": "crashed", "error": "SIGKILL"})]
@@ -244,7 +245,13 @@ def test_shares_have_wilson_intervals_and_times_are_over_all_acks(spark: SparkSe
     assert of("crashed") == [0, 0, 1, 0]
     assert of("endings") == [1, 2, 2, 0]
     assert of("verdicts") == [[], [], ["lost"], []]
-    assert (of("ack_p50_us")[2], of("ack_p99_us")[2], of("ack_max_us")[2]) == (1, 5, 9)
+    # Nearest rank, as on the screen of a run: times that some ack took, the smaller one in the middle.
+    assert [of(f"ack_{name}_us")[1:] for name in PERCENTILES] == [
+        [2, 1, None],
+        [8, 1, None],
+        [8, 5, None],
+        [8, 9, None],
+    ]
     said = headline(found, ["a"])
     assert said.startswith("Worst with a=3: 100 % (34.2 to 100.0 %)") and said.endswith(
         "1 of 4 settings lost nothing. 1 more did not finish."
