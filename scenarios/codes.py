@@ -45,7 +45,7 @@ EXPLANATIONS: dict[str, str] = {
     "E135": "Every step has exactly one trigger (`at` or `when`) and exactly one verb; `timeout` needs `when`,\n"
     "`every` and `times` need each other, and `for` needs a verb that can be undone.",
     "E136": "The patch or the name of a variant cannot be used.",
-    "E137": "The `--set` path leads nowhere. It is the path that error messages print, such as\n"
+    "E137": "The path of a `--set` or `--vary` leads nowhere. It is the path that error messages print, such as\n"
     "workloads.p1.config.acks or timeline.3.at (steps are counted from 1).",
     "E140": "The scenario asks for more than a run may hold (1,000,000 records, 31 brokers, 200 partitions,\n"
     "2,000 steps that fire 10,000 times).",

@@ -9,6 +9,7 @@ from pathlib import Path
 from scenarios.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
 from scenarios.expect import Expect
 from scenarios.lints import lint
+from scenarios.override_paths import suggest_whole_paths
 from scenarios.parse_cluster import read_cluster, read_era, read_network, read_topics
 from scenarios.parse_expect import read_expect
 from scenarios.parse_steps import read_labels, read_timeline
@@ -97,6 +98,7 @@ def _load(
         resolved = _read(_overridden(tree, overrides if only in (None, variant) else ()), variant, problems)
         if resolved is not None:
             variants[variant] = resolved
+    suggest_whole_paths(problems, overrides, base)
     return None if scenario is None else (scenario, variants)
 
 

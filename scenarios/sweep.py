@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from scenarios.collector import collect_rarely
-from scenarios.diagnostics import ScenarioInvalid
+from scenarios.diagnostics import Diagnostic, ScenarioInvalid
 from scenarios.ledger import RecordLedger
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
@@ -104,7 +104,10 @@ class SweepScenario:
     def resolved(self, settings: Settings = ()) -> Scenario:
         """With the seed that the file gives. raises: ScenarioInvalid"""
         only = self.variant or "base"
-        loaded = load_text(self.text, self.file, (*self.overrides, *settings), only)
+        try:
+            loaded = load_text(self.text, self.file, (*self.overrides, *settings), only)
+        except ScenarioInvalid as invalid:
+            raise _as_varied(invalid, settings) from None
         return loaded.scenario if only == "base" else loaded.variants[only]
 
     def play(self, settings: Settings, seed: int) -> dict[str, Any]:
@@ -150,6 +153,19 @@ def invalid_values(
     if not axes and refused:
         return refused[()], 1
     return None, len(refused)
+
+
+def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
+    """What is wrong with `settings` stands in a `--vary`, as the user has written it, not in a `--set`."""
+
+    def told(found: Diagnostic) -> Diagnostic:
+        place = found.place
+        flag, _, setting = ("", "", "") if place is None else place.source.name.partition(" ")
+        if place is None or flag != "--set" or setting not in settings:
+            return found
+        return replace(found, place=replace(place, source=replace(place.source, name=f"--vary {setting}")))
+
+    return ScenarioInvalid(invalid.file, [told(found) for found in invalid.diagnostics])
 
 
 def _refused(scenario: SweepScenario, settings: Sequence[Settings]) -> Iterator[tuple[Settings, ScenarioInvalid]]:

@@ -70,9 +70,9 @@ class Override:
         assert isinstance(changed, Mapping)
         return changed
 
-    def _refuse(self, title: str, column: int, length: int = 1, label: str = "") -> None:
+    def _refuse(self, title: str, column: int, length: int = 1, label: str = "", suggestion: str | None = None) -> None:
         place = Place(self.source, 0, column, max(1, length))
-        self.problems.add(Diagnostic(code="E137", title=title, place=place, label=label))
+        self.problems.add(Diagnostic(code="E137", title=title, place=place, label=label, suggestion=suggestion))
 
     def _put(self, node: Node, start: int, inside: str) -> Node:
         """`node` with the value at the path from column `start` on; `inside`: the key whose value `node` is."""
@@ -110,7 +110,7 @@ class Override:
             label = (
                 f"did you mean `{suggestion}`?" if suggestion else f"there are {', '.join(node.entries) or 'no keys'}"
             )
-            self._refuse(f"no `{key}` in this place", start, len(key), label)
+            self._refuse(f"no `{key}` in this place", start, len(key), label, suggestion)
             return node
         key_node, value = known or (Scalar(place, key), Mapping(place))
         return Mapping(node.place, {**node.entries, key: (key_node, self._put(value, start + len(key) + 1, key))})

@@ -372,6 +372,26 @@ def test_an_override_is_judged_like_the_file(override: str, code: str, caret: st
     assert caret_text(errors[0]) == caret
 
 
+@pytest.mark.parametrize(
+    ("override", "meant"),
+    [
+        ("acks=1", "workloads.p1.config.acks"),
+        ("akcs=1", "workloads.p1.config.acks"),
+        ("workloads.p2.acks=1", "workloads.p2.config.acks"),
+        ("workloads.p9.config.acks=1", "workloads.p1.config.acks"),
+        ("p2.conifg.acks=1", "workloads.p2.config.acks"),
+        ("c1r.auto.offset.reset=latest", "workloads.c1r.config.auto.offset.reset"),
+        ("min.insync.replicas=1", "topics.t.config.min.insync.replicas"),
+        ("cluster.broker.session.timeout.ms=9", "cluster.config.broker.session.timeout.ms"),
+        ("sed=1", "seed"),
+        ("workload.p1.topic=t", "workloads"),
+    ],
+)
+def test_a_key_without_its_path_gets_the_path_that_was_meant(override: str, meant: str) -> None:
+    (error,) = errors_of(file_of("{at: 1s, kill: b1}"), override)
+    assert (error.suggestion, error.label) == (meant, f"did you mean `{meant}`?")
+
+
 # ---------------------------------------------------------------------------------------------------------- selectors
 
 

@@ -302,6 +302,9 @@ def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) ->
 BAD_COMMANDS = [
     (["--vary", f"{ACKS}=0,7"], 3, "`7` is not one of"),
     (["--vary", "workloads.p9.config.acks=0"], 3, "no `p9`"),
+    (["--vary", "workloads.p9.config.acks=0,1"], 3, "--vary workloads.p9.config.acks=0:1:11"),
+    (["--vary", "acks=0,1"], 3, f"did you mean `{ACKS}`?"),
+    (["--set", "acks=0", "--vary", f"{ACKS}=0,1"], 3, "--set acks=0:1:1"),
     (["--vary", "acks"], 2, "is not path=value"),
     (["--vary", f"{ACKS}=0,1", "--seeds", "1..60000"], 2, "--max-runs 120000"),
     (["--master", "yarn"], 2, "neither local"),
