@@ -55,6 +55,12 @@ def trace_of(folders: list[Path]) -> Trace:
     return read_trace(spark, folders)
 
 
+def show(question: str, answer: DataFrame) -> None:
+    """The table under what it answers: run from a shell, nothing else says so."""
+    print(f"\n{question}\n")
+    answer.show(truncate=False)
+
+
 # %% [markdown]
 # ## 1. Can a record vanish that was acked? (`acks1-leader-kill`)
 #
@@ -74,7 +80,7 @@ vanished: DataFrame = (
     .groupBy("run", "acks")
     .agg(F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("vanished"))
 )
-vanished.show(truncate=False)
+show("1. Can a record vanish that was acked? Acked, and not readable at the end:", vanished)
 # Only under acks=1: the leader said yes alone, and died alone.
 
 # %% [markdown]
@@ -89,9 +95,9 @@ length_s = (F.col("until_us") - F.col("from_us")) / 1_000_000
 held: DataFrame = tables["hw_stalls"].select(
     "run", length_s.alias("stood_s"), "waiting_records", "pinned_by", "ended_by"
 )
-held.show(truncate=False)
+show("2. Why does one dead link stop every writer? High watermarks that stood still, and who held them:", held)
 waited: DataFrame = tables["write_stalls"].select("run", "client", length_s.alias("waited_s"))
-waited.show(truncate=False)
+show("   And for how long? Producers that waited, and no write succeeded:", waited)
 
 # %% [markdown]
 # ## 3. Is a shorter timeout safer? (`flapping-isr`)
@@ -108,7 +114,7 @@ flapping: DataFrame = (
         "run", F.coalesce("isr_changes", F.lit(0)).alias("isr_changes"), (F.col("p99_us") / 1000).alias("ack_p99_ms")
     )
 )
-flapping.orderBy("run").show(truncate=False)
+show("3. Is a shorter timeout safer? Changes of the ISR, and the slowest acks:", flapping.orderBy("run"))
 
 # %% [markdown]
 # ## 4. Can two brokers both believe that they lead, and who is harmed? (`zombie-leader-acks1`)
@@ -129,7 +135,7 @@ zombies: DataFrame = (
     .groupBy("run", F.col("peer").alias("acked_by"), "leader")
     .agg(F.count("*").alias("acks"), F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("records"))
 )
-zombies.show(truncate=False)
+show("4. Can two brokers both believe that they lead? Acks by a broker after another was elected:", zombies)
 # One: whatever else b1 lost, it had acked alone while it was still the leader.
 
 # %% [markdown]
@@ -143,6 +149,9 @@ cuts = trace.control.filter("event = 'log_truncated'").select(
     "run", "node", F.col("log_end_offset").alias("cut_at"), F.col("previous_log_end_offset").alias("had_reached"),
     F.col("previous_high_watermark").alias("its_hw"), "reason",
 )  # fmt: skip
-cuts.show(truncate=False)
+show(
+    "5. Why is the high watermark the wrong place to cut a log? Every truncation, and how far the log had reached:",
+    cuts,
+)
 lost: DataFrame = tables["lost_records"].select("run", "record", "ack_offset", "erased_on", "erased_reason")
-lost.show(truncate=False)
+show("   And which of that was acked? Lost records:", lost)

@@ -31,3 +31,8 @@ def test_five_questions_are_answered(
     assert changes["flapping-isr-default"] == 0 < changes["flapping-isr"]  # type: ignore[operator]
     assert rows(said["zombies"], "acked_by", "leader", "acks") == [("zombie-leader-acks1", "b1", "b2", 1)]
     assert rows(said["lost"], "record") == [("kip101-hw-truncation-loss", "r1")]
+    # From a shell each table stands under its question.
+    printed = capfd.readouterr().out
+    asked = [line for line in printed.splitlines() if line[:2] in ("1.", "2.", "3.", "4.", "5.", "  ")]
+    assert [line[:2] for line in asked] == ["1.", "2.", "  ", "3.", "4.", "5.", "  "]
+    assert printed.count("only showing") == 0 and all(f"{line}\n\n+-" in printed for line in asked)
