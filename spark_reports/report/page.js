@@ -3,6 +3,7 @@
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const MARGIN = 124; // y labels and padding, in pixels
+  const NARROWEST = 680; // of a panel, in pixels: its longest title is whole; a narrower window scrolls its charts
 
   // Variables of the style sheet: a chart that was drawn by night is dark on light when it is printed.
   const ink = "var(--ink)", soft = "var(--soft)", line = "var(--line)";
@@ -28,7 +29,7 @@
 
   function draw(figure) {
     const spec = JSON.parse(figure.querySelector("script").textContent);
-    widen(spec, Math.max(480, figure.clientWidth - MARGIN));
+    widen(spec, Math.max(NARROWEST, figure.clientWidth - MARGIN));
     const options = {
       actions: false, renderer: "svg", config: COLOURS, ast: false,
       tooltip: { theme: dark.matches ? "dark" : "light", id: "vg-tooltip-element" },

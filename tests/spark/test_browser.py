@@ -18,13 +18,13 @@ CHROMIUM = next(
 )
 
 
-def opened(page: Path, profile: Path) -> tuple[str, str]:
-    """The document after its scripts have run, and what the console said."""
+def opened(page: Path, profile: Path, width: int = 800) -> tuple[str, str]:
+    """The document after its scripts have run, and what the console said. width: of the window, pixels"""
     answer = subprocess.run(
         [
             CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
             "--disable-component-update", "--no-first-run", f"--user-data-dir={profile}", "--enable-logging=stderr",
-            "--virtual-time-budget=10000", "--dump-dom", page.resolve().as_uri(),
+            "--virtual-time-budget=10000", f"--window-size={width},900", "--dump-dom", page.resolve().as_uri(),
         ],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
@@ -42,3 +42,27 @@ def test_it_draws_offline_and_the_console_stays_silent(report: ReportResult, tmp
     greedy.write_text(report.path.read_text(encoding="utf-8").replace("</body>", ask), encoding="utf-8")
     complaints = opened(greedy, tmp_path / "profile")[1]
     assert "x.png" in complaints and "example.org/y" in complaints and "Content Security Policy" in complaints
+
+
+MEASURE = """<script>setTimeout(() => {
+  const found = (name) => document.querySelector(name).getBoundingClientRect().width;
+  const outer = document.querySelector(".chart"), page = document.scrollingElement;
+  document.body.dataset.measured = [
+    innerWidth, page.scrollWidth, outer.clientWidth, outer.scrollWidth, found(".chart svg.marks"),
+  ].map(Math.round).join(" ");
+}, 5000)</script>"""
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
+@pytest.mark.parametrize("width", [500, 1280])
+def test_in_a_narrow_window_the_charts_scroll_and_neither_shrink_nor_widen_the_page(
+    report: ReportResult, tmp_path: Path, width: int
+) -> None:
+    page = tmp_path / "measured.html"
+    page.write_text(report.path.read_text(encoding="utf-8") + MEASURE, encoding="utf-8")
+    found = re.search(r'data-measured="([\d ]+)"', opened(page, tmp_path / "profile", width)[0])
+    assert found is not None
+    window, page_wide, room, scrolled, drawn = map(int, found[1].split())
+    assert window == width and page_wide <= window
+    assert drawn >= 680 and scrolled >= drawn
+    assert (scrolled > room) == (width < 680)
