@@ -97,7 +97,9 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
     missing = [record for record in flagged if record["missing"]]
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
     stalls = sorted(tables["hw_stalls"], key=lambda stall: (stall["from_us"], stall["topic"], stall["partition"]))
-    why, why_left_out = words.why_lost(tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"])
+    why, why_left_out = words.why_lost(
+        *(tables[name] for name in ("lost_records", "fault_intervals", "stopped_intervals", "elections"))
+    )
     moments = told_moments(tables["key_moments"], several_partitions=len(tables["availability"]) > 1)
     return {
         **row,
@@ -105,7 +107,7 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "verdict": [(name, JEPSEN_CLASS[name]) for name in verdict],
         "headline": words.headline(tables["anomalies"], counts, missing),
         "mood": "bad" if verdict else "warn" if any(record["handed_over"] for record in missing) else "ok",
-        "blame": words.blame(tables["lost_records"], stalls),
+        "blame": words.blame(tables["lost_records"], stalls, tables["elections"]),
         "notes": words.notes(counts, missing) + words.held_back(stalls) + internal_notes(internal),
         "why": why,
         "why_left_out": why_left_out,

@@ -246,12 +246,14 @@ def size(count: float | None) -> str:
     return f"{count:.3g} GB"
 
 
-def blame(lost: Sequence[Row], stalls: Sequence[Row]) -> str:
+def blame(lost: Sequence[Row], stalls: Sequence[Row], elections: Sequence[Row]) -> str:
     """One sentence on who brought it about, for the table of many runs; empty when nothing is worth it."""
     said = []
     for row in {(one["acked_by"], one["acks"], one["elected"]): one for one in lost}.values():
         after = ""
-        if row["elected"] is not None:
+        if (chosen := _another_was_chosen(row, elections)) is not None:
+            after = f"; {chosen['leader']} had been elected at {clock(chosen['at_us'])} s"
+        elif row["elected"] is not None:
             clean = "" if row["elected_clean"] else " in an unclean election"
             after = f"; {row['elected']} led next{clean}"
         elif row["disk_lost_on"]:
@@ -276,12 +278,12 @@ CAUSES_SHOWN = 8
 
 
 def why_lost(
-    lost: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]
+    lost: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row], elections: Sequence[Row]
 ) -> tuple[list[tuple[str, list[Step]]], str]:
     """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence) of the
     first CAUSES_SHOWN, and a sentence on those left out, empty if there are none.
 
-    in: rows of lost_records, fault_intervals, stopped_intervals
+    in: rows of lost_records, fault_intervals, stopped_intervals, elections
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in lost:
@@ -290,7 +292,10 @@ def why_lost(
         groups.setdefault(cause, []).append(row)
     in_time = sorted(groups.values(), key=lambda rows: min(row["acked_us"] for row in rows))
     told = [
-        (name_ranges(row["record"] for row in rows), sorted(_steps(rows, faults, stopped), key=lambda step: step[0]))
+        (
+            name_ranges(row["record"] for row in rows),
+            sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]),
+        )
         for rows in in_time[:CAUSES_SHOWN]
     ]
     others = in_time[CAUSES_SHOWN:]
@@ -298,10 +303,12 @@ def why_lost(
     return told, f"and {records} more, of {counted(len(others), 'other cause')}: they are in" if others else ""
 
 
-def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]) -> list[Step]:
+def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row], elections: Sequence[Row]) -> list[Step]:
     """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards."""
     first = min(rows, key=lambda row: row["acked_us"])
     steps = [_ack_step(first, len(rows))]
+    if (chosen := _another_was_chosen(first, elections)) is not None:
+        steps.append((chosen["at_us"], _became_leader(chosen["leader"], chosen["clean"], chosen["reason"])))
     steps += [
         (fault["from_us"], _sentence(f"{fault['verb']} {joined(fault['targets'])}: {fault['reason']}"))
         for fault in faults
@@ -317,14 +324,29 @@ def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row]) -
         nodes = joined(first["disk_lost_on"])
         steps.append((first["disk_lost_us"], _sentence(f"the disk of {nodes} lost bytes: {first['disk_lost_reason']}")))
     if first["elected_us"] is not None:
-        tells = first["elected_clean"] or first["elected_reason"].startswith("unclean election")
-        kind = "" if tells else " in an unclean election"
-        said = f"{first['elected']} became leader{kind}: {first['elected_reason']}"
-        steps.append((first["elected_us"], _sentence(said)))
+        said = _became_leader(first["elected"], first["elected_clean"], first["elected_reason"])
+        steps.append((first["elected_us"], said))
     if first["erased_us"] is not None:
         said = f"{joined(first['erased_on'])} truncated: {first['erased_reason']}"
         steps.append((first["erased_us"], _sentence(said)))
     return steps
+
+
+def _another_was_chosen(lost: Row, elections: Sequence[Row]) -> Row | None:
+    """The election in force at the ack of a lost record, if it was not of the broker that gave the ack."""
+    before = [
+        election
+        for election in elections
+        if (election["topic"], election["partition"]) == (lost["topic"], lost["partition"])
+        and election["at_us"] <= lost["acked_us"]
+    ]
+    last = max(before, key=lambda election: election["seq"], default=None)
+    return None if last is None or last["leader"] == lost["acked_by"] else last
+
+
+def _became_leader(leader: str, clean: bool, reason: str) -> str:
+    kind = "" if clean or reason.startswith("unclean election") else " in an unclean election"
+    return _sentence(f"{leader} became leader{kind}: {reason}")
 
 
 def _ack_step(first: Row, how_many: int) -> Step:

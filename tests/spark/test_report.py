@@ -21,7 +21,7 @@ from replica.trace import TABLES, columns_of_table
 from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
 from spark_reports.report import ReportResult, page, write_report
-from spark_reports.report.words import headline, name_ranges, seconds, why_lost
+from spark_reports.report.words import blame, headline, name_ranges, seconds, why_lost
 from spark_reports.schema import trace_schema
 from spark_reports.tables import TABLE_DOCS
 from spark_reports.verdicts import judge_runs
@@ -195,10 +195,10 @@ def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
         }
         for number in range(24)
     ]  # fmt: skip
-    told, left_out = why_lost(lost, [], [])
+    told, left_out = why_lost(lost, [], [], [])
     assert [names for names, _ in told] == [f"r{first}, r{first + 1}" for first in range(0, 16, 2)]
     assert left_out == "and 8 records more, of 4 other causes: they are in"
-    assert why_lost(lost[:16], [], [])[1] == ""
+    assert why_lost(lost[:16], [], [], [])[1] == ""
 
 
 def test_a_fault_that_ended_while_a_record_waited_is_told() -> None:
@@ -212,8 +212,30 @@ def test_a_fault_that_ended_while_a_record_waited_is_told() -> None:
         return {"verb": verb, "targets": ["b1"], "from_us": from_us, "until_us": until_us, "reason": verb}
 
     faults = [fault("cut", 1, 20), fault("pause", 10, 30), fault("resume", 30, 30), fault("hold", 39, 50)]
-    told, _ = why_lost([row], faults, [])
+    told, _ = why_lost([row], faults, [], [])
     assert [at_us for _, steps in told for at_us, _ in steps] == [10, 39, 40]
+
+
+def test_who_acked_a_lost_record_after_another_was_elected_is_told_with_that_election() -> None:
+    row = {
+        "record": "r1", "topic": "t", "partition": 0, "acks": 1, "sent_us": 20, "acked_us": 40, "acked_by": "b1",
+        "ack_offset": 1, "held_by": ["b1"], "elected": None, "elected_us": None, "erased_us": None,
+        "erased_reason": None, "disk_lost_us": None, "disk_lost_on": None, "disk_lost_reason": None,
+    }  # fmt: skip
+
+    def election(at_us: int, leader: str, partition: int = 0) -> dict[str, Any]:
+        where = {"topic": "t", "partition": partition, "seq": at_us, "at_us": at_us}
+        return {**where, "leader": leader, "clean": True, "reason": f"{leader} is first"}
+
+    usurped = [election(5, "b1"), election(30, "b2"), election(31, "b3", 1), election(41, "b3")]
+    told, _ = why_lost([row], [], [], usurped)
+    assert told[0][1] == [
+        (30, "b2 became leader: b2 is first."),
+        (40, "b1 acknowledged it with acks=1; no other replica had it."),
+    ]
+    assert blame([row], [], usurped).endswith("no copy elsewhere; b2 had been elected at 0.000 s.")
+    told, _ = why_lost([row], [], [], [*usurped, election(39, "b1")])
+    assert [at_us for at_us, _ in told[0][1]] == [40] and "elected" not in blame([row], [], usurped[:1])
 
 
 def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
