@@ -15,6 +15,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from scenarios.record_sets import format_record_names, split_record_name
 from scenarios.runs import RUNS_DIR
+from scenarios.spec import PROFILE
 from scenarios.story import PartitionHistory, Story, value_at
 from scenarios.style import Style
 from scenarios.wording import count_of, duration
@@ -52,8 +53,14 @@ def _headline(summary: Summary, style: Style) -> list[str]:
     kind = "live" if summary.get("live") else "of virtual time"
     lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
-    first, *rest = [*_packed(parts, style), *_packed([summary["profile"], f"seed {summary['seed']}", ran], style)]
+    rules = [_era(summary["profile"]), f"seed {summary['seed']}", ran]
+    first, *rest = [*_packed(parts, style), *_packed(rules, style)]
     return [first.replace(name, style.bold(name), 1), *rest]
+
+
+def _era(profile: str) -> str:
+    """Whose rules were played; where they are not those of files without `profile`, that is said."""
+    return profile if profile == PROFILE else f"era {profile} (the newest: {PROFILE})"
 
 
 def _packed(parts: Sequence[str], style: Style) -> list[str]:
