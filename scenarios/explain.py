@@ -19,6 +19,19 @@ from scenarios.verdict import judge
 from scenarios.view import ClusterView
 from scenarios.wording import duration, listed
 
+WAITS = "waits"
+"""What a producer does that has not been told what became of a record, nor given it up."""
+_AROUND = (
+    trace.FaultBegan,
+    trace.FaultEnded,
+    trace.NodeStopped,
+    trace.NodeStarted,
+    trace.LeaderElected,
+    trace.PartitionWentOffline,
+    trace.IsrCommitted,
+)
+"""Facts about the world around a record."""
+
 
 class RecordUnknown(ValueError):
     """No producer of the run ever sent a record of that name."""
@@ -67,12 +80,13 @@ class _Teller:
         """batches the record was sent in -> its place in them"""
         self.holders: dict[str, int] = {}
         """nodes that hold it -> its first offset there"""
+        self.was_held = False
         self.words: dict[str, str] = {}
         """what the next line of the table says of a broker instead of whether it holds the record"""
         self.partition: TopicPartition | None = None
         self.producer, self.acks = "", 0
         self.scenario, self.seed = "", 0
-        self.believes = "waits"
+        self.believes = WAITS
         self.remedies = Remedies()
         self.isr_at_ack: tuple[str, ...] = ()
         self.lacking_at_ack: tuple[str, ...] = ()
@@ -116,8 +130,12 @@ class _Teller:
         self.mirror(row)
         self.ledger(row)
         handler = self._handlers.get(type(row.event))
-        if handler is not None:
+        if handler is not None and not (isinstance(row.event, _AROUND) and self._is_over()):
             handler(row, row.event)
+
+    def _is_over(self) -> bool:
+        """Gone everywhere, and its producer will not send it again: what happens now happens to others."""
+        return self.was_held and not self.holders and self.believes != WAITS
 
     def finish(self) -> Explanation:
         if self.partition is None:
@@ -218,6 +236,7 @@ class _Teller:
         offset = event.base_offset + self.crcs[event.crc]
         again = event.node in self.holders
         self.holders.setdefault(event.node, offset)
+        self.was_held = True
         self.words[event.node] = "appends it"
         if event.role == "leader":
             sentence = f"{event.node}, the leader, appends {self.record} at offset {offset}"
