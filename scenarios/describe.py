@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.disk_speed import ServiceTime
+from replica.signs import SIGNS
 from scenarios.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
 from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.expect import EventTest, Expect
@@ -331,7 +332,7 @@ def timeline_lines(scenario: Scenario) -> list[str]:
 
 def sketch(scenario: Scenario, *, plain: bool = False) -> list[str]:
     """Three rows over one time axis: what producers send, what goes wrong, what is undone or checked."""
-    fault, undo, check, send = ("x", "o", "?", ".") if plain else ("⚡", "↺", "?", "●")
+    fault, undo, check, send = ("x", "o", "?", ".") if plain else (SIGNS["fault"], SIGNS["undone"], "?", "●")
     rows = {"sends": [" "] * _SKETCH_WIDTH, "faults": [" "] * _SKETCH_WIDTH, "undone": [" "] * _SKETCH_WIDTH}
     for workload in scenario.producers:
         if workload.arrival is not None:

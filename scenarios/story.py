@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, Self
 from replica import trace
 from replica.fact_columns import GroupFact
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.trace import TraceRow
+from replica.signs import sign_of
+from replica.trace import EVENT_NAMES, TraceRow
 from scenarios.view import ClusterView, PartitionView
 
 
 class StoryLine(NamedTuple):
-    """One key event. sign: a name of style.Style.sign"""
+    """One key event. sign: a name of signs.SIGNS"""
 
     at_us: int
     sign: str
@@ -59,7 +60,6 @@ _TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
 """Verbs whose effect is told by NodeStopped and NodeStarted."""
 
 REFUSALS_MAX = 500
-_UNDOING = ("heal", "release", "resume")
 
 
 def _is_internal(event: trace.TraceEvent) -> bool:
@@ -135,7 +135,8 @@ class Story:
 
     # ------------------------------------------------------------------------------------------------------- lines
 
-    def _say(self, row: TraceRow, sign: str, text: str) -> None:
+    def _say(self, row: TraceRow, text: str) -> None:
+        sign = sign_of(EVENT_NAMES[type(row.event)], getattr(row.event, "verb", None))
         line = StoryLine(row.at_us, sign, text)
         if line not in self.lines[-8:]:  # the same words at the same moment, of another partition
             self.lines.append(line)
@@ -143,60 +144,60 @@ class Story:
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         self._sample(row, event)
         if event.verb not in _TOLD_BY_THEIR_NODE:
-            self._say(row, "undone" if event.verb in _UNDOING else "fault", event.reason)
+            self._say(row, event.reason)
 
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         self._sample(row, event)
         if event.verb not in _TOLD_BY_THEIR_NODE:
-            self._say(row, "undone", event.reason)
+            self._say(row, event.reason)
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         self._sample(row, event)
-        self._say(row, "down", event.reason)
+        self._say(row, event.reason)
 
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         self._sample(row, event)
         if row.at_us > 0 and event.role in ("broker", "controller"):
-            self._say(row, "up", event.reason)
+            self._say(row, event.reason)
 
     def _controller_elected(self, row: TraceRow, event: trace.QuorumLeaderElected) -> None:
         if len(self.view.controllers) > 1:
-            self._say(row, "elected", event.reason)
+            self._say(row, event.reason)
 
     def _controller_resigned(self, row: TraceRow, event: trace.ControllerResigned) -> None:
-        self._say(row, "note", event.reason)
+        self._say(row, event.reason)
 
     def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self.view.partitions:
-            self._say(row, "note", event.reason)
+            self._say(row, event.reason)
 
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         self._sample(row, event)
-        self._say(row, "elected", f"{event.reason} (epoch {event.leader_epoch})")
+        self._say(row, f"{event.reason} (epoch {event.leader_epoch})")
 
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         self._sample(row, event)
-        self._say(row, "offline", event.reason)
+        self._say(row, event.reason)
 
     def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
-        self._say(row, "refused", event.reason)
+        self._say(row, event.reason)
 
     def _reassigned(self, row: TraceRow, event: Any) -> None:
         self._sample(row, event)
-        self._say(row, "note", event.reason)
+        self._say(row, event.reason)
 
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         self._sample(row, event)
         if event.topic not in self.view.deleted_topics:
-            self._say(row, "note", event.reason)
+            self._say(row, event.reason)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         self._sample(row, event)
-        self._say(row, "note", event.reason)
+        self._say(row, event.reason)
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
         if event.role == "leader":
-            self._say(row, "note", event.reason)
+            self._say(row, event.reason)
 
     def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         self._proposals[event.topic, event.partition] = (frozenset(event.isr), event.reason)
@@ -206,24 +207,24 @@ class Story:
         self._sample(row, event)
         isr, reason = self._proposals.pop((event.topic, event.partition), (None, ""))
         why = reason if isr == frozenset(event.isr) else event.reason
-        self._say(row, "isr", f"ISR {{{', '.join(event.isr)}}}: {why}")
+        self._say(row, f"ISR {{{', '.join(event.isr)}}}: {why}")
 
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         self._sample(row, event)
-        self._say(row, "isr", f"ELR {{{', '.join(event.elr)}}}: {event.reason}")
+        self._say(row, f"ELR {{{', '.join(event.elr)}}}: {event.reason}")
 
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
-        self._say(row, "refused", f"{event.error}: {event.reason}")
+        self._say(row, f"{event.error}: {event.reason}")
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if event.size_bytes:
-            self._say(row, "truncated", event.reason)
+            self._say(row, event.reason)
 
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
-        self._say(row, "truncated", event.reason)
+        self._say(row, event.reason)
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted | trace.LogDirFailed) -> None:
-        self._say(row, "lost", event.reason)
+        self._say(row, event.reason)
 
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
         """The first refusal of its kind; the others are counted elsewhere."""
@@ -238,17 +239,17 @@ class Story:
         """Clients make such events, as many as they like: the first of a kind is told, and only so many kinds."""
         if kind not in self._refused and len(self._refused) < REFUSALS_MAX:
             self._refused[kind] = None
-            self._say(row, "refused", text)
+            self._say(row, text)
 
     def _check_made(self, row: TraceRow, event: trace.CheckMade) -> None:
         if not event.held:
-            self._say(row, "bad", event.reason)
+            self._say(row, event.reason)
 
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
-        self._say(row, "bad", f"invariant {event.invariant} is broken: {event.reason}")
+        self._say(row, f"invariant {event.invariant} is broken: {event.reason}")
 
     def _group_fact(self, row: TraceRow, event: Any) -> None:
-        self._say(row, "note", event.reason)
+        self._say(row, event.reason)
 
     # ---------------------------------------------------------------------------------------------------- histories
 

@@ -7,20 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
+from replica.signs import SIGNS
+
+_WORDS: Mapping[str, str] = {
+    "fault": "FAULT",
+    "undone": "UNDONE",
+    "isr": "ISR",
+    "elected": "LEADER",
+    "offline": "OFFLINE",
+    "truncated": "TRUNCATE",
+    "lost": "LOST",
+    "down": "DOWN",
+    "up": "UP",
+    "refused": "REFUSED",
+    "note": "NOTE",
+    "bad": "FAIL",
+}
 _SIGNS: Mapping[str, tuple[str, str]] = {
-    "fault": ("⚡", "FAULT"),
-    "undone": ("↺", "UNDONE"),
-    "isr": ("◎", "ISR"),
-    "elected": ("♛", "LEADER"),
-    "offline": ("∅", "OFFLINE"),
-    "truncated": ("✂", "TRUNCATE"),
-    "lost": ("✕", "LOST"),
-    "down": ("✕", "DOWN"),
-    "up": ("↺", "UP"),
-    "refused": ("▲", "REFUSED"),
-    "note": ("·", "NOTE"),
+    **{name: (sign, _WORDS[name]) for name, sign in SIGNS.items()},
     "good": ("✓", "ok"),
-    "bad": ("✕", "FAIL"),
     "dot": ("·", "-"),
     "arrow": ("→", "->"),
     "rule": ("─", "-"),

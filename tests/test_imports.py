@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "controller": ["replica"],
     "cluster": ["replica", "controller"],
     "scenarios": ["replica", "controller", "cluster"],
-    "spark_reports": ["replica.trace"],
+    "spark_reports": ["replica.trace", "replica.signs"],
 }
 """What a package may use besides itself and libraries."""
 

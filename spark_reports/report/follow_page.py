@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replica.signs import SIGNS
 from spark_reports.follow import InternalNow, PartitionNow
 from spark_reports.report.embedding import environment, resource
 
@@ -11,4 +12,6 @@ from spark_reports.report.embedding import environment, resource
 def render(at_us: int, partitions: Sequence[PartitionNow], internal: Sequence[InternalNow]) -> str:
     """partitions: of users' topics"""
     template = environment().get_template("follow.html.j2")
-    return template.render(at_us=at_us, partitions=partitions, internal=internal, style=resource("style.css"))
+    return template.render(
+        at_us=at_us, partitions=partitions, internal=internal, signs=SIGNS, style=resource("style.css")
+    )

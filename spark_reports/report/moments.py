@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from replica.signs import sign_of
 from spark_reports.report.words import counted
 
 Row = Mapping[str, Any]
 
 PLACES_NAMED = 4
-UNDOING = ("heal", "release", "resume")
-"""Verbs of steps that undo a fault: what they do is told by `fault_began`, and looks as the end that it is."""
 
 
 def told_moments(moments: Sequence[Row], *, several_partitions: bool) -> list[dict[str, Any]]:
     """Rows of key_moments in order, one for all partitions to which the same happened at the same instant, and for an
     election and the ISR it writes.
 
-    out: with `where`, the partitions in words, empty where it is about none, or there is only one; and with `sign`, the
-        event whose sign it has
+    out: with `where`, the partitions in words, empty where it is about none, or there is only one; and with `sign`, a
+        name of signs.SIGNS
     """
     lines: dict[tuple[int, str], dict[str, Any]] = {}
     places: dict[tuple[int, str], dict[str, None]] = {}
@@ -28,11 +27,10 @@ def told_moments(moments: Sequence[Row], *, several_partitions: bool) -> list[di
         lines.setdefault(key, dict(moment))
         if several_partitions and moment["topic"] is not None and moment["partition"] is not None:
             places.setdefault(key, {})[f"{moment['topic']}-{moment['partition']}"] = None
-    return [{**line, "where": _in_words(list(places.get(key, ()))), "sign": _sign(line)} for key, line in lines.items()]
-
-
-def _sign(line: Row) -> str:
-    return "fault_ended" if line["verb"] in UNDOING else line["event"]
+    return [
+        {**line, "where": _in_words(list(places.get(key, ()))), "sign": sign_of(line["event"], line["verb"])}
+        for key, line in lines.items()
+    ]
 
 
 def _in_words(names: Sequence[str]) -> str:

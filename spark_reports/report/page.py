@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from replica.signs import SIGNS
 from spark_reports.report import words
 from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
 from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
@@ -62,6 +63,7 @@ def render(tables: Tables, versions: str) -> str:
         vega=vega_script(),
         versions=versions,
         colours=_legend(),
+        signs=SIGNS,
         rows_shown=ROWS_SHOWN,
     )
 

@@ -8,6 +8,8 @@ import pytest
 from stories import acks_1_leader_dies, compare_with_golden, summary_of
 from trace_script import TraceScript
 
+from replica.signs import SIGNS, sign_of
+from replica.trace import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated
 from scenarios.expectations import Expectation
 from scenarios.screens import compare_table, run_screen
 from scenarios.screens import test_line as line_of_test
@@ -87,6 +89,12 @@ def test_a_broken_invariant_is_never_good() -> None:
     script.append("b1", 9, "r9")
     summary = summary_of(script, [])
     assert summary["verdict"] == ["invariant"] and line_of_test(summary, Style()).startswith("  ✕")
+
+
+def test_every_event_that_is_told_has_a_sign() -> None:
+    untold = {PartitionCreated, HighWatermarkAdvanced, IsrProposed}
+    told = [EVENT_NAMES[kind] for kind in Story(ClusterView((), ()))._handlers if kind not in untold]
+    assert all(sign_of(event) in SIGNS for event in told)
 
 
 def test_replay_command() -> None:

@@ -10,11 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from replica import trace as t
+from replica.signs import SIGNS, sign_of
+from scenarios.style import Style
 from spark_reports.io import read_trace
 from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.latency import ack_latency
+from spark_reports.transforms.witness import _KEY_MOMENTS as KEY_MOMENTS
 from tests.spark import slow_truth as slow
 from tests.spark.story import NODES, Story
 
@@ -166,8 +169,16 @@ def test_what_undoes_a_fault_does_not_look_like_one() -> None:
     ]
     told = told_moments(moments, several_partitions=True)
     assert [(line["reason"], line["sign"]) for line in told] == [
-        (held, "fault_began"), (goes_on, "fault_ended"), (cut, "fault_began")
+        (held, "fault"), (goes_on, "undone"), (cut, "fault")
     ]  # fmt: skip
+
+
+def test_every_moment_of_the_page_has_the_sign_that_the_terminal_gives_it() -> None:
+    told = told_moments([moment(n, event, event) for n, event in enumerate(KEY_MOMENTS)], several_partitions=False)
+    style = Style()
+    on_page = {line["event"]: SIGNS[line["sign"]] for line in told}
+    assert on_page == {event: style.sign(sign_of(event)) for event in KEY_MOMENTS}
+    assert on_page["partition_went_offline"] != on_page["node_stopped"] != on_page["election_refused"]
 
 
 def test_the_same_at_once_for_many_partitions_is_one_line() -> None:

@@ -1,0 +1,63 @@
+"""The signs before what happened: an event has the same one on the terminal and on the report's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SIGNS: Mapping[str, str] = {
+    "fault": "⚡",
+    "undone": "↺",
+    "isr": "◎",
+    "elected": "♛",
+    "offline": "∅",
+    "truncated": "✂",
+    "lost": "✕",
+    "down": "✕",
+    "up": "↺",
+    "refused": "▲",
+    "note": "·",
+    "bad": "✕",
+}
+
+UNDOING = ("heal", "release", "resume")
+"""Verbs of steps that undo a fault: what they do is told by `fault_began`, and looks as the end that it is."""
+
+_OF_EVENT: Mapping[str, str] = {
+    "fault_began": "fault",
+    "fault_ended": "undone",
+    "node_stopped": "down",
+    "node_started": "up",
+    "quorum_leader_elected": "elected",
+    "controller_resigned": "note",
+    "broker_fenced": "note",
+    "leader_elected": "elected",
+    "partition_went_offline": "offline",
+    "election_refused": "refused",
+    "reassignment_began": "note",
+    "reassignment_completed": "note",
+    "reassignment_cancelled": "note",
+    "replica_deleted": "note",
+    "topic_deleted": "note",
+    "log_start_offset_advanced": "note",
+    "isr_committed": "isr",
+    "elr_committed": "isr",
+    "isr_rejected": "refused",
+    "log_recovered": "truncated",
+    "log_truncated": "truncated",
+    "data_lost": "lost",
+    "batch_corrupted": "lost",
+    "log_dir_failed": "lost",
+    "produce_refused": "refused",
+    "connection_closed": "refused",
+    "request_crashed": "refused",
+    "check_made": "bad",
+    "invariant_broken": "bad",
+    "groups_loaded": "note",
+    "group_member_left": "note",
+    "group_rebalanced": "note",
+}
+
+
+def sign_of(event: str, verb: str | None = None) -> str:
+    """A name of SIGNS, for an event that a story tells. verb: of a fault"""
+    return "undone" if verb in UNDOING else _OF_EVENT[event]
