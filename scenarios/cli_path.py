@@ -24,10 +24,11 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     """The journey of one Produce or Fetch of RUN through its broker, down to the sendfile calls.
 
     RUN is a folder, an id, `last`, `last~1` or a unique beginning. REQUEST is a record, such as r12, or a request as
-    client:number, such as p1:7; without it they are listed.
+    client:number, such as p1:7; without it they are listed. Where clients share a client.id, the list tells their
+    requests apart by the number of the connection: client/rdkafka:7@b1/31.
     """
     from scenarios.path_text import journey_text, requests_text
-    from scenarios.request_journey import Requests, RequestUnknown, summary_of
+    from scenarios.request_journey import Requests, RequestUnknown
     from scenarios.runs import RunNotFound, find_run, read_summary
 
     try:
@@ -39,7 +40,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     style = style_for_stdout(plain)
     if request is None:
         if format_ == "json":
-            print_json([summary_of(row, requests.records_of(row)) for row in requests.completed])
+            print_json([requests.summary(row) for row in requests.completed])
         else:
             click.echo(requests_text(requests, style, run_dir.name), nl=False)
         return ExitCode.HELD

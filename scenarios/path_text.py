@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from scenarios.request_journey import Journey, Requests, Stage, name_of, request_of
+from scenarios.request_journey import Journey, Requests, Stage, request_of
 from scenarios.style import Style
 
 _NAME_WIDTH = 15
@@ -49,7 +49,7 @@ def _names(records: Sequence[str], most: int = 4) -> str:
 def requests_text(requests: Requests, style: Style, run: str) -> str:
     """A line per request, the latest ones."""
     rows = requests.completed[-LISTED_MAX:]
-    names = [f"{request_of(row).api} {name_of(request_of(row))}" for row in rows]
+    names = [f"{request_of(row).api} {requests.name_of(row)}" for row in rows]
     width = max(map(len, names), default=7)
     head = style.bold(f"  {len(requests.completed):,} Produces, and Fetches that found something")
     lines = ["", f"{head}    {run}"]
@@ -76,4 +76,4 @@ def requests_text(requests: Requests, style: Style, run: str) -> str:
 
 
 def _last(requests: Requests) -> str:
-    return name_of(request_of(requests.completed[-1])) if requests.completed else "REQUEST"
+    return requests.name_of(requests.completed[-1]) if requests.completed else "REQUEST"

@@ -6,6 +6,7 @@ Only the trace is read. A live run has a fact per request; a simulated one is pl
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -47,9 +48,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """row: of the RequestCompleted; records: that a Produce brought, as far as their names are known"""
+    """row: of the RequestCompleted; name: Requests.name_of; records: that a Produce brought, as far as their names are
+    known"""
 
     row: TraceRow
+    name: str
     records: tuple[str, ...]
     stages: tuple[Stage, ...]
 
@@ -57,12 +60,13 @@ class Journey:
     def request(self) -> RequestCompleted:
         return request_of(self.row)
 
-    @property
-    def name(self) -> str:
-        return name_of(self.request)
+    def summary(self) -> dict[str, Any]:
+        """All but the stages, for JSON."""
+        records = list(self.records)
+        return {"request": self.name, "completed_us": self.row.at_us, **asdict(self.request), "records": records}
 
     def as_json(self) -> dict[str, Any]:
-        return {**summary_of(self.row, self.records), "stages": [stage.as_json() for stage in self.stages]}
+        return {**self.summary(), "stages": [stage.as_json() for stage in self.stages]}
 
 
 def request_of(row: TraceRow) -> RequestCompleted:
@@ -71,14 +75,9 @@ def request_of(row: TraceRow) -> RequestCompleted:
     return row.event
 
 
-def name_of(request: RequestCompleted) -> str:
-    """As the command takes it: client, correlation id, and who was asked."""
+def _short_name(request: RequestCompleted) -> str:
+    """Client, correlation id, and who was asked: enough, unless clients share a client.id."""
     return f"{request.peer}:{request.correlation_id}@{request.node}"
-
-
-def summary_of(row: TraceRow, records: Sequence[str]) -> dict[str, Any]:
-    request = request_of(row)
-    return {"request": name_of(request), "completed_us": row.at_us, **asdict(request), "records": list(records)}
 
 
 class Requests:
@@ -90,10 +89,22 @@ class Requests:
         self.completed = [
             row for row in self._rows if isinstance(row.event, RequestCompleted) and row.event.api in JOURNEYS
         ]
+        self._called = Counter(_short_name(request_of(row)) for row in self.completed)
         self._sent: dict[tuple[str, int], list[TraceRow]] = {}
         for row in self._rows:
             if isinstance(row.event, trace.BatchSent):
                 self._sent.setdefault((row.event.client, row.event.crc), []).append(row)
+
+    def name_of(self, row: TraceRow) -> str:
+        """As the command takes it: `p1:7@b2`; of several requests of that name, `client/rdkafka:7@b2/31`, with the
+        number of the connection.
+        """
+        request = request_of(row)
+        name = _short_name(request)
+        return name if self._called[name] < 2 else f"{name}/{request.connection}"
+
+    def summary(self, row: TraceRow) -> dict[str, Any]:
+        return Journey(row, self.name_of(row), self.records_of(row), ()).summary()
 
     def records_of(self, row: TraceRow) -> tuple[str, ...]:
         """Names of the records that a Produce brought; of one that appended nothing, as far as its arrival tells."""
@@ -108,11 +119,12 @@ class Requests:
         return tuple(name for one in batches if isinstance(one.event, trace.BatchSent) for name in one.event.records)
 
     def find(self, wanted: str) -> list[TraceRow]:
-        """By record (every Produce that brought it, attempt by attempt), or `client:correlation id[@broker]`.
+        """By record (every Produce that brought it, attempt by attempt), or by `client:correlation id`, as far as it is
+        given also `@broker` and `/connection` (name_of).
 
         raises: RequestUnknown
         """
-        by_name = re.fullmatch(r"(.+):(\d+)(?:@(\S+))?", wanted)
+        by_name = re.fullmatch(r"(.+):(\d+)(?:@([^\s/]+)(?:/(\d+))?)?", wanted)
         if by_name is None:
             found = [row for row in self.completed if wanted in self.records_of(row)]
             if not found:
@@ -120,11 +132,13 @@ class Requests:
                 raise RequestUnknown(f"{what}: name another, or a request as client:number")
             return found
         peer, number, node = by_name[1], int(by_name[2]), by_name[3]
+        connection = None if by_name[4] is None else int(by_name[4])
         found = [
             row
             for row in self.completed
             if (request_of(row).peer, request_of(row).correlation_id) == (peer, number)
             and node in (None, request_of(row).node)
+            and connection in (None, request_of(row).connection)
         ]
         if not found:
             peers = sorted({request_of(row).peer for row in self.completed})
@@ -168,7 +182,7 @@ class Requests:
         total = "from the last byte in to the last byte out" if request.response_bytes else "acks=0: there is no answer"
         since_us = request.received_us + request.total_time_us
         stages.append(Stage(since_us, "total", request.total_time_us, total))
-        return Journey(row, records, (*stages, *self._at_the_client(row, records, since_us)))
+        return Journey(row, self.name_of(row), records, (*stages, *self._at_the_client(row, records, since_us)))
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
         """What the handler appended: back along the causes from the facts that it left, as long as they are its own."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from language import load
 from stories import compare_with_golden
 
 from replica.trace import RecordAcked, RecordsSent, RequestCompleted
 from scenarios.path_text import journey_text, requests_text
-from scenarios.request_journey import Requests, RequestUnknown, name_of, request_of
+from scenarios.request_journey import Requests, RequestUnknown, request_of
 from scenarios.runner import RunResult, run_scenario
 from scenarios.style import Style
 from scenarios.worlds import measured, simulated
@@ -31,7 +33,7 @@ def test_a_produce_with_acks_all_from_the_acceptor_to_the_client(run, request):
 def test_a_fetch_of_a_consumer_in_plain_ascii(run, request):
     requests = Requests(run.rows)
     found = [row for row in requests.completed if request_of(row).peer == "c1r"][-1]
-    assert requests.find(name_of(request_of(found))) == [found]
+    assert requests.find(requests.name_of(found)) == [found]
     text = journey_text(requests.journey(found), Style(plain=True), "0001-small")
     assert text.isascii()
     compare_with_golden("path_fetch.txt", text, request)
@@ -41,10 +43,23 @@ def test_every_record_has_its_produce_and_the_list_names_it(run):
     requests = Requests(run.rows)
     produces = [row for row in requests.completed if request_of(row).api == "Produce"]
     assert sorted(name for row in produces for name in requests.records_of(row)) == ["r0", "r1", "r2"]
-    assert name_of(request_of(produces[-1])) in requests_text(requests, Style(), "0001-small")
+    assert requests.name_of(produces[-1]) in requests_text(requests, Style(), "0001-small")
     document = requests.journey(produces[-1]).as_json()
     assert (document["records"], document["api"], document["stages"][-1]["stage"]) == (["r2"], "Produce", "client")
     assert all(key.islower() for key in document)
+
+
+def test_clients_that_share_a_client_id_are_told_apart_by_their_connections(run):
+    """As two kcat do, which count their requests from 1 both."""
+    (found,) = Requests(run.rows).find("r2")
+    short = Requests(run.rows).name_of(found)
+    other = replace(request_of(found), connection=request_of(found).connection + 7)
+    requests = Requests([*run.rows, found._replace(seq=run.rows[-1].seq + 1, event=other)])
+    rows = requests.find(short)
+    assert [request_of(row).connection - request_of(found).connection for row in rows] == [0, 7]
+    assert [requests.journey(row).name for row in rows] == [f"{short}/{request_of(row).connection}" for row in rows]
+    assert [requests.find(requests.name_of(row)) for row in rows] == [[row] for row in rows]
+    assert requests.summary(rows[1])["request"] in requests_text(requests, Style(), "0001-small")
 
 
 def test_times_add_up_and_sendfile_moves_what_was_fetched(run):
