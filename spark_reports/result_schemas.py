@@ -54,7 +54,7 @@ RESULT_SCHEMAS: dict[str, str] = {
     "replication_lag": (
         "run string, topic string, partition bigint, leader_epoch bigint, leader string, follower string, "
         "at_us bigint, seq bigint, fetch_offset bigint, log_end_offset bigint, lag_records bigint, "
-        "lag_us bigint, behind_us bigint"
+        "lag_us bigint, peak_lag_us bigint, behind_us bigint"
     ),
     "elections": (
         "run string, topic string, partition bigint, leader_epoch bigint, seq bigint, at_us bigint, "

@@ -118,11 +118,11 @@ COLUMN_DOCS: dict[str, str] = {
     "witness": "the record, client or invariant it shows in",
     "detail": "what was seen",
     "held_by": "replicas that had it before the ack",
-    "elected_us": "first election after the ack",
+    "elected_us": "first election after the ack of a leader that did not have it (null: none)",
     "elected": "the leader chosen then",
     "elected_clean": "chosen from the ISR",
     "elected_reason": "why it was chosen",
-    "erased_us": "first truncation that cut it",
+    "erased_us": "first truncation after the ack that cut it off a log that had it",
     "erased_on": "brokers that truncated it",
     "erased_reason": "why it was truncated",
     "disk_lost_us": "first loss of bytes by a disk after the ack",
@@ -149,6 +149,7 @@ COLUMN_DOCS: dict[str, str] = {
     "fetch_offset": "the follower's log end offset, as it last asked",
     "lag_records": "records the follower lacked",
     "lag_us": "age of the oldest record it lacked",
+    "peak_lag_us": "what that age had grown to just before this moment",
     "behind_us": "time since it was last caught up, by Kafka's ISR rule",
     "previous_leader": "leader before",
     "clean": "elected from the ISR",
@@ -309,7 +310,7 @@ PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "replica_timeline": (
         REPLICA_KEY, "uncommitted_records", ("batch_appended", "high_watermark_advanced", "high_watermark_learned")
     ),
-    "replication_lag": (("run", "topic", "partition", "leader", "follower"), "lag_us", ()),
+    "replication_lag": (("run", "topic", "partition", "leader", "follower"), "peak_lag_us", ()),
     "data_at_risk": (("run", "topic", "partition", "leader", "leader_epoch", "acks"), "at_risk_records", ()),
 }  # fmt: skip
 """Timelines too long to draw whole: what tells their lines apart, whose peaks must stay, and events that may go."""

@@ -71,9 +71,14 @@ def replica_lines(timeline: Sequence[Row], end_us: int) -> Points:
 
 
 def lag_lines(lag: Sequence[Row]) -> Points:
-    """Lag per follower; `term` tells one leader's view from the next, so that no line joins them."""
-    return [
-        {
+    """Lag per follower; `term` tells one leader's view from the next, so that no line joins them.
+
+    Where the age falls there are two points: what it had grown to, and what it is since.
+    """
+    lines: Points = []
+    before: dict[str, int] = {}
+    for row in lag:
+        line = {
             "s": to_s(row["at_us"]),
             "node": row["follower"],
             "leader": row["leader"],
@@ -81,8 +86,11 @@ def lag_lines(lag: Sequence[Row]) -> Points:
             "records": row["lag_records"],
             "seconds": to_s(row["lag_us"]),
         }
-        for row in lag
-    ]
+        if row["peak_lag_us"] > row["lag_us"]:
+            lines.append({**line, "records": before.get(line["term"], 0), "seconds": to_s(row["peak_lag_us"])})
+        lines.append(line)
+        before[line["term"]] = row["lag_records"]
+    return lines
 
 
 def risk_lines(risk: Sequence[Row]) -> Points:

@@ -82,7 +82,8 @@ def _stalls(terms: DataFrame, log: DataFrame, moved: DataFrame) -> DataFrame:
     return levels.filter(until_us - F.col("began.at_us") >= SHORTEST_HW_STALL_US).select(
         *TERM_KEY, F.col("began.at_us").alias("from_us"), F.col("began.seq").alias("from_seq"),
         until_us.alias("until_us"), F.coalesce("next.seq", "until_seq").alias("until_seq"),
-        F.col("level").alias("high_watermark"), (F.col("log_end_offset") - F.col("level")).alias("waiting_records"),
+        F.col("from_seq").alias("term_seq"), F.col("level").alias("high_watermark"),
+        (F.col("log_end_offset") - F.col("level")).alias("waiting_records"),
         F.when(F.col("next").isNotNull(), ADVANCED).otherwise(F.col("term_ended_by")).alias("ended_by"),
     )  # fmt: skip
 
@@ -108,10 +109,11 @@ def _held(stalls: DataFrame, states: DataFrame, fetch: DataFrame) -> DataFrame:
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"), "seq", "at_us",
         "fetch_offset",
     )  # fmt: skip
-    inside = (F.col("seq") >= F.col("from_seq")) & (F.col("seq") <= F.col("until_seq"))
+    # Who was beyond it when the stall began holds nothing, even if it fetches no more.
+    known = (F.col("seq") >= F.col("term_seq")) & (F.col("seq") <= F.col("until_seq"))
     released = (
-        fetched.join(F.broadcast(stalls.select(*stall, "until_seq", "high_watermark")), list(TERM_KEY))
-        .filter(inside & (F.col("fetch_offset") > F.col("high_watermark")))
+        fetched.join(F.broadcast(stalls.select(*stall, "term_seq", "until_seq", "high_watermark")), list(TERM_KEY))
+        .filter(known & (F.col("fetch_offset") > F.col("high_watermark")))
         .groupBy(*stall, "follower")
         .agg(F.min("at_us").alias("released_us"))
     )

@@ -12,7 +12,9 @@ from spark_reports.transforms.terms import TERM_KEY
 
 _TERM = (*TERM_KEY, "life")
 """A leader that was down knows nothing of its followers any more, though its epoch may be the same."""
-_OUT = ("follower", "at_us", "seq", "fetch_offset", "log_end_offset", "lag_records", "lag_us", "behind_us")
+_OUT = (
+    "follower", "at_us", "seq", "fetch_offset", "log_end_offset", "lag_records", "lag_us", "peak_lag_us", "behind_us",
+)  # fmt: skip
 
 
 def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame, terms: DataFrame) -> DataFrame:
@@ -20,6 +22,7 @@ def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame, terms:
 
     lag_records: records the follower had not asked beyond (>= 0).
     lag_us:      age of the oldest record it lacked, since the leader had it in this term; 0 while it lacked none.
+    peak_lag_us: what that age had grown to just before this moment: the fetch that ends a lag shows it no more.
     behind_us:   time since it was last caught up, by the rule that shrinks the ISR (Replica.updateFetchStateOrThrow:
                  its fetch reached the leader's end, or the leader's end at its fetch before); 0 while it lacked none.
     A leader knows nothing of a follower before its first fetch of the term: no row before it. The key holds the leader
@@ -27,7 +30,7 @@ def replication_lag(control: DataFrame, log: DataFrame, fetch: DataFrame, terms:
 
     in:  the tables control, log and fetch, leader_terms()
     out: *PARTITION_KEY, leader_epoch, leader, follower, at_us, seq, fetch_offset, log_end_offset, lag_records, lag_us,
-         behind_us
+         peak_lag_us, behind_us
     """
     fetched = fetch.filter(F.col("event") == "follower_fetched").select(
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"),
@@ -124,11 +127,16 @@ def _with_age_of_oldest_missing(moments: DataFrame, appends: DataFrame) -> DataF
         .otherwise(F.last("had_us", ignorenulls=True).over(so_far))
     )  # fmt: skip
     lacks = F.col("lag_records") > 0
+    in_order = Window.partitionBy(*_TERM, "follower").orderBy("seq")
+    lacked = F.lag("lag_records").over(in_order) > 0
+    # Between two of these moments it lacks the same oldest record.
+    grown = F.lag("lag_us").over(in_order) + F.col("at_us") - F.lag("at_us").over(in_order)
     return (
         marks.unionByName(asked)
         .withColumn("oldest_us", had_us)
         .filter(F.col("is_moment") == 1)
         .withColumn("lag_us", F.when(lacks, F.col("at_us") - F.col("oldest_us")).otherwise(0))
         .withColumn("behind_us", F.when(lacks, F.col("at_us") - F.coalesce("caught_up_us", "began_us")).otherwise(0))
+        .withColumn("peak_lag_us", F.when(lacked, grown).otherwise(0))
         .select(*TERM_KEY, *_OUT)
     )

@@ -164,7 +164,7 @@ class Leaders:
         self.deposed: dict[tuple[Any, ...], Term] = {}
         """Until it hears of it, a deposed leader goes on to see its followers; nothing else of it counts."""
         self.lag: Found = set()
-        """(topic, partition, leader, follower, at_us, seq, lag_records, lag_us, behind_us)"""
+        """(topic, partition, leader, follower, at_us, seq, lag_records, lag_us, peak_lag_us, behind_us)"""
         self.stalls: Found = set()
         """(topic, partition, leader, from_us, until_us, high_watermark)"""
         self.risk: dict[tuple[Any, ...], int] = {}
@@ -193,15 +193,17 @@ class Leaders:
         elif term is None:
             return
         elif event == "batch_appended" and row["role"] == "leader" and is_its:
+            ages = self._ages(term, row["at_us"])
             term.end = row["log_end_offset"]
             term.had.append((row["last_offset"], row["at_us"]))
             if term.waiting_since is None and term.end > term.high_watermark:
                 term.waiting_since = row["at_us"]
             for follower in term.followers:
-                self._note_lag(place, term, follower, row)
+                self._note_lag(place, term, follower, row, ages[follower])
         elif event == "follower_fetched" and is_its:
+            age = self._age(term, row["peer"], row["at_us"])
             self._fetched(term, row)
-            self._note_lag(place, term, row["peer"], row)
+            self._note_lag(place, term, row["peer"], row, age)
         elif event == "high_watermark_advanced" and is_its:
             self._note_stall(place, term, row["at_us"])
             term.high_watermark = row["high_watermark"]
@@ -212,13 +214,15 @@ class Leaders:
 
     def _seen_late(self, place: Any, term: Term, row: Row) -> None:
         if row["event"] == "follower_fetched":
+            age = self._age(term, row["peer"], row["at_us"])
             self._fetched(term, row)
-            self._note_lag(place, term, row["peer"], row)
+            self._note_lag(place, term, row["peer"], row, age)
         elif row["event"] == "batch_appended" and row["role"] == "leader":
+            ages = self._ages(term, row["at_us"])
             term.end = row["log_end_offset"]
             term.had.append((row["last_offset"], row["at_us"]))
             for follower in term.followers:
-                self._note_lag(place, term, follower, row)
+                self._note_lag(place, term, follower, row, ages[follower])
 
     def _fetched(self, term: Term, row: Row) -> None:
         offset, end, now_us = row["fetch_offset"], row["log_end_offset"], row["at_us"]
@@ -231,15 +235,22 @@ class Leaders:
         term.end = end
         term.followers[row["peer"]] = (offset, caught_up_us, end, now_us)
 
-    def _note_lag(self, place: Any, term: Term, follower: str, row: Row) -> None:
+    def _note_lag(self, place: Any, term: Term, follower: str, row: Row, peak: int) -> None:
         offset, caught_up_us, _, _ = term.followers[follower]
         lacks = max(0, term.end - offset)
-        age = behind = 0
-        if lacks:
-            first_had = [at_us for last_offset, at_us in term.had if last_offset >= offset]
-            age = row["at_us"] - (term.began_us if offset < term.began_offset else first_had[0])
-            behind = row["at_us"] - (term.began_us if caught_up_us is None else caught_up_us)
-        self.lag.add((*place, term.leader, follower, row["at_us"], row["seq"], lacks, age, behind))
+        behind = row["at_us"] - (term.began_us if caught_up_us is None else caught_up_us) if lacks else 0
+        age = self._age(term, follower, row["at_us"])
+        self.lag.add((*place, term.leader, follower, row["at_us"], row["seq"], lacks, age, peak, behind))
+
+    def _age(self, term: Term, follower: str, now_us: int) -> int:
+        """Of the oldest record that it lacks now."""
+        if follower not in term.followers or term.end <= (offset := term.followers[follower][0]):
+            return 0
+        had_us = next((at_us for last_offset, at_us in term.had if last_offset >= offset), 0)
+        return now_us - (term.began_us if offset < term.began_offset else had_us)
+
+    def _ages(self, term: Term, now_us: int) -> dict[str, int]:
+        return {follower: self._age(term, follower, now_us) for follower in term.followers}
 
     def _note_stall(self, place: Any, term: Term, now_us: int) -> None:
         if term.waiting_since is not None and now_us - term.waiting_since >= HALF_A_SECOND_US:
@@ -255,8 +266,8 @@ class Leaders:
         term = self.terms.pop(place)
         if row["event"] != "node_stopped":
             self.deposed[*place, term.leader, term.epoch] = term
-        for follower in term.followers:
-            self._note_lag(place, term, follower, row)
+        for follower, age in self._ages(term, row["at_us"]).items():
+            self._note_lag(place, term, follower, row, age)
         self._note_stall(place, term, row["at_us"])
         self._note_risk(place, term, row, [])
 

@@ -34,7 +34,8 @@ COMPARED = {
     "isr_intervals": ("topic", "partition", "node", "from_us", "until_us", "standing"),
     "unavailability": ("topic", "partition", "kind", "from_us", "until_us"),
     "replication_lag": (
-        "topic", "partition", "leader", "follower", "at_us", "seq", "lag_records", "lag_us", "behind_us",
+        "topic", "partition", "leader", "follower", "at_us", "seq", "lag_records", "lag_us", "peak_lag_us",
+        "behind_us",
     ),
     "hw_stalls": ("topic", "partition", "leader", "from_us", "until_us", "high_watermark"),
     "data_at_risk": ("topic", "partition", "leader", "leader_epoch", "acks", "at_us", "at_risk_records"),

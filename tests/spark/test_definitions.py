@@ -18,6 +18,7 @@ from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables
 from spark_reports.transforms.records import deleted_records, final_entries, record_fates
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import _KEY_MOMENTS
+from tests.spark.story import Story
 
 pytestmark = pytest.mark.spark
 
@@ -59,22 +60,22 @@ def test_isr_intervals_and_changes_carry_their_reasons(ask: Ask) -> None:
 
 
 def test_lag_in_records_in_age_and_by_the_isr_rule(ask: Ask) -> None:
-    columns = ("at_us", "leader", "lag_records", "lag_us", "behind_us")
+    columns = ("at_us", "leader", "lag_records", "lag_us", "peak_lag_us", "behind_us")
     of_b2 = ask(
         "replication_lag", *columns, by="seq", where=lambda row: row["follower"] == "b2" and row["at_us"] > 3_000_000
     )
     assert of_b2 == [
-        (3_100_000, "b1", 1, 100_000, 900_000),  # r2 is 0.1 s old; b2 was last caught up at 2.2
-        (3_200_000, "b1", 0, 0, 0),
-        (5_100_000, "b1", 1, 0, 1_900_000),  # the leader's own append
-        (5_200_000, "b1", 2, 100_000, 2_000_000),
-        (5_500_000, "b1", 2, 400_000, 2_300_000),  # drawn up to the death of the leader
+        (3_100_000, "b1", 1, 100_000, 100_000, 900_000),  # r2 is 0.1 s old; b2 was last caught up at 2.2
+        (3_200_000, "b1", 0, 0, 200_000, 0),  # it ends at 0.2 s
+        (5_100_000, "b1", 1, 0, 0, 1_900_000),  # the leader's own append
+        (5_200_000, "b1", 2, 100_000, 100_000, 2_000_000),
+        (5_500_000, "b1", 2, 400_000, 400_000, 2_300_000),  # drawn up to the death of the leader
     ]
     # b1 comes back to a leader whose term began at 14.0, with r5 appended at 14.2.
     assert ask("replication_lag", *columns, by="seq", where=lambda row: row["follower"] == "b1") == [
-        (20_200_000, "b2", 1, 6_000_000, 6_200_000),
-        (20_300_000, "b2", 0, 0, 0),
-        (30_000_000, "b2", 0, 0, 0),
+        (20_200_000, "b2", 1, 6_000_000, 0, 6_200_000),
+        (20_300_000, "b2", 0, 0, 6_100_000, 0),
+        (30_000_000, "b2", 0, 0, 0, 0),
     ]
 
 
@@ -140,6 +141,43 @@ def test_lost_records_have_a_witness(ask: Ask) -> None:
         ("r3", "b1", 3, ["b1"], "b2", 14_000_000, ["b1"], None),
         ("r4", "b1", 4, ["b1"], "b2", 14_000_000, ["b1"], None),
     ]
+
+
+def test_the_election_that_lost_a_record_is_that_of_a_leader_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    """r0 is acked by b1 and on b2; b2 leads with it, then b3 without. Before, b3 cut another record at its offset."""
+    story = Story(tmp_path / "two-elections", min_isr=1)
+    story.begin()
+    story.at(1).produce("r0", ack=False)
+    story.append("b2", "r0", 0)
+    story.at(1.1).ack("r0")
+    story.at(2).stop("b1")
+    story.at(5).elect("b2", ("b2", "b3"), "b2 is live")
+    story.at(6).append("b3", "other", 1)
+    story.at(7).truncate("b3", 0, "what b3 had was another record")
+    story.at(8).stop("b2")
+    story.at(10).elect("b3", ("b3",), "unclean election", clean=False)
+    story.at(11).start("b2")
+    story.truncate("b2", 0, "b3's log ends at 0")
+    story.at(12).elect("b2", ("b2", "b3"), "b2 is preferred")
+    story.at(20).finish()
+    columns = ("held_by", "elected", "elected_clean", "elected_us", "erased_on", "erased_us", "erased_reason")
+    (lost,) = ResultTables(read_trace(spark, [tmp_path / "two-elections"]))["lost_records"].select(*columns).collect()
+    assert tuple(lost) == (["b1", "b2"], "b3", False, 10_000_000, ["b2"], 11_000_000, "b3's log ends at 0")
+
+
+def test_who_lost_a_record_with_its_disk_and_leads_again_leads_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story(tmp_path / "disk", min_isr=1)
+    story.begin()
+    story.at(1).produce("r0")
+    story.at(2).stop("b1", "power_off")
+    story.emit(t.DataLost(node="b1", topic="t", partition=0, size_bytes=100, reason="not flushed"))
+    story.logs["b1"].clear()
+    story.at(3).start("b1")
+    story.at(4).elect("b1", ("b1",), "b1 is alone in the ISR")
+    story.at(5).finish()
+    columns = ("elected", "elected_us", "erased_us", "disk_lost_on")
+    (lost,) = ResultTables(read_trace(spark, [tmp_path / "disk"]))["lost_records"].select(*columns).collect()
+    assert tuple(lost) == ("b1", 4_000_000, None, ["b1"])
 
 
 def test_records_counted_and_latency_by_acks(ask: Ask) -> None:

@@ -143,3 +143,37 @@ def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
         ("b4", 4_000_000, 6_000_000, "in sync"),
         ("b3", 8_000_000, 9_000_000, "in sync"),
     ]
+
+
+def test_who_was_beyond_the_high_watermark_when_it_stopped_does_not_hold_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """b2 has r0 and r1 and dies; b3 has r0 only, and takes until 4.0 for r1."""
+    story = Story(tmp_path / "beyond")
+    story.begin()
+
+    def fetched(peer: str, offset: int) -> None:
+        story.emit(
+            t.FollowerFetched(
+                node="b1", peer=peer, topic="t", partition=0, leader_epoch=0, fetch_offset=offset,
+                log_end_offset=len(story.logs["b1"]), high_watermark=story.high_watermarks["b1"], in_isr=True,
+            )
+        )  # fmt: skip
+
+    story.at(1).produce("r0")
+    story.at(1.1).produce("r1")
+    for record in ("r0", "r1"):
+        story.at(1.2).append("b2", record, 0)
+    story.append("b3", "r0", 0)
+    story.at(1.3)
+    fetched("b2", 2)
+    fetched("b3", 1)
+    story.commit()
+    story.at(1.4).stop("b2")
+    story.at(4).append("b3", "r1", 0)
+    fetched("b3", 2)
+    story.commit()
+    story.at(5).finish()
+    stalls = ResultTables(read_trace(spark, [tmp_path / "beyond"]))["hw_stalls"]
+    columns = ("from_us", "until_us", "high_watermark", "pinned_by", "pinned_us")
+    assert rows(stalls, *columns, by="from_us") == [(1_300_000, 4_000_000, 1, ["b3"], 2_700_000)]
