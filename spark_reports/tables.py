@@ -39,7 +39,7 @@ TABLE_DOCS: dict[str, str] = {
     "records": "one row per record: what its producer was told, and what became of it",
     "record_counts": "records by run, topic and acks level",
     "anomalies": "one row per witness of an anomaly: the verdict is the set of these names",
-    "lost_records": "one row per lost record: who held it at the ack, who led next, what erased it",
+    "lost_records": "one row per lost record: who held it at the ack, who led without it, what erased it",
     "key_moments": "the story of a run: faults, deaths, elections, ISR changes, truncations",
     "partition_states": "one row per decision of the controller about a partition",
     "isr_changes": "one row per change of an ISR",

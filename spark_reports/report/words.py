@@ -255,7 +255,7 @@ def blame(lost: Sequence[Row], stalls: Sequence[Row], elections: Sequence[Row]) 
             after = f"; {chosen['leader']} had been elected at {clock(chosen['at_us'])} s"
         elif row["elected"] is not None:
             clean = "" if row["elected_clean"] else " in an unclean election"
-            after = f"; {row['elected']} led next{clean}"
+            after = f"; then {row['elected']} led without it{clean}"
         elif row["disk_lost_on"]:
             after = f"; the disk of {joined(row['disk_lost_on'])} lost bytes"
         held = row["held_by"] or []

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY
-from spark_reports.transforms.intervals import overlapping
+from spark_reports.transforms.intervals import held_by, overlapping
 from spark_reports.transforms.terms import TERM_KEY, within_terms
 
 SHORTEST_HW_STALL_US = 500_000
@@ -96,30 +96,58 @@ def _overlapping(stalls: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _held(stalls: DataFrame, states: DataFrame, fetch: DataFrame) -> DataFrame:
-    """How long each follower held each stall, from its beginning. out: *TERM_KEY, from_seq, follower, held_us"""
-    stall = [*TERM_KEY, "from_seq"]
+    """How long each follower held each stall, from its beginning: not at all if it was beyond the high watermark then,
+    though it may fetch no more. out: *TERM_KEY, from_seq, follower, held_us"""
+    stall = [*TERM_KEY, "term_seq", "from_seq"]
     in_sync = (
         _overlapping(stalls, states)
-        .select(*stall, "from_us", "until_us", "other_until_us", F.explode("isr").alias("follower"))
+        .select(*stall, "from_us", "until_us", "high_watermark", "other_until_us", F.explode("isr").alias("follower"))
         .filter(F.col("follower") != F.col("leader"))
-        .groupBy(*stall, "from_us", "until_us", "follower")
+        .groupBy(*stall, "from_us", "until_us", "high_watermark", "follower")
         .agg(F.max("other_until_us").alias("in_isr_until_us"))
     )
+    earlier = Window.partitionBy(*TERM_KEY, "term_seq", "follower").orderBy("from_seq").rowsBetween(
+        Window.unboundedPreceding, -1
+    )  # fmt: skip
+    stood_at = F.coalesce("offset_before", F.last("last_offset", ignorenulls=True).over(earlier))
+    until_us = F.least("released_us", "in_isr_until_us", "until_us")
+    return (
+        in_sync.join(_fetched(stalls, fetch), [*stall, "follower"], "full")
+        .withColumn("was_beyond", F.coalesce(stood_at > F.col("high_watermark"), F.lit(False)))
+        .filter(F.col("from_us").isNotNull())
+        .select(
+            *TERM_KEY, "from_seq", "follower",
+            F.when(F.col("was_beyond"), 0).otherwise(until_us - F.col("from_us")).alias("held_us"),
+        )
+    )  # fmt: skip
+
+
+def _fetched(stalls: DataFrame, fetch: DataFrame) -> DataFrame:
+    """What followers asked for before a stall and in it; each fetch counts with the stall that goes on or comes next.
+
+    out: *TERM_KEY, term_seq, from_seq, follower, offset_before (the last since the stall before, or the term's
+         beginning), last_offset, released_us (first fetch in the stall that was beyond its high watermark)
+    """
+    in_term = Window.partitionBy(*TERM_KEY, "term_seq").orderBy("from_seq")
+    since_seq = F.coalesce(F.lag("until_seq").over(in_term) + 1, "term_seq")
+    spans = stalls.select(
+        *TERM_KEY, "term_seq", F.col("from_seq").alias("stalled_seq"), since_seq.alias("from_seq"), "until_seq",
+        "high_watermark",
+    )  # fmt: skip
     fetched = fetch.filter(F.col("event") == "follower_fetched").select(
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"), "seq", "at_us",
         "fetch_offset",
     )  # fmt: skip
-    # Who was beyond it when the stall began holds nothing, even if it fetches no more.
-    known = (F.col("seq") >= F.col("term_seq")) & (F.col("seq") <= F.col("until_seq"))
-    released = (
-        fetched.join(F.broadcast(stalls.select(*stall, "term_seq", "until_seq", "high_watermark")), list(TERM_KEY))
-        .filter(known & (F.col("fetch_offset") > F.col("high_watermark")))
-        .groupBy(*stall, "follower")
-        .agg(F.min("at_us").alias("released_us"))
-    )
-    until_us = F.least("released_us", "in_isr_until_us", "until_us")
-    return in_sync.join(released, [*stall, "follower"], "left").select(
-        *stall, "follower", (until_us - F.col("from_us")).alias("held_us")
+    is_before = F.col("seq") < F.col("stalled_seq")
+    releases = ~is_before & (F.col("fetch_offset") > F.col("high_watermark"))
+    return (
+        held_by(fetched, spans, TERM_KEY)
+        .groupBy(*TERM_KEY, "term_seq", F.col("stalled_seq").alias("from_seq"), "follower")
+        .agg(
+            F.max_by("fetch_offset", F.when(is_before, F.col("seq"))).alias("offset_before"),
+            F.max_by("fetch_offset", "seq").alias("last_offset"),
+            F.min(F.when(releases, F.col("at_us"))).alias("released_us"),
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""Why a record was lost: who held it when it was acked, who led next without it, what erased it."""
+"""Why a record was lost: who held it when it was acked, who led without it, what erased it."""
 
 from __future__ import annotations
 

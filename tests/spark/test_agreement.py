@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,17 +61,18 @@ def told_slowly(run_dir: Path) -> dict[str, slow.Found]:
 def differences(spark: SparkSession, run_dirs: Sequence[Path]) -> list[str]:
     """What Spark, asked once for all runs, finds and plain Python does not (+), and the reverse (-)."""
     tables = ResultTables(read_trace(spark, run_dirs))
-    found: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    found: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     for name, columns in COMPARED.items():
         for row in tables[name].select("run", *columns).toArrow().to_pylist():
-            found[row.pop("run"), name].add(tuple(row.values()))
+            found[row.pop("run"), name][tuple(row.values())] += 1
     said = []
     for run_dir in run_dirs:
-        for name, truth in told_slowly(run_dir).items():
-            spark_says = found[run_dir.name, name]
-            said += [f"{run_dir.name} {name} + {row}" for row in sorted(spark_says - truth, key=str)]
-            said += [f"{run_dir.name} {name} - {row}" for row in sorted(truth - spark_says, key=str)]
-    return said
+        for name, rows in told_slowly(run_dir).items():
+            spark_says, truth = found[run_dir.name, name], Counter(rows)
+            said += [f"{run_dir.name} {name} + {row}" for row in sorted((spark_says - truth).elements(), key=str)]
+            said += [f"{run_dir.name} {name} - {row}" for row in sorted((truth - spark_says).elements(), key=str)]
+    empty = sorted(name for name in COMPARED if not any(found[run_dir.name, name] for run_dir in run_dirs))
+    return said + [f"nothing to compare in {name}" for name in empty]
 
 
 def judged_alike(spark: SparkSession, results: Mapping[str, RunResult]) -> None:
