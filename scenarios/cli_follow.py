@@ -31,8 +31,7 @@ def follow_run(name: str | None, out: Path | None) -> int:
     """name: a run's folder, its `trace`, the folder that a `serve` keeps its run in; None: the running `serve`."""
     trace_dir = _trace_dir(name)
     click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
-    with WaitingLine() as waiting:
-        waiting.wait_for("Spark starts")  # before it is imported, which takes a second or two by itself
+    with WaitingLine("Spark starts") as waiting:  # before it is imported, which takes a second or two by itself
         return _follow(trace_dir, out, waiting)
 
 

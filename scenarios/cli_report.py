@@ -13,7 +13,7 @@ import click
 from scenarios.cli_common import fail, format_option, print_json
 from scenarios.cli_spark import conf_option, master_option, spark_or_fail
 from scenarios.exit_codes import ExitCode
-from scenarios.progress import ProgressLine
+from scenarios.progress import ProgressLine, WaitingLine
 
 
 @click.command()
@@ -129,8 +129,15 @@ def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: M
     try:
         questions_of(sql, str(file))  # before Spark takes its seconds to start
         settings = {**settings_for(run_dirs), **conf}
-        with spark_or_fail(), job_on(master), spark_session(master, settings) as spark:
+        with (
+            WaitingLine("Spark starts") as waiting,
+            spark_or_fail(),
+            job_on(master),
+            spark_session(master, settings) as spark,
+        ):
+            waiting.wait_for("Spark looks for the first answer")
             for answer in ask(spark, run_dirs, sql, str(file), None if is_json else ROWS_SHOWN):
+                waiting.end()
                 if is_json:
                     told.append({"sql": answer.statement.text, "columns": answer.columns, "rows": answer.rows})
                 else:

@@ -66,18 +66,19 @@ class WaitingLine:
     Nothing is drawn after `end`, which may be called from any thread, and again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        """what: `Spark starts`; said at once"""
         self._began_s = time.monotonic()
-        self._for = ""
+        self._for = what
         self._drawn = False
         self._terminal = sys.stderr.isatty()
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self.wait_for(what)
         if self._terminal:
             threading.Thread(target=self._redraw, daemon=True).start()
 
     def wait_for(self, what: str) -> None:
-        """what: `Spark starts`"""
         with self._lock:
             self._for = what
             if not self._terminal and not self._over.is_set():
@@ -98,7 +99,7 @@ class WaitingLine:
 
     def _draw(self) -> None:
         with self._lock:
-            if self._terminal and self._for and not self._over.is_set():
+            if self._terminal and not self._over.is_set():
                 self._drawn = True
                 sys.stderr.write(f"\r\x1b[K  {time.monotonic() - self._began_s:5.1f} s  {self._for}"[:120])
                 sys.stderr.flush()

@@ -99,7 +99,7 @@ def test_a_terminal_is_cleared_for_each_screen_although_the_output_spells_contro
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", SafeOutput(terminal))
-    screen = _Screen(None, WaitingLine())
+    screen = _Screen(None, WaitingLine("Spark starts"))
     for at_us in (100_000, 2_000_000):
         now = ClusterNow()
         now.at_us = at_us
