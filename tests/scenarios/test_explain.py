@@ -36,6 +36,28 @@ def test_a_record_that_survived_has_no_decisive_step_and_no_remedy() -> None:
     assert story.remedies.would == () and story.ending == "r0 is at offset 0 and can be read."
 
 
+def test_the_world_matters_as_long_as_the_producer_may_send_again() -> None:
+    """Nobody has the record any more, and its producer has not been told: what happens next decides what it is told."""
+    script = TraceScript()
+    script.replicate("r0", acks=-1)
+    script.send("r1", acks=-1)
+    script.request("r1", acks=-1)
+    script.append("b1", 1, "r1")
+    script.fail_over("b2", "b2", "b3")
+    script.start("b1")
+    script.recover("b1", 2)
+    script.follows("b1", "b2", 1)
+    script.truncate("b1", 1)
+    script.at(20)
+    script.stop("b3")
+    script.fail("r1", "REQUEST_TIMED_OUT", definite=False)
+    script.at(30)
+    script.stop("b2")
+    script.find("b2", "r0", leader=True)
+    told = [moment.at_us for moment in explain_record(script.rows, "r1").moments]
+    assert 20_000_000 in told and 30_000_000 not in told
+
+
 def test_json_holds_all_that_the_text_shows() -> None:
     story = explain_record(acks_1_leader_dies().rows, "r2")
     document = json.loads(json.dumps(story.as_json()))
