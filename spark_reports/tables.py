@@ -53,7 +53,7 @@ TABLE_DOCS: dict[str, str] = {
     "availability": "time in each kind of trouble, by partition",
     "write_stalls": "stretches in which a producer waited and no write succeeded",
     "read_stalls": "stretches in which committed records waited for a consumer or a group, and it read nothing",
-    "ack_latency": "percentiles of the time to the ack, by topic, acks level and where it was measured",
+    "ack_latency": "percentiles of the time to the ack, of acked records, by topic, acks level and where measured",
     "leader_terms": "one row per time a broker led a partition",
     "hw_stalls": "stretches in which records waited above a high watermark that did not move, and who held it",
     "data_at_risk": "acked records above their leader's high watermark, over time: lost if it died then",

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from spark_reports.report import words
+from spark_reports.report import standstill, words
 
 
 def environment() -> jinja2.Environment:
@@ -18,17 +18,17 @@ def environment() -> jinja2.Environment:
     )  # fmt: skip
     made.filters.update(
         seconds=words.seconds,
+        short_time=words.short_time,
         clock=words.clock,
         size=words.size,
         rate=words.rate,
-        held=words.why_held,
+        held=standstill.why_held,
         acks=words.acks_name,
         joined=words.joined,
         reader=words.reader,
         ranges=words.name_ranges,
     )
     return made
-    return environment
 
 
 def resource(name: str) -> str:

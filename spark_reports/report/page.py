@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from replica.signs import SIGNS
-from spark_reports.report import words
+from spark_reports.report import standstill, words
 from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
 from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
 from spark_reports.report.internal import internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
+from spark_reports.transforms.availability import SHORTEST_STALL_US
 from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 
 Row = Mapping[str, Any]
@@ -102,6 +103,8 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
     why, why_left_out = words.why_lost(
         *(tables[name] for name in ("lost_records", "fault_intervals", "stopped_intervals", "elections"))
     )
+    stood = standstill.standstills(tables)
+    blame = words.blame(tables["lost_records"], tables["elections"])
     moments = told_moments(tables["key_moments"], several_partitions=len(tables["availability"]) > 1)
     return {
         **row,
@@ -109,15 +112,26 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "verdict": [(name, JEPSEN_CLASS[name]) for name in verdict],
         "headline": words.headline(tables["anomalies"], counts, missing),
         "mood": "bad" if verdict else "warn" if any(record["handed_over"] for record in missing) else "ok",
-        "blame": words.blame(tables["lost_records"], stalls, tables["elections"]),
-        "notes": words.notes(counts, missing) + words.held_back(stalls) + internal_notes(internal),
+        "blame": blame or " ".join(one.brief for one in stood),
+        # Where records were lost, that comes first.
+        "stood": [] if verdict else stood,
+        "stood_left_out": standstill.others(stood, tables),
+        "notes": words.notes(counts, missing)
+        + [one.what for one in stood if verdict]
+        + standstill.held_back(stalls, stood)
+        + internal_notes(internal),
         "why": why,
         "why_left_out": why_left_out,
         "tiles": _tiles(counts, tables),
+        "offline_us": sum(partition["offline_us"] for partition in tables["availability"]),
+        "slowest_acks": _slowest_acks(tables["ack_latency"]),
         "moments": moments[:MOMENTS_SHOWN],
         "moments_left_out": max(0, len(moments) - MOMENTS_SHOWN),
         "counts": [{**count, "named": _named(flagged, count)} for count in counts],
-        "elections": sorted(tables["elections"], key=lambda election: election["seq"]),
+        "elections": [
+            {**election, "deposed": _was_running(election, tables["stopped_intervals"])}
+            for election in sorted(tables["elections"], key=lambda election: election["seq"])
+        ],
         "unavailability": sorted(tables["unavailability"], key=lambda window: (window["from_us"], window["kind"])),
         "availability": sorted(tables["availability"], key=lambda part: (part["topic"], part["partition"])),
         "write_stalls": sorted(tables["write_stalls"], key=lambda stall: (stall["from_us"], stall["client"])),
@@ -155,7 +169,6 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
 
     lost, offline = total("lost"), sum(row["offline_us"] for row in tables["availability"])
     under = sum(row["under_min_isr_us"] for row in tables["availability"])
-    elections = [row["elect_us"] for row in tables["elections"] if row["elect_us"] is not None]
     stalls = [row["until_us"] - row["from_us"] for row in tables["write_stalls"]]
     return [
         (f"{total('sent'):,}", "records sent", ""),
@@ -164,8 +177,46 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         (f"{total('duplicated'):,}", "duplicated", "warn" if total("duplicated") else "good"),
         (words.short_time(offline), "partition time offline", "warn" if offline else "good"),
         (words.short_time(under), "partition time under min ISR", "warn" if under else "good"),
-        (words.short_time(max(elections, default=None)), "longest wait for a new leader", ""),
-        (words.short_time(max(stalls, default=None)), "longest time no write succeeded", ""),
+        _new_leader(tables["elections"], tables["stopped_intervals"]),
+        (
+            words.short_time(max(stalls)) if stalls else f"< {words.seconds(SHORTEST_STALL_US)}",
+            "longest time no write succeeded",
+            "",
+        ),
+    ]
+
+
+def _new_leader(elections: Sequence[Row], stopped: Sequence[Row]) -> tuple[str, str, str]:
+    waits = [row["elect_us"] for row in elections if row["elect_us"] is not None]
+    if waits:
+        return (words.short_time(max(waits)), "longest wait for a new leader", "")
+    if not elections:
+        return ("none", "was elected leader", "")
+    if all(_was_running(row, stopped) for row in elections):
+        return ("running", "was the old leader when a new one was elected", "")
+    return (words.short_time(None), "longest wait for a new leader", "")
+
+
+def _was_running(election: Row, stopped: Sequence[Row]) -> bool:
+    """Whether the old leader had not stopped when it was deposed: frozen or cut off it may have been."""
+    return election["previous_leader"] is not None and not any(
+        stop["node"] == election["previous_leader"] and stop["from_us"] <= election["at_us"] < stop["until_us"]
+        for stop in stopped
+    )
+
+
+def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
+    """(acks level, 99th percentile of the time to the ack, of the slowest topic), for the table of many runs."""
+    worst: dict[int, Row] = {}
+    for row in sorted(latency, key=lambda row: (-row["p99_us"], row["topic"])):
+        worst.setdefault(row["acks"], row)
+    several = len({row["topic"] for row in latency}) > 1
+    return [
+        (
+            words.acks_name(acks),
+            "no ack" if acks == 0 else words.short_time(row["p99_us"]) + (f" ({row['topic']})" if several else ""),
+        )
+        for acks, row in sorted(worst.items())
     ]
 
 

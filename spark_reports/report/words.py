@@ -91,7 +91,7 @@ def headline(anomalies: Sequence[Row], counts: Sequence[Row], missing: Sequence[
     by_kind: dict[str, list[Row]] = {}
     for row in anomalies:
         by_kind.setdefault(row["anomaly"], []).append(row)
-    said = [sentence(by_kind[kind]) for kind, sentence in _SENTENCES.items() if kind in by_kind]
+    said = [say(by_kind[kind]) for kind, say in _SENTENCES.items() if kind in by_kind]
     if said:
         return said
     silent = [row["record"] for row in missing if row["handed_over"]]
@@ -197,35 +197,6 @@ def reader(stall: Row) -> str:
     return stall["client"] if stall["group"] is None else f"group {stall['group']}"
 
 
-WORTH_TELLING_US = 2_000_000
-STALLS_TOLD = 3
-
-
-def held_back(stalls: Sequence[Row]) -> list[str]:
-    """The longest stalls of a high watermark, each with who held it. in: rows of hw_stalls"""
-    long = [row for row in stalls if row["until_us"] - row["from_us"] >= WORTH_TELLING_US]
-    worst = sorted(long, key=lambda row: row["from_us"] - row["until_us"])[:STALLS_TOLD]
-    return [
-        f"At {clock(row['from_us'])} s the high watermark of {row['topic']}-{row['partition']} stood still at "
-        f"{row['high_watermark']} for {seconds(row['until_us'] - row['from_us'])} with "
-        f"{counted(row['waiting_records'], 'record')} above it: {why_held(row)}."
-        for row in sorted(worst, key=lambda row: row["from_us"])
-    ]
-
-
-def why_held(stall: Row) -> str:
-    """`b3 was in the ISR without them for 9.3 s; the ISR was below min.insync.replicas for 20 s`"""
-    said = []
-    if stall["pinned_by"]:
-        who, them = joined(stall["pinned_by"]), "it" if stall["waiting_records"] == 1 else "them"
-        said.append(
-            f"{who} {were(len(stall['pinned_by']))} in the ISR without {them} for {seconds(stall['pinned_us'])}"
-        )
-    if stall["under_min_isr_us"]:
-        said.append(f"the ISR was below min.insync.replicas for {seconds(stall['under_min_isr_us'])}")
-    return "; ".join(said) or f"no follower held it ({stall['ended_by']})"
-
-
 def rate(per_s: float | None, unit: str) -> str:
     """2500.0 -> `2,500 records/s`, 4.25e8 -> `425 MB/s`; None -> a dash."""
     if per_s is None:
@@ -246,8 +217,8 @@ def size(count: float | None) -> str:
     return f"{count:.3g} GB"
 
 
-def blame(lost: Sequence[Row], stalls: Sequence[Row], elections: Sequence[Row]) -> str:
-    """One sentence on who brought it about, for the table of many runs; empty when nothing is worth it."""
+def blame(lost: Sequence[Row], elections: Sequence[Row]) -> str:
+    """One sentence or two on who brought losses about, for the table of many runs; empty when nothing was lost."""
     said = []
     for row in {(one["acked_by"], one["acks"], one["elected"]): one for one in lost}.values():
         after = ""
@@ -263,10 +234,6 @@ def blame(lost: Sequence[Row], stalls: Sequence[Row], elections: Sequence[Row]) 
             " with no copy elsewhere" if held == [row["acked_by"]] else f" ({joined(held)} had a copy)" if held else ""
         )
         said.append(f"{row['acked_by']} acknowledged with {acks_name(row['acks'])}{alone}{after}.")
-    if not said and (long := [row for row in stalls if row["until_us"] - row["from_us"] >= WORTH_TELLING_US]):
-        worst = max(long, key=lambda row: row["until_us"] - row["from_us"])
-        stood = f"The high watermark stood still for {seconds(worst['until_us'] - worst['from_us'])}"
-        said.append(f"{stood}: {why_held(worst)}.")
     return " ".join(said[:2])
 
 
@@ -308,27 +275,27 @@ def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row], e
     first = min(rows, key=lambda row: row["acked_us"])
     steps = [_ack_step(first, len(rows))]
     if (chosen := _another_was_chosen(first, elections)) is not None:
-        steps.append((chosen["at_us"], _became_leader(chosen["leader"], chosen["clean"], chosen["reason"])))
+        steps.append((chosen["at_us"], became_leader(chosen["leader"], chosen["clean"], chosen["reason"])))
     steps += [
-        (fault["from_us"], _sentence(f"{fault['verb']} {joined(fault['targets'])}: {fault['reason']}"))
+        (fault["from_us"], sentence(f"{fault['verb']} {joined(fault['targets'])}: {fault['reason']}"))
         for fault in faults
         if fault["from_us"] <= first["acked_us"] and first["sent_us"] < fault["until_us"] > fault["from_us"]
     ]
     steps += [
-        (stop["from_us"], _sentence(f"{stop['node']} went down: {stop['reason']}"))
+        (stop["from_us"], sentence(f"{stop['node']} went down: {stop['reason']}"))
         for stop in stopped
         if stop["node"] in (first["held_by"] or [first["acked_by"]])
         and first["acked_us"] <= stop["from_us"] <= (first["elected_us"] or stop["from_us"])
     ]
     if first["disk_lost_us"] is not None:
         nodes = joined(first["disk_lost_on"])
-        steps.append((first["disk_lost_us"], _sentence(f"the disk of {nodes} lost bytes: {first['disk_lost_reason']}")))
+        steps.append((first["disk_lost_us"], sentence(f"the disk of {nodes} lost bytes: {first['disk_lost_reason']}")))
     if first["elected_us"] is not None:
-        said = _became_leader(first["elected"], first["elected_clean"], first["elected_reason"])
+        said = became_leader(first["elected"], first["elected_clean"], first["elected_reason"])
         steps.append((first["elected_us"], said))
     if first["erased_us"] is not None:
         said = f"{joined(first['erased_on'])} truncated: {first['erased_reason']}"
-        steps.append((first["erased_us"], _sentence(said)))
+        steps.append((first["erased_us"], sentence(said)))
     return steps
 
 
@@ -344,9 +311,9 @@ def _another_was_chosen(lost: Row, elections: Sequence[Row]) -> Row | None:
     return None if last is None or last["leader"] == lost["acked_by"] else last
 
 
-def _became_leader(leader: str, clean: bool, reason: str) -> str:
+def became_leader(leader: str, clean: bool, reason: str) -> str:
     kind = "" if clean or reason.startswith("unclean election") else " in an unclean election"
-    return _sentence(f"{leader} became leader{kind}: {reason}")
+    return sentence(f"{leader} became leader{kind}: {reason}")
 
 
 def _ack_step(first: Row, how_many: int) -> Step:
@@ -360,6 +327,7 @@ def _ack_step(first: Row, how_many: int) -> Step:
     return (first["acked_us"], f"{first['acked_by']} acknowledged {them} with {acks_name(first['acks'])}; {had}.")
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """With a full stop, if it has none."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else text + "."

@@ -57,6 +57,7 @@ def test_the_page_says_what_was_lost_before_any_chart(report: ReportResult) -> N
     text = " ".join(" ".join(_Page(html).seen).split())
     assert "2 acknowledged records were lost: r3, r4." in text
     assert text.index("were lost: r3, r4.") < text.index("no other replica had them") < text.index("Partition t-0")
+    assert text.index("no other replica had them") < text.index("For 8.2 s (6.000 to 14.201 s) no write of p1 to t-0")
     assert report.verdicts == {"0001-acks1-leader-kill": ("lost",)}
 
 
@@ -105,8 +106,12 @@ def test_a_second_report_takes_the_place_of_the_first(
     assert not (out / "tables" / "of-yore").exists()
     assert shares == sorted(shares) and shares[-1] == 1.0
     assert result.verdicts == {leader_kill_dir.name: ("lost",), "0002-evil": ()}
-    # Words of a trace stay words.
     html = result.path.read_text(encoding="utf-8")
+    text = " ".join(" ".join(_Page(html).seen).split())
+    # Sent, acked, lost, duplicated, offline, 99 % acked within.
+    assert f"{leader_kill_dir.name} ✕ lost 6 6 2 0 8.5 s 8.2 s acks=1 2 acknowledged records were lost" in text
+    assert "0002-evil ✓ ok 0 0 0 0 0 – No anomaly was found." in text
+    # Words of a trace stay words.
     assert "<script>alert(2)" not in html and "<img src=x" not in html
     assert "</script><script>alert(2)</script>" in " ".join(_Page(html).seen)
 
@@ -233,9 +238,35 @@ def test_who_acked_a_lost_record_after_another_was_elected_is_told_with_that_ele
         (30, "b2 became leader: b2 is first."),
         (40, "b1 acknowledged it with acks=1; no other replica had it."),
     ]
-    assert blame([row], [], usurped).endswith("no copy elsewhere; b2 had been elected at 0.000 s.")
+    assert blame([row], usurped).endswith("no copy elsewhere; b2 had been elected at 0.000 s.")
     told, _ = why_lost([row], [], [], [*usurped, election(39, "b1")])
-    assert [at_us for at_us, _ in told[0][1]] == [40] and "elected" not in blame([row], [], usurped[:1])
+    assert [at_us for at_us, _ in told[0][1]] == [40] and "elected" not in blame([row], usurped[:1])
+
+
+def test_an_old_leader_that_had_not_stopped_is_told_in_words() -> None:
+    def election(elect_us: int | None, previous: str | None = "b1") -> dict[str, Any]:
+        return {"previous_leader": previous, "at_us": 20, "elect_us": elect_us}
+
+    def stopped(from_us: int, until_us: int, node: str = "b1") -> dict[str, Any]:
+        return {"node": node, "from_us": from_us, "until_us": until_us}
+
+    assert page._new_leader([], [])[0] == "none"
+    assert page._new_leader([election(None)], [stopped(1, 20), stopped(30, 40), stopped(1, 90, "b2")])[0] == "running"
+    assert page._new_leader([election(None)], [stopped(1, 21)])[0] == "–"
+    assert page._new_leader([election(None, previous=None)], [])[0] == "–"
+    assert page._new_leader([election(None), election(8_500_000)], [])[0] == "8.5 s"
+
+
+def test_the_time_to_the_ack_in_the_table_of_runs_is_by_acks_and_of_the_slowest_topic() -> None:
+    def level(topic: str, acks: int, p99_us: int) -> dict[str, Any]:
+        return {"topic": topic, "acks": acks, "measured_at": "producer", "p99_us": p99_us}
+
+    assert page._slowest_acks([level("t", 1, 6000), level("t", -1, 12_000), level("t", 0, 4000)]) == [
+        ("acks=all", "12 ms"),
+        ("acks=0", "no ack"),
+        ("acks=1", "6 ms"),
+    ]
+    assert page._slowest_acks([level("t", 1, 6000), level("u", 1, 7000)]) == [("acks=1", "7 ms (u)")]
 
 
 def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
