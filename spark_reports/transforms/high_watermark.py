@@ -20,8 +20,9 @@ def hw_stalls(states: DataFrame, terms: DataFrame, log: DataFrame, fetch: DataFr
 
     in:  partition_states(), leader_terms(), the tables log, fetch and high_watermark
     out: *TERM_KEY, from_us, until_us, high_watermark, waiting_records (the most), ended_by,
-         pinned_by         followers in the ISR that held it longest: they had not fetched beyond it
-         pinned_us         for how long: until their fetch, or until they left the ISR
+         pinned_by         followers that held it longest: they were in the ISR and had not fetched beyond it in this
+                           term (one that comes back with less than it had holds it again)
+         pinned_us         for how long, of the stall; 0 if nobody did
          under_min_isr_us  time in which the ISR was below min.insync.replicas (no advance then from 3.7, KAFKA-15583)
     """
     # Few rows, found in all that was appended, and asked three times.
@@ -96,59 +97,80 @@ def _overlapping(stalls: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _held(stalls: DataFrame, states: DataFrame, fetch: DataFrame) -> DataFrame:
-    """How long each follower held each stall, from its beginning: not at all if it was beyond the high watermark then,
-    though it may fetch no more. out: *TERM_KEY, from_seq, follower, held_us"""
+    """For how long each follower held each stall: the time in which it was in the ISR and not beyond the high
+    watermark. out: *TERM_KEY, from_seq, follower, held_us"""
     stall = [*TERM_KEY, "term_seq", "from_seq"]
     in_sync = (
         _overlapping(stalls, states)
-        .select(*stall, "from_us", "until_us", "high_watermark", "other_until_us", F.explode("isr").alias("follower"))
-        .filter(F.col("follower") != F.col("leader"))
-        .groupBy(*stall, "from_us", "until_us", "high_watermark", "follower")
-        .agg(F.max("other_until_us").alias("in_isr_until_us"))
-    )
-    earlier = Window.partitionBy(*TERM_KEY, "term_seq", "follower").orderBy("from_seq").rowsBetween(
-        Window.unboundedPreceding, -1
-    )  # fmt: skip
-    stood_at = F.coalesce("offset_before", F.last("last_offset", ignorenulls=True).over(earlier))
-    until_us = F.least("released_us", "in_isr_until_us", "until_us")
-    return (
-        in_sync.join(_fetched(stalls, fetch), [*stall, "follower"], "full")
-        .withColumn("was_beyond", F.coalesce(stood_at > F.col("high_watermark"), F.lit(False)))
-        .filter(F.col("from_us").isNotNull())
         .select(
-            *TERM_KEY, "from_seq", "follower",
-            F.when(F.col("was_beyond"), 0).otherwise(until_us - F.col("from_us")).alias("held_us"),
+            *stall, F.explode("isr").alias("follower"), F.greatest("from_us", "other_from_us").alias("isr_from_us"),
+            F.least("until_us", "other_until_us").alias("isr_until_us"),
         )
+        .filter(F.col("follower") != F.col("leader"))
     )  # fmt: skip
+    behind = _behind(stalls, in_sync.select(*stall, "follower").distinct(), fetch)
+    length = F.least("isr_until_us", "behind_until_us") - F.greatest("isr_from_us", "behind_from_us")
+    return (
+        in_sync.join(behind, [*stall, "follower"])
+        .groupBy(*TERM_KEY, "from_seq", "follower")
+        .agg(F.sum(F.greatest(F.lit(0), length)).alias("held_us"))
+    )
 
 
-def _fetched(stalls: DataFrame, fetch: DataFrame) -> DataFrame:
-    """What followers asked for before a stall and in it; each fetch counts with the stall that goes on or comes next.
+def _behind(stalls: DataFrame, followers: DataFrame, fetch: DataFrame) -> DataFrame:
+    """The stretches of a stall in which a follower had not fetched beyond its high watermark: as a rule one, up to a
+    fetch; another one if it came back with less than it had.
 
-    out: *TERM_KEY, term_seq, from_seq, follower, offset_before (the last since the stall before, or the term's
-         beginning), last_offset, released_us (first fetch in the stall that was beyond its high watermark)
+    in:  followers: each with the stalls that it may have held      out: its columns, behind_from_us, behind_until_us
     """
-    in_term = Window.partitionBy(*TERM_KEY, "term_seq").orderBy("from_seq")
-    since_seq = F.coalesce(F.lag("until_seq").over(in_term) + 1, "term_seq")
-    spans = stalls.select(
-        *TERM_KEY, "term_seq", F.col("from_seq").alias("stalled_seq"), since_seq.alias("from_seq"), "until_seq",
-        "high_watermark",
-    )  # fmt: skip
     fetched = fetch.filter(F.col("event") == "follower_fetched").select(
         *PARTITION_KEY, "leader_epoch", F.col("node").alias("leader"), F.col("peer").alias("follower"), "seq", "at_us",
         "fetch_offset",
     )  # fmt: skip
-    is_before = F.col("seq") < F.col("stalled_seq")
-    releases = ~is_before & (F.col("fetch_offset") > F.col("high_watermark"))
-    return (
-        held_by(fetched, spans, TERM_KEY)
-        .groupBy(*TERM_KEY, "term_seq", F.col("stalled_seq").alias("from_seq"), "follower")
-        .agg(
-            F.max_by("fetch_offset", F.when(is_before, F.col("seq"))).alias("offset_before"),
-            F.max_by("fetch_offset", "seq").alias("last_offset"),
-            F.min(F.when(releases, F.col("at_us"))).alias("released_us"),
-        )
+    key = [*followers.columns]
+    began = followers.join(_stood_at(stalls, followers, fetched), key, "left").join(
+        stalls.select(*TERM_KEY, "from_seq", "until_us", "high_watermark", F.col("from_us").alias("at_us")),
+        [*TERM_KEY, "from_seq"],
+    ).withColumn("seq", F.col("from_seq"))  # fmt: skip
+    spans = stalls.select(*TERM_KEY, "term_seq", "from_seq", "until_seq", "until_us", "high_watermark")
+    facts = held_by(fetched, spans, TERM_KEY).select(*began.columns).unionByName(began)
+    in_order = Window.partitionBy(*key).orderBy("seq")
+    is_behind = F.coalesce(F.col("fetch_offset") <= F.col("high_watermark"), F.lit(True))
+    turns = (
+        facts.withColumn("is_behind", is_behind)
+        .withColumn("was_behind", F.lag("is_behind").over(in_order))
+        .filter(~F.col("is_behind").eqNullSafe(F.col("was_behind")))
     )
+    return (
+        turns.withColumn("behind_until_us", F.coalesce(F.lead("at_us").over(in_order), F.col("until_us")))
+        .filter("is_behind")
+        .select(*key, F.col("at_us").alias("behind_from_us"), "behind_until_us")
+    )
+
+
+def _stood_at(stalls: DataFrame, followers: DataFrame, fetched: DataFrame) -> DataFrame:
+    """What followers had last asked for in the term before each stall (no row, or null: nothing).
+
+    out: the columns of followers, fetch_offset
+    """
+    key = [*TERM_KEY, "term_seq", "from_seq"]
+    in_term = Window.partitionBy(*TERM_KEY, "term_seq").orderBy("from_seq")
+    # Each fetch counts with the next stall; those that come later are told what the ones before saw last.
+    since = stalls.select(
+        *TERM_KEY, "term_seq", F.col("from_seq").alias("stalled_seq"),
+        F.coalesce(F.lag("from_seq").over(in_term), "term_seq").alias("from_seq"),
+        (F.col("from_seq") - 1).alias("until_seq"),
+    )  # fmt: skip
+    seen = (
+        held_by(fetched, since, TERM_KEY)
+        .groupBy(*TERM_KEY, "term_seq", F.col("stalled_seq").alias("from_seq"), "follower")
+        .agg(F.max_by("fetch_offset", "seq").alias("fetch_offset"))
+    )
+    so_far = Window.partitionBy(*TERM_KEY, "term_seq", "follower").orderBy("from_seq").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )  # fmt: skip
+    told = F.last("fetch_offset", ignorenulls=True).over(so_far)
+    return followers.join(seen, [*key, "follower"], "full").withColumn("fetch_offset", told)
 
 
 def _with_time_under_min_isr(stalls: DataFrame, states: DataFrame) -> DataFrame:

@@ -177,3 +177,38 @@ def test_who_was_beyond_the_high_watermark_when_it_stopped_does_not_hold_it(
     stalls = ResultTables(read_trace(spark, [tmp_path / "beyond"]))["hw_stalls"]
     columns = ("from_us", "until_us", "high_watermark", "pinned_by", "pinned_us")
     assert rows(stalls, *columns, by="from_us") == [(1_300_000, 4_000_000, 1, ["b3"], 2_700_000)]
+
+
+def test_a_follower_holds_the_high_watermark_while_it_is_in_the_isr_and_not_beyond_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """b2 lacks r0 until it leaves the ISR at 2.0; it comes back at 9.0 with r0, and loses it with its disk at 9.1.
+    b3 never fetches, and joins at 8.5."""
+    story = Story(tmp_path / "comes-and-goes", min_isr=3)
+    story.isr = ("b1", "b2")
+    story.begin()
+    story.emit(_isr_of(story))
+    story.at(1).produce("r0")
+    story.at(2).emit(_isr_of(story, "b1"))
+    story.at(3).append("b2", "r0", 0)
+    story.at(3.1).fetch("b2")
+    story.at(8.5).emit(_isr_of(story, "b1", "b3"))
+    story.at(9).emit(_isr_of(story, "b1", "b2", "b3"))
+    story.at(9.1).logs["b2"].clear()
+    story.emit(
+        t.FollowerFetched(
+            node="b1", peer="b2", topic="t", partition=0, leader_epoch=0, fetch_offset=0, log_end_offset=1,
+            high_watermark=0, in_isr=True,
+        )
+    )  # fmt: skip
+    story.at(10).finish()
+    stalls = ResultTables(read_trace(spark, [tmp_path / "comes-and-goes"]))["hw_stalls"]
+    columns = ("from_us", "until_us", "pinned_by", "pinned_us", "under_min_isr_us")
+    assert rows(stalls, *columns, by="from_us") == [(1_000_000, 10_000_000, ["b2"], 1_900_000, 8_000_000)]
+
+
+def _isr_of(story: Story, *isr: str) -> t.TraceEvent:
+    return t.IsrCommitted(
+        node="c1", topic="t", partition=0, leader_epoch=0, partition_epoch=0, isr=isr or story.isr, previous_isr=(),
+        reason="-",
+    )  # fmt: skip
