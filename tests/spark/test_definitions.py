@@ -93,6 +93,46 @@ def test_election_with_time_to_recover(ask: Ask) -> None:
     assert ask("elections", *columns) == [("b2", "b1", 1, True, 5_500_000, 8_500_000, 14_200_000, 8_700_000)]
 
 
+def test_time_to_recover_counts_from_the_first_loss_to_the_leader_that_knows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """b1 dies at 2.0; b2, chosen at 6.0, is down; b1, chosen at 9.0, leads from 10.0. b3 replaces it while it runs.
+
+    The topic of the same name that is made anew counts its epochs from 0: b2 leads there in an epoch that it was chosen
+    for before.
+    """
+    story = Story(tmp_path / "losses", min_isr=1)
+    story.begin()
+    story.at(1).stop("b2")
+    story.at(2).stop("b1")
+    place: dict[str, Any] = {"node": "c1", "topic": "t", "partition": 0, "partition_epoch": 0, "isr": ("b1",)}
+    story.epoch += 1
+    story.at(5).emit(t.PartitionWentOffline(previous_leader="b1", leader_epoch=1, reason="nobody is live", **place))
+    story.leader = None
+    story.at(6).elect("b2", ("b2",), "unclean election", clean=False)
+    story.at(9).elect("b1", ("b1",), "unclean election", clean=False)
+    story.at(10).start("b1")
+    story.at(11).produce("r0")
+    story.at(12).elect("b3", ("b1", "b3"), "b3 is preferred")
+    story.at(13).emit(t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    story.at(14).emit(
+        t.PartitionCreated(broker="b1", replicas=("b1",), leader_epoch=0, min_isr=1, reason="made anew", **place)
+    )
+    story.at(15).start("b2")
+    story.epoch = 1
+    story.at(16).elect("b2", ("b2",), "b2 is preferred")
+    story.at(17).produce("other")
+    story.at(20).finish()
+    columns = ("leader", "at_us", "lost_us", "leading_us", "first_write_us", "write_us")
+    elections = ResultTables(read_trace(spark, [tmp_path / "losses"]))["elections"].orderBy("seq")
+    assert [tuple(row) for row in elections.select(*columns).collect()] == [
+        ("b2", 6_000_000, 2_000_000, None, None, None),
+        ("b1", 9_000_000, 2_000_000, 10_000_000, 11_000_000, 9_000_000),
+        ("b3", 12_000_000, None, 12_000_000, None, None),
+        ("b2", 16_000_000, None, 16_000_000, 17_000_000, None),
+    ]
+
+
 def test_unavailability_of_the_partition_and_of_the_producer(ask: Ask) -> None:
     assert ask("unavailability", "kind", "from_us", "until_us", by="kind") == [
         ("leader down", 5_500_000, 14_000_000),
