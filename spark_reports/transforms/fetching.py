@@ -56,7 +56,8 @@ def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: Dat
     in:  the tables control, log and fetch, isr_changes()
     out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (what it fetched from first), caught_up_us (its fetch
          reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
-         had never left), records, bytes (appended meanwhile), records_per_s, bytes_per_s
+         had never left), records and bytes (appended meanwhile: up to then, or to the end of its life; what is cut off
+         again counts too), records_per_s, bytes_per_s
     """
     life = lives(control).filter("life > 1").drop("life").withColumn("until_seq", F.col("until_seq") - 1)
     fetched = held_by(
@@ -81,24 +82,25 @@ def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: Dat
         *REPLICA_KEY, "started_us", F.col("from_seq").alias("life_seq"), (F.col("first_seq") + 1).alias("from_seq"),
         F.coalesce("caught_seq", "until_seq").alias("until_seq"),
     )  # fmt: skip
-    appended = log.filter(F.col("role") == "follower").select(*REPLICA_KEY, "seq", "size_bytes")
-    bytes_ = (
+    appended = log.filter(F.col("role") == "follower").select(
+        *REPLICA_KEY, "seq", "size_bytes", (F.col("last_offset") - F.col("base_offset") + 1).alias("appended_records")
+    )
+    copied = (
         held_by(appended, meanwhile, REPLICA_KEY)
         .groupBy(*REPLICA_KEY, "started_us", F.col("life_seq").alias("from_seq"))
-        .agg(F.sum("size_bytes").alias("bytes"))
+        .agg(F.sum("size_bytes").alias("bytes"), F.sum("appended_records").alias("records"))
     )
-    records = F.col("caught_offset") - F.col("first_offset")
     took_s = (F.col("caught_us") - F.col("first_us")) / 1_000_000
-    counted = F.coalesce("bytes", F.lit(0))
+    records, size_bytes = F.coalesce("records", F.lit(0)), F.coalesce("bytes", F.lit(0))
     return (
         caught.join(joined, replica, "left")
-        .join(bytes_, replica, "left")
+        .join(copied, replica, "left")
         .select(
             *REPLICA_KEY, "started_us", F.col("first_us").alias("first_fetch_us"),
             F.col("first_offset").alias("from_offset"), F.col("caught_us").alias("caught_up_us"),
             F.col("caught_offset").alias("to_offset"), "joined_us", records.alias("records"),
-            counted.alias("bytes"), F.when(took_s > 0, records / took_s).alias("records_per_s"),
-            F.when(took_s > 0, counted / took_s).alias("bytes_per_s"),
+            size_bytes.alias("bytes"), F.when(took_s > 0, records / took_s).alias("records_per_s"),
+            F.when(took_s > 0, size_bytes / took_s).alias("bytes_per_s"),
         )
     )  # fmt: skip
 

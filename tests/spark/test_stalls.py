@@ -23,7 +23,8 @@ Written = Callable[[str, list[tuple[float, t.TraceEvent]]], Path]
 
 
 def pinned(run_dir: Path) -> None:
-    """b3 does not fetch r0 and is put out of the ISR; then b2 is as well, below min ISR 2; b3 starts again."""
+    """b3 does not fetch r0 and is put out of the ISR; then b2 is as well, below min ISR 2; both start again, and
+    b2 is not seen to catch up."""
     story = Story(run_dir)
     story.begin()
     story.at(0.1).emit(
@@ -54,6 +55,9 @@ def pinned(run_dir: Path) -> None:
     story.at(10).start("b3")
     story.at(10.5).fetch("b3")
     story.at(10.7).fetch("b3")
+    story.at(11).stop("b2")
+    story.start("b2")
+    story.at(11.5).fetch("b2")
     story.at(12).finish()
 
 
@@ -94,7 +98,8 @@ def test_acked_records_are_at_risk_until_the_high_watermark_passes_or_the_term_e
 def test_catching_up_after_a_restart(tables: dict[str, DataFrame]) -> None:
     columns = ("node", "started_us", "first_fetch_us", "caught_up_us", "records", "bytes", "records_per_s", "joined_us")
     assert rows(tables["catch_ups"], *columns, by="node") == [
-        ("b3", 10_000_000, 10_500_000, 10_700_000, 2, 200, 10.0, None)
+        ("b2", 11_000_000, 11_500_000, None, 1, 100, None, None),
+        ("b3", 10_000_000, 10_500_000, 10_700_000, 2, 200, 10.0, None),
     ]
 
 
@@ -102,7 +107,7 @@ def test_what_a_fetch_carried(tables: dict[str, DataFrame]) -> None:
     columns = ("peer", "partition_reads", "bytes_per_read", "empty_fetches", "bytes_per_request", "bytes_per_call",
                "sendfile_share")  # fmt: skip
     assert rows(tables["fetch_efficiency"], *columns, by="peer") == [
-        ("b2", 1, 100.0, 2, 125.0, 50.0, 0.8),
+        ("b2", 1, 100.0, 3, 125.0, 50.0, 0.8),
         ("b3", 0, None, 3, None, None, None),
     ]
 
