@@ -150,10 +150,23 @@ class Term:
         self.began_us, self.began_offset = row["at_us"], row["log_end_offset"]
         self.end, self.high_watermark = row["log_end_offset"], row["high_watermark"]
         self.had: list[tuple[int, int]] = []  # (last offset of an append, when)
+        self.fetches: list[tuple[int, str, int]] = []  # (when, follower, fetch offset)
         self.followers: dict[str, tuple[int, int | None, int, int]] = {}
         """fetch offset, when it was last caught up, the leader's end and the time at its last fetch"""
         self.waiting_since: int | None = self.began_us if self.end > self.high_watermark else None
         self.at_risk: list[tuple[int, int]] = []  # (offset, acks) of acked records above the high watermark
+
+
+class Stall(NamedTuple):
+    """Records waited above a high watermark that stood still."""
+
+    place: Place
+    term: Term
+    from_us: int
+    until_us: int
+    high_watermark: int
+    waiting: int
+    ended_by: str
 
 
 class Leaders:
@@ -165,8 +178,7 @@ class Leaders:
         """Until it hears of it, a deposed leader goes on to see its followers; nothing else of it counts."""
         self.lag: Found = set()
         """(topic, partition, leader, follower, at_us, seq, lag_records, lag_us, peak_lag_us, behind_us)"""
-        self.stalls: Found = set()
-        """(topic, partition, leader, from_us, until_us, high_watermark)"""
+        self.stalls: list[Stall] = []
         self.risk: dict[tuple[Any, ...], int] = {}
         """(topic, partition, leader, leader_epoch, acks, at_us) -> records at risk then"""
         for row in rows:
@@ -205,7 +217,7 @@ class Leaders:
             self._fetched(term, row)
             self._note_lag(place, term, row["peer"], row, age)
         elif event == "high_watermark_advanced" and is_its:
-            self._note_stall(place, term, row["at_us"])
+            self._note_stall(place, term, row["at_us"], "the high watermark moved")
             term.high_watermark = row["high_watermark"]
             term.waiting_since = row["at_us"] if term.end > term.high_watermark else None
             self._note_risk(place, term, row, [one for one in term.at_risk if one[0] >= term.high_watermark])
@@ -234,6 +246,7 @@ class Leaders:
             caught_up_us = max(caught_up_us or 0, before[3])
         term.end = end
         term.followers[row["peer"]] = (offset, caught_up_us, end, now_us)
+        term.fetches.append((now_us, row["peer"], offset))
 
     def _note_lag(self, place: Any, term: Term, follower: str, row: Row, peak: int) -> None:
         offset, caught_up_us, _, _ = term.followers[follower]
@@ -252,9 +265,10 @@ class Leaders:
     def _ages(self, term: Term, now_us: int) -> dict[str, int]:
         return {follower: self._age(term, follower, now_us) for follower in term.followers}
 
-    def _note_stall(self, place: Any, term: Term, now_us: int) -> None:
+    def _note_stall(self, place: Any, term: Term, now_us: int, ended_by: str) -> None:
         if term.waiting_since is not None and now_us - term.waiting_since >= HALF_A_SECOND_US:
-            self.stalls.add((*place, term.leader, term.waiting_since, now_us, term.high_watermark))
+            waiting = term.end - term.high_watermark
+            self.stalls.append(Stall(place, term, term.waiting_since, now_us, term.high_watermark, waiting, ended_by))
 
     def _note_risk(self, place: Any, term: Term, row: Row, now: list[tuple[int, int]]) -> None:
         for acks in {one[1] for one in (*term.at_risk, *now)}:
@@ -268,7 +282,8 @@ class Leaders:
             self.deposed[*place, term.leader, term.epoch] = term
         for follower, age in self._ages(term, row["at_us"]).items():
             self._note_lag(place, term, follower, row, age)
-        self._note_stall(place, term, row["at_us"])
+        ends = {"node_stopped": "the leader stopped", "run_finished": "the run ended"}
+        self._note_stall(place, term, row["at_us"], ends.get(row["event"], "the next term began"))
         self._note_risk(place, term, row, [])
 
 

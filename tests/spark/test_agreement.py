@@ -19,6 +19,7 @@ from scenarios.schedules import random_schedule
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
 from spark_reports.verdicts import FATES, judge_runs
+from tests.spark import slow_elections, slow_fetching, slow_losses, slow_pins
 from tests.spark import slow_truth as slow
 
 if TYPE_CHECKING:
@@ -37,10 +38,36 @@ COMPARED = {
         "topic", "partition", "leader", "follower", "at_us", "seq", "lag_records", "lag_us", "peak_lag_us",
         "behind_us",
     ),
-    "hw_stalls": ("topic", "partition", "leader", "from_us", "until_us", "high_watermark"),
+    "hw_stalls": (
+        "topic", "partition", "leader", "from_us", "until_us", "high_watermark", "waiting_records", "ended_by",
+        "pinned_by", "pinned_us", "under_min_isr_us",
+    ),
     "data_at_risk": ("topic", "partition", "leader", "leader_epoch", "acks", "at_us", "at_risk_records"),
     "write_stalls": ("topic", "partition", "client", "from_us", "until_us", "recovered"),
     "read_stalls": ("topic", "partition", "client", "group", "from_us", "until_us", "recovered"),
+    "elections": (
+        "topic", "partition", "seq", "at_us", "leader", "lost_us", "leading_us", "first_write_us", "elect_us",
+        "write_us",
+    ),
+    "isr_changes": (
+        "topic", "partition", "seq", "at_us", "previous_isr", "isr", "joined", "left", "leader", "reason",
+    ),
+    "lost_records": (
+        "topic", "partition", "record", "acked_us", "acked_by", "held_by", "elected_us", "elected", "elected_clean",
+        "elected_reason", "erased_us", "erased_on", "erased_reason", "disk_lost_us", "disk_lost_on",
+        "disk_lost_reason",
+    ),
+    "catch_ups": (
+        "topic", "partition", "node", "started_us", "first_fetch_us", "from_offset", "caught_up_us", "to_offset",
+        "joined_us", "records", "bytes",
+    ),
+    "ack_latency": (
+        "topic", "acks", "measured_at", "records", "p50_us", "p95_us", "p99_us", "p999_us", "max_us",
+    ),
+    "fetch_efficiency": (
+        "node", "peer", "partition_reads", "record_bytes", "empty_fetches", "requests", "bytes_per_request",
+        "sendfile_bytes", "sendfile_calls",
+    ),
 }  # fmt: skip
 
 
@@ -51,10 +78,16 @@ def told_slowly(run_dir: Path) -> dict[str, slow.Found]:
         "isr_intervals": slow.isr_intervals(rows),
         "unavailability": slow.unavailability(rows),
         "replication_lag": leaders.lag,
-        "hw_stalls": leaders.stalls,
+        "hw_stalls": slow_pins.hw_stalls(rows, leaders),
         "data_at_risk": {(*key, number) for key, number in leaders.risk.items()},
         "write_stalls": slow.write_stalls(rows),
         "read_stalls": slow.read_stalls(rows),
+        "elections": slow_elections.elections(rows),
+        "isr_changes": slow_elections.isr_changes(rows),
+        "lost_records": slow_losses.lost_records(rows),
+        "catch_ups": slow_fetching.catch_ups(rows),
+        "ack_latency": slow_elections.ack_latency(rows),
+        "fetch_efficiency": slow_fetching.fetch_efficiency(rows),
     }
 
 
@@ -64,7 +97,8 @@ def differences(spark: SparkSession, run_dirs: Sequence[Path]) -> list[str]:
     found: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     for name, columns in COMPARED.items():
         for row in tables[name].select("run", *columns).toArrow().to_pylist():
-            found[row.pop("run"), name][tuple(row.values())] += 1
+            told = tuple(tuple(value) if isinstance(value, list) else value for value in row.values())
+            found[told[0], name][told[1:]] += 1
     said = []
     for run_dir in run_dirs:
         for name, rows in told_slowly(run_dir).items():
