@@ -26,7 +26,7 @@ def elections(control: DataFrame, log: DataFrame) -> DataFrame:
          write_us        first_write_us - lost_us: time to recover, as a producer sees it
     """
     chosen = control.filter(F.col("event") == "leader_elected").select(
-        *PARTITION_KEY, "at_us", "seq", F.col("broker").alias("leader"), "previous_leader", "leader_epoch", "clean",
+        *PARTITION_KEY, "leader_epoch", "seq", "at_us", F.col("broker").alias("leader"), "previous_leader", "clean",
         "isr", "reason",
     )  # fmt: skip
     began = control.filter(F.col("event") == "leadership_began").select(*_WHOSE, "seq", "at_us")
@@ -50,6 +50,7 @@ def elections(control: DataFrame, log: DataFrame) -> DataFrame:
         .join(F.broadcast(first(appended, "first_write_us")), election, "left")
         .withColumn("elect_us", F.col("at_us") - F.col("lost_us"))
         .withColumn("write_us", F.col("first_write_us") - F.col("lost_us"))
+        .select(*chosen.columns, "lost_us", "leading_us", "first_write_us", "elect_us", "write_us")
     )
 
 
