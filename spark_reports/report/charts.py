@@ -156,11 +156,11 @@ class _PartitionChart:
 
     def _overview(self) -> Layer:
         x = alt.X("s:Q", axis=alt.Axis(title=None, labels=False, ticks=False, grid=False), scale=alt.Scale(nice=False))
-        ends = [line for line in self.lines if line["leo"] is not None]
         layers = [self._span()]
         if self.faults:
             layers.append(self._chart(self.shade).mark_rect(color=ALARM, opacity=0.2).encode(x2="until:Q"))
-        line = self._chart(ends).mark_line(interpolate="step-after", strokeWidth=1)
+        ends = self._chart(self.lines).transform_filter("isValid(datum.leo)")
+        line = ends.mark_line(interpolate="step-after", strokeWidth=1)
         layers.append(line.encode(y=alt.Y("leo:Q", axis=alt.Axis(**_BARE_Y)), color=self._colour()))
         together = alt.layer(*[layer.encode(x=x) for layer in layers]).add_params(self.zoom)
         title = _title("The whole run · drag here to zoom all panels, double-click to zoom out")
@@ -175,9 +175,9 @@ class _PartitionChart:
         starts = data.mark_point(shape="triangle-right", color=ALARM, filled=True, opacity=1, size=80, clip=True)
         # Words of a fault that begins late would run out of the panel: they stand before it.
         late = 0.75 * series.to_s(self.end_us)
-        words = [self._words([fault for fault in self.faults if fault["s"] <= late], "lane:N")]
-        if ends := [{**fault, "until": fault["s"]} for fault in self.faults if fault["s"] > late]:
-            words.append(self._words(ends, "lane:N", at_end=True))
+        words = [self._words(data.transform_filter(alt.datum.s <= late), "lane:N")]
+        if any(fault["s"] > late for fault in self.faults):
+            words.append(self._words(data.transform_filter(alt.datum.s > late), "lane:N", before=True))
         layers = [layer.encode(y=y, tooltip=tooltip) for layer in (bars, starts, *words)]
         return self._panel("Faults", 21 * len(lanes), on_top=layers, labels=False)
 
@@ -195,18 +195,19 @@ class _PartitionChart:
             if own:
                 layers.append(self._chart(own).mark_bar(clip=True, **style).encode(x2="until:Q"))
         if crowned := [stretch for stretch in self.standings if stretch["word"]]:
-            layers.append(self._words(crowned, "word:N", "#1b1300"))
+            layers.append(self._words(self._chart(crowned), "word:N", "#1b1300"))
         if self.down:
             frame: dict[str, Any] = {"fillOpacity": 0, "stroke": ALARM, "strokeWidth": 2, "strokeDash": [4, 3]}
             layers.append(self._chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
-            layers.append(self._words(self.down, "word:N", ALARM, at_end=True))
+            ends = self._chart(self.down).transform_calculate(s="datum.until")
+            layers.append(self._words(ends, "word:N", ALARM, before=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
         title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · dashed ✕: broker down"
         bars = [layer.encode(y=y, tooltip=tooltip) for layer in layers]
         return self._panel(title, 31 * len(self.replicas), on_top=bars)
 
     def _replica(self, node: str) -> Layer:
-        own = self._chart([line for line in self.lines if line["node"] == node])
+        own = self._chart(self.lines).transform_filter(alt.datum.node == node)
         surface: dict[str, Any] = {"color": WATER, "strokeWidth": 1.5}
         water = own.mark_area(interpolate="step-after", color=WATER, opacity=0.35, line=surface, clip=True)
         end = own.mark_line(interpolate="step-after", strokeWidth=2.5, clip=True)
@@ -237,14 +238,11 @@ class _PartitionChart:
             line.encode(y=self._y(field, points), color=self._colour(), strokeDash=self._dash(), detail=detail),
         )
 
-    def _words(self, points: Points, text: str, colour: str | None = None, *, at_end: bool = False) -> Layer:
-        """Words beside the beginning of each stretch, inside it; or, `at_end`, inside its end."""
-        side: dict[str, Any] = {"align": "right", "dx": -6} if at_end else {"align": "left", "dx": 7}
+    def _words(self, places: Layer, text: str, colour: str | None = None, *, before: bool = False) -> Layer:
+        """Words beside each place: after it, or `before` it."""
+        side: dict[str, Any] = {"align": "right", "dx": -6} if before else {"align": "left", "dx": 7}
         paint: dict[str, Any] = {} if colour is None else {"color": colour}
-        places = [{**point, "s": point["until"]} for point in points] if at_end else points
-        marks = self._chart(places).mark_text(
-            baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint
-        )
+        marks = places.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint)
         return marks.encode(text=text)
 
 

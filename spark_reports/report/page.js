@@ -27,8 +27,19 @@
     else spec.width = width;
   }
 
+  // Columns, see packing.py, to one object per point.
+  function unpacked(columns) {
+    const names = Object.keys(columns);
+    const values = names.map((name) => {
+      const column = columns[name];
+      return Array.isArray(column) ? column : column.at.map((place) => column.of[place]);
+    });
+    return names.length ? values[0].map((_, row) => Object.fromEntries(names.map((name, i) => [name, values[i][row]]))) : [];
+  }
+
   function draw(figure) {
     const spec = JSON.parse(figure.querySelector("script").textContent);
+    for (const name of Object.keys(spec.datasets)) spec.datasets[name] = unpacked(spec.datasets[name]);
     widen(spec, Math.max(NARROWEST, figure.clientWidth - MARGIN));
     const options = {
       actions: false, renderer: "svg", config: COLOURS, ast: false,

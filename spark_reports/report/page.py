@@ -12,6 +12,7 @@ from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition
 from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
 from spark_reports.report.internal import internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
+from spark_reports.report.packing import packed
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 
@@ -74,7 +75,11 @@ def _of_run(run: str, tables: Tables) -> Tables:
 
 
 def _draw(sections: Sequence[dict[str, Any]]) -> None:
-    """Draw partitions until one would make the file large; every run's worst one comes before any second one."""
+    """Draw partitions until one would make the file large; every run's worst one comes before any second one.
+
+    The very first is drawn in any case: after thousands of failovers it takes more room alone, as no ISR change,
+    election or loss is left out.
+    """
     room = CHART_CHARACTERS
     drawn: list[list[_Partition]] = [[] for _ in sections]
     for rank in range(PARTITIONS_DRAWN):
@@ -82,7 +87,7 @@ def _draw(sections: Sequence[dict[str, Any]]) -> None:
             for draw in section["partitions"][rank : rank + 1] if room > 0 else ():
                 partition = draw()
                 room -= len(partition.chart)
-                if room >= 0:
+                if room >= 0 or not any(drawn):
                     kept.append(partition)
     for section, kept in zip(sections, drawn, strict=True):
         section["partitions_left_out"] += len(section["partitions"]) - len(kept)
@@ -129,7 +134,10 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "moments_left_out": max(0, len(moments) - MOMENTS_SHOWN),
         "counts": [{**count, "named": _named(flagged, count)} for count in counts],
         "elections": [
-            {**election, "deposed": _was_running(election, tables["stopped_intervals"])}
+            {
+                **election,
+                "deposed": election["elect_us"] is None and _was_running(election, tables["stopped_intervals"]),
+            }
             for election in sorted(tables["elections"], key=lambda election: election["seq"])
         ],
         "unavailability": sorted(tables["unavailability"], key=lambda window: (window["from_us"], window["kind"])),
@@ -247,6 +255,7 @@ def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
     name = f"{row['topic']}-{row['partition']}"
     chart = partition_chart(own, replicas, end_us)
     chart["description"] = f"Timelines of partition {name}; the tables on this page hold the same facts."
+    chart["datasets"] = {dataset: packed(points) for dataset, points in chart["datasets"].items()}
     return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", json_in_html(chart))
 
 

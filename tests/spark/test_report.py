@@ -285,3 +285,6 @@ def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.
     assert drawn == [10, 6, 9, 8], "once one has no room, no other is drawn"
     assert [[partition.name for partition in one["partitions"]] for one in sections] == [["t-10", "t-9"], ["t-6"]]
     assert [one["partitions_left_out"] for one in sections] == [2, 3]
+    sections = [section(30, 1), section(1)]
+    page._draw(sections)
+    assert [len(one["partitions"]) for one in sections] == [1, 0], "the very first is drawn whatever its size"
