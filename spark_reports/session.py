@@ -46,6 +46,9 @@ _SETTINGS: dict[str, str] = {
     "spark.buffer.pageSize": "1m",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    # What is broadcast may have to be found in the whole trace first: on a busy machine that took over the five minutes
+    # after which Spark gives up.
+    "spark.sql.broadcastTimeout": "-1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Else every F.col, select and join tells the JVM the line of Python it stands in: a third of defining tables.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
