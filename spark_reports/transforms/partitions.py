@@ -20,12 +20,14 @@ _NO_LEADER = ""
 def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
     """The control facts, with the reason of an ISR that its leader had proposed: who lags, and for how long.
 
-    The controller only knows that it was proposed. in, out: the control table
+    The controller only knows that it was proposed, and says so; where it took a broker out by itself, its own reason
+    stays, even if the leader had asked for that ISR before and had no answer. in, out: the control table
     """
     so_far = Window.partitionBy(*PARTITION_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     proposal = F.when(F.col("event") == "isr_proposed", F.struct(F.array_sort("isr").alias("isr"), "reason"))
     proposed = F.last(proposal, ignorenulls=True).over(so_far)
-    is_it = (F.col("event") == "isr_committed") & (F.col("_proposed.isr") == F.array_sort("isr"))
+    is_the_leaders = (F.col("event") == "isr_committed") & F.col("reason").rlike("(proposed|wrote) it as leader")
+    is_it = is_the_leaders & (F.col("_proposed.isr") == F.array_sort("isr"))
     return (
         control.withColumn("_proposed", proposed)
         .withColumn("reason", F.when(is_it, F.col("_proposed.reason")).otherwise(F.col("reason")))

@@ -14,6 +14,7 @@ from replica.signs import SIGNS, sign_of
 from spark_reports.io import Trace, read_trace
 from spark_reports.result_schemas import RESULT_SCHEMAS
 from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables
+from spark_reports.transforms.partitions import with_the_leaders_reasons
 from spark_reports.transforms.records import deleted_records, final_entries, record_fates
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import _KEY_MOMENTS
@@ -172,6 +173,24 @@ def test_a_pause_ends_when_its_node_continues_or_stops(spark: SparkSession, writ
     assert [(row.fault, row.until_us // 1_000_000) for row in found.collect()] == [
         ("pause-1", 4), ("pause-2", 5), ("pause-3", 6), ("resume-4", 4), ("kill-5", 7), ("pause-6", 9),
     ]  # fmt: skip
+
+
+def test_an_unanswered_proposal_does_not_explain_what_the_controller_did_itself(
+    spark: SparkSession, written: Written
+) -> None:
+    place: dict[str, Any] = {"topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0}
+    before, after = ("b1", "b2", "b3"), ("b1", "b2")
+    asks = t.IsrProposed(node="b1", isr=after, previous_isr=before, reason="b3 lags", **place)
+    facts: list[tuple[float, t.TraceEvent]] = [
+        (1, asks),
+        (2, t.IsrCommitted(node="c1", isr=after, previous_isr=before, reason="b3 was fenced", **place)),
+        (3, t.IsrCommitted(node="c1", isr=before, previous_isr=after, reason="b1 proposed it as leader", **place)),
+        (4, asks),
+        (5, t.IsrCommitted(node="c1", isr=after, previous_isr=before, reason="b1 proposed it as leader", **place)),
+    ]
+    control = with_the_leaders_reasons(read_trace(spark, [written("proposals", facts)]).control)
+    told = control.filter("event = 'isr_committed'").orderBy("seq").collect()
+    assert [row.reason for row in told] == ["b3 was fenced", "b1 proposed it as leader", "b3 lags"]
 
 
 def test_lost_records_have_a_witness(ask: Ask) -> None:
