@@ -6,11 +6,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.intervals import first_after, held_by
+from spark_reports.transforms.intervals import BEYOND_ALL, first_after, held_by
 
 _WHOSE = (*PARTITION_KEY, "leader_epoch", "node")
-_BEYOND_ALL = (1 << 63) - 2
-"""A seq after every other."""
 
 
 def elections(control: DataFrame, log: DataFrame) -> DataFrame:
@@ -35,7 +33,7 @@ def elections(control: DataFrame, log: DataFrame) -> DataFrame:
     again = F.lead("seq").over(Window.partitionBy(*PARTITION_KEY, "leader_epoch", "leader").orderBy("seq"))
     elected = chosen.select(
         *PARTITION_KEY, "leader_epoch", F.col("leader").alias("node"), F.col("seq").alias("elected_seq"),
-        F.coalesce(again, F.lit(_BEYOND_ALL)).alias("next_seq"),
+        F.coalesce(again, F.lit(BEYOND_ALL)).alias("next_seq"),
     )  # fmt: skip
 
     def first(facts: DataFrame, name: str) -> DataFrame:
@@ -102,12 +100,12 @@ def _turns(control: DataFrame) -> DataFrame:
     )
     stops = moves.filter(F.col("event") == "node_stopped")
     down = stops.select(
-        RUN, "leader", F.col("seq").alias("from_seq"), F.coalesce("next_seq", F.lit(_BEYOND_ALL)).alias("until_seq")
+        RUN, "leader", F.col("seq").alias("from_seq"), F.coalesce("next_seq", F.lit(BEYOND_ALL)).alias("until_seq")
     )
     led = turns.filter(F.col("leader").isNotNull())
     stopped = (
         first_after(led, stops.select(RUN, "leader", "seq", "at_us"), (RUN, "leader"), "seq", "stop")
-        .filter(F.col("stop.seq") < F.coalesce("next_seq", F.lit(_BEYOND_ALL)))
+        .filter(F.col("stop.seq") < F.coalesce("next_seq", F.lit(BEYOND_ALL)))
         .select(*PARTITION_KEY, "event", "stop.seq", "stop.at_us", F.lit(True).alias("is_loss"))
     )
     chosen_dead = held_by(led.filter(F.col("event") == "leader_elected"), down, (RUN, "leader")).select(

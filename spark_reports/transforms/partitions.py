@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.intervals import first_after
+from spark_reports.transforms.intervals import BEYOND_ALL, first_after
 
 _STATE_EVENTS = (
     "partition_created", "leader_elected", "partition_went_offline", "isr_committed", "reassignment_began",
@@ -143,7 +143,7 @@ def lives(control: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(RUN, "node").orderBy("seq")
     turns = control.filter(F.col("event").isin("node_started", "node_stopped")).select(
         RUN, "node", "event", F.col("at_us").alias("started_us"), F.col("seq").alias("from_seq"),
-        F.coalesce(F.lead("seq").over(in_order), F.lit((1 << 63) - 2)).alias("until_seq"),
+        F.coalesce(F.lead("seq").over(in_order), F.lit(BEYOND_ALL)).alias("until_seq"),
     )  # fmt: skip
     return turns.filter(F.col("event") == "node_started").select(
         RUN, "node", F.row_number().over(Window.partitionBy(RUN, "node").orderBy("from_seq")).alias("life"),
