@@ -81,7 +81,8 @@ class IsrWrites:
             else:
                 self._skip(partition, proposal, result.version, now_us)
 
-        note = {"why": f"{self._identity.name} wrote it as leader"}
+        leader = self._identity.name
+        note = {"why": f"{leader} wrote it as leader", "proposed_by": leader}
         write = SetData(path=path, data=data, version=proposal.partition_epoch, note=note)
         self._client.execute(write, written)
 

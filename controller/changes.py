@@ -192,6 +192,7 @@ class Teller:
         before: PartitionRegistration,
         after: PartitionRegistration,
         reason: str,
+        proposed_by: str | None = None,
     ) -> trace.IsrCommitted:
         return trace.IsrCommitted(
             node=self.node,
@@ -201,6 +202,7 @@ class Teller:
             partition_epoch=after.partition_epoch,
             isr=self.named(after.in_sync_replicas),
             previous_isr=self.named(before.in_sync_replicas),
+            proposed_by=proposed_by,
             reason=reason,
         )
 

@@ -203,7 +203,8 @@ class PartitionChanges:
         if known is not None and error is ErrorCode.NONE:
             after = replace(known, in_sync_replicas=proposal.in_sync_replicas)
             data = znodes.state_data(after, self._context.epoch)
-            note = {"why": f"{self._names(sender)} proposed it as leader"}
+            leader = self._names(sender)
+            note = {"why": f"{leader} proposed it as leader", "proposed_by": leader}
             path = znodes.state_path(name)
             written = yield from self._write(SetData(path=path, data=data, version=known.partition_epoch, note=note))
             if written[-1].error is None:

@@ -205,8 +205,9 @@ class Partitions:
         reasons = [teller.membership(before, after)] if before.in_sync_replicas != after.in_sync_replicas else []
         if before.recovering and not after.recovering:
             reasons.append("the leader has recovered from its unclean election")
-        proposed = f": {self._names(sender)} proposed it as leader"
-        self._journal.tell(teller.isr_committed(topic_partition, before, after, " and ".join(reasons) + proposed))
+        leader = self._names(sender)
+        reason = f"{' and '.join(reasons)}: {leader} proposed it as leader"
+        self._journal.tell(teller.isr_committed(topic_partition, before, after, reason, proposed_by=leader))
         eligibility = teller.eligibility(before, after)
         if eligibility:
             self._journal.tell(teller.elr_committed(topic_partition, before, after, eligibility))

@@ -78,7 +78,7 @@ class RegistryTeller:
             yield from teller.facts(name, before, after, choice, occasion)
         elif after.in_sync_replicas != before.in_sync_replicas:
             reason = f"{teller.membership(before, after)}: {why}{occasion}"
-            yield teller.isr_committed(name, before, after, reason)
+            yield teller.isr_committed(name, before, after, reason, transaction.note.get("proposed_by"))
 
     def _registration(self, name: TopicPartition, data: str, version: int) -> PartitionRegistration:
         _, replicas = znodes.topic_of(self._registry.nodes[znodes.topic_path(name.topic)].data)

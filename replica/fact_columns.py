@@ -37,6 +37,7 @@ Verb = Annotated[str, "verb of the timeline step"]
 Targets = Annotated[tuple[str, ...], "the nodes the step resolved to"]
 Api = Annotated[str, "API of the message, as Kafka spells it"]
 Part = Annotated[str, "request, response, or body: the file bytes of a response"]
+ProposedBy = Annotated[str | None, "the leader whose ISR was written; null: the controller's own doing"]
 Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
 
 

@@ -256,6 +256,7 @@ class IsrCommitted(ControlFact):
     partition_epoch: column.PartitionEpoch
     isr: column.Isr
     previous_isr: column.PreviousIsr
+    proposed_by: column.ProposedBy
     reason: column.Reason
 
 

@@ -102,7 +102,9 @@ def _elections(epoch: int, old: str, new: str, other: str, why: str) -> list[Tra
         first = f"{new} is the first live member of the ISR after {why}"
         facts += [
             trace.LeaderElected(**where, broker=new, previous_leader=old, clean=True, reason=first),
-            trace.IsrCommitted(**where, previous_isr=before, reason=f"{old} left the ISR after {why}"),
+            trace.IsrCommitted(
+                **where, previous_isr=before, proposed_by=None, reason=f"{old} left the ISR after {why}"
+            ),
         ]
     return facts
 
@@ -137,7 +139,8 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
             (started_us + 25_000, trace.IsrProposed(
                 node=new, **term, partition_epoch=2 * number + 1, **isr, reason=came)),
             (started_us + JOINED_AFTER_US - RESTARTED_AFTER_US, trace.IsrCommitted(
-                node="c1", **term, partition_epoch=2 * number + 2, **isr, reason=f"{old} joined the ISR")),
+                node="c1", **term, partition_epoch=2 * number + 2, **isr, proposed_by=new,
+                reason=f"{old} joined the ISR")),
         ]  # fmt: skip
     return facts
 

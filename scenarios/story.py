@@ -203,10 +203,10 @@ class Story:
         self._proposals[event.topic, event.partition] = (frozenset(event.isr), event.reason)
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        """The controller's word; the reason is the leader's, if this is what the leader had proposed."""
+        """The controller's word; the reason is the leader's, if it is the leader who asked for it."""
         self._sample(row, event)
         isr, reason = self._proposals.pop((event.topic, event.partition), (None, ""))
-        why = reason if isr == frozenset(event.isr) else event.reason
+        why = reason if event.proposed_by is not None and isr == frozenset(event.isr) else event.reason
         self._say(row, f"ISR {{{', '.join(event.isr)}}}: {why}")
 
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:

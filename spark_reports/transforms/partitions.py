@@ -26,8 +26,7 @@ def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
     so_far = Window.partitionBy(*PARTITION_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     proposal = F.when(F.col("event") == "isr_proposed", F.struct(F.array_sort("isr").alias("isr"), "reason"))
     proposed = F.last(proposal, ignorenulls=True).over(so_far)
-    is_the_leaders = (F.col("event") == "isr_committed") & F.col("reason").rlike("(proposed|wrote) it as leader")
-    is_it = is_the_leaders & (F.col("_proposed.isr") == F.array_sort("isr"))
+    is_it = F.col("proposed_by").isNotNull() & (F.col("_proposed.isr") == F.array_sort("isr"))
     return (
         control.withColumn("_proposed", proposed)
         .withColumn("reason", F.when(is_it, F.col("_proposed.reason")).otherwise(F.col("reason")))

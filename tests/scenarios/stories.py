@@ -56,7 +56,7 @@ def acks_1_leader_dies() -> TraceScript:
     script.at(31)
     script.propose(["b2", "b3", "b1"])
     script.fetch("b1", 1)
-    script.commit_isr("b2", "b3", "b1")
+    script.commit_isr("b2", "b3", "b1", by="b2")
     script.at(40)
     for node in ("b1", "b2", "b3"):
         script.find(node, "r0", leader=node == "b2")
@@ -69,7 +69,7 @@ def min_isr_1_and_an_empty_disk() -> TraceScript:
     script.replicate("r0", acks=-1)
     script.at(45)
     script.propose(["b1"])
-    script.commit_isr("b1")
+    script.commit_isr("b1", by="b1")
     script.at(50)
     script.replicate("r1", acks=-1, via=[])
     script.at(60.5)

@@ -91,6 +91,17 @@ def test_a_broken_invariant_is_never_good() -> None:
     assert summary["verdict"] == ["invariant"] and line_of_test(summary, Style()).startswith("  ✕")
 
 
+def test_an_isr_is_explained_by_the_leader_only_if_the_leader_asked_for_it() -> None:
+    """Proposed and not answered; then the controller writes the same ISR by itself."""
+    script = TraceScript()
+    script.propose(("b1", "b2"))
+    script.commit_isr("b1", "b2")
+    script.propose(("b1", "b2", "b3"))
+    script.commit_isr("b1", "b2", "b3", by="b1")
+    told = [line.text for line in story_of(script).lines if line.text.startswith("ISR")]
+    assert told == ["ISR {b1, b2}: b3 left the ISR", "ISR {b1, b2, b3}: proposes"]
+
+
 def test_every_event_that_is_told_has_a_sign() -> None:
     untold = {PartitionCreated, HighWatermarkAdvanced, IsrProposed}
     told = [EVENT_NAMES[kind] for kind in Story(ClusterView((), ()))._handlers if kind not in untold]

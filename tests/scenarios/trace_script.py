@@ -254,14 +254,17 @@ class TraceScript:
             )
         )  # fmt: skip
 
-    def commit_isr(self, *isr: str, epoch: int | None = None, partition_epoch: int | None = None) -> int:
+    def commit_isr(
+        self, *isr: str, epoch: int | None = None, partition_epoch: int | None = None, by: str | None = None
+    ) -> int:
+        """by: the leader that proposed it"""
         previous = self.view.isr(T0)
         self.partition_epoch = self.partition_epoch + 1 if partition_epoch is None else partition_epoch
         gone = [node for node in previous if node not in isr]
         return self.emit(
             trace.IsrCommitted(
                 node="c1", **HERE, leader_epoch=self.epoch if epoch is None else epoch,
-                partition_epoch=self.partition_epoch, isr=isr, previous_isr=previous,
+                partition_epoch=self.partition_epoch, isr=isr, previous_isr=previous, proposed_by=by,
                 reason=f"{', '.join(gone)} left the ISR" if gone else "the ISR grows",
             )
         )  # fmt: skip

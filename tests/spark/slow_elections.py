@@ -82,7 +82,7 @@ def isr_changes(rows: list[Row]) -> Found:
                 leader[place] = row.get("broker")
             before, isr[place] = isr.get(place), tuple(row["isr"])
             reason = row["reason"]
-            if event == "isr_committed" and ("proposed it" in reason or "wrote it" in reason):
+            if row.get("proposed_by") is not None:
                 reason = proposed.get((*place, frozenset(row["isr"])), reason)
             if event != "partition_created" and before is not None and set(before) != set(row["isr"]):
                 found.add(

@@ -180,13 +180,13 @@ class Story:
             )
         )  # fmt: skip
         self.partition_epoch += 1
-        self._isr_committed(before, f"{self.leader} proposed it as leader")
+        self._isr_committed(before, f"{self.leader} proposed it as leader", proposed_by=self.leader)
 
-    def _isr_committed(self, before: tuple[str, ...], reason: str) -> None:
+    def _isr_committed(self, before: tuple[str, ...], reason: str, proposed_by: str | None = None) -> None:
         self.emit(
             t.IsrCommitted(
                 node="c1", topic="t", partition=0, leader_epoch=self.epoch, partition_epoch=self.partition_epoch,
-                isr=self.isr, previous_isr=before, reason=reason,
+                isr=self.isr, previous_isr=before, proposed_by=proposed_by, reason=reason,
             )
         )  # fmt: skip
 

@@ -180,13 +180,14 @@ def test_an_unanswered_proposal_does_not_explain_what_the_controller_did_itself(
 ) -> None:
     place: dict[str, Any] = {"topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0}
     before, after = ("b1", "b2", "b3"), ("b1", "b2")
+    its, asked = {"node": "c1", "proposed_by": None, **place}, {"node": "c1", "proposed_by": "b1", **place}
     asks = t.IsrProposed(node="b1", isr=after, previous_isr=before, reason="b3 lags", **place)
     facts: list[tuple[float, t.TraceEvent]] = [
         (1, asks),
-        (2, t.IsrCommitted(node="c1", isr=after, previous_isr=before, reason="b3 was fenced", **place)),
-        (3, t.IsrCommitted(node="c1", isr=before, previous_isr=after, reason="b1 proposed it as leader", **place)),
+        (2, t.IsrCommitted(isr=after, previous_isr=before, reason="b3 was fenced", **its)),
+        (3, t.IsrCommitted(isr=before, previous_isr=after, reason="b1 proposed it as leader", **asked)),
         (4, asks),
-        (5, t.IsrCommitted(node="c1", isr=after, previous_isr=before, reason="b1 proposed it as leader", **place)),
+        (5, t.IsrCommitted(isr=after, previous_isr=before, reason="b1 proposed it as leader", **asked)),
     ]
     control = with_the_leaders_reasons(read_trace(spark, [written("proposals", facts)]).control)
     told = control.filter("event = 'isr_committed'").orderBy("seq").collect()

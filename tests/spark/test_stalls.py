@@ -123,11 +123,12 @@ def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
     moving = place(replicas=("b4", *NODES), adding=("b4",), removing=("b3",))
     facts = [
                         (0, created),
-                        (1, t.IsrCommitted(isr=("b1", "b2"), previous_isr=NODES, **place())),
+                        (1, t.IsrCommitted(isr=("b1", "b2"), previous_isr=NODES, proposed_by=None, **place())),
                         (2, t.ConfigAltered(node="c1", topic="t", key="min.insync.replicas", value="3", min_isr=3,
                                             reason="-")),
                         (3, t.ReassignmentBegan(**moving)),
-                        (4, t.IsrCommitted(isr=("b1", "b2", "b4"), previous_isr=("b1", "b2"), **place())),
+                        (4, t.IsrCommitted(isr=("b1", "b2", "b4"), previous_isr=("b1", "b2"), proposed_by=None,
+                                           **place())),
                         (5, t.ReassignmentCompleted(**place(replicas=("b1", "b2", "b4")))),
                         (6, t.TopicDeleted(node="c1", topic="t", reason="-")),
                         (8, created),
@@ -215,5 +216,5 @@ def test_a_follower_holds_the_high_watermark_while_it_is_in_the_isr_and_not_beyo
 def _isr_of(story: Story, *isr: str) -> t.TraceEvent:
     return t.IsrCommitted(
         node="c1", topic="t", partition=0, leader_epoch=0, partition_epoch=0, isr=isr or story.isr, previous_isr=(),
-        reason="-",
+        proposed_by=None, reason="-",
     )  # fmt: skip
