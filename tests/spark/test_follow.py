@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from scenarios.cli_follow import _Screen
 from scenarios.progress import WaitingLine
 from scenarios.safe_output import SafeOutput
@@ -50,6 +53,41 @@ def test_a_followed_trace_tells_how_it_stands_and_ends_with_its_folder(
     ends = {replica.node: replica.log_end_offset for replica in partition.replicas}
     assert set(ends.values()) == {partition.high_watermark}
     assert {replica.lag_records for replica in partition.replicas if replica.node != "b2"} == {0}
+
+
+def test_a_trace_that_grows_is_told_as_it_stands_each_time(
+    spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
+) -> None:
+    """b1 dies and b2 is elected at 14 s: first the facts until then are there, then the others as well."""
+    trace_dir, later = tmp_path / "trace", tmp_path / "later"
+    _split(leader_kill_dir / "trace", trace_dir, later, at_us=14_000_000)
+    told: list[tuple[int, PartitionNow]] = []
+
+    def tell(now: ClusterNow) -> None:
+        told.append((now.at_us, now.partitions()[0]))
+        # Whole tables appear by renaming, as the trace's writer has it.
+        for part in later.glob("*/*.parquet"):
+            part.rename(trace_dir / part.parent.name / part.name)
+
+    def keep_on() -> bool:
+        return not told or told[-1][0] < 20_000_000
+
+    follow(spark, trace_dir, tell, keep_on, tmp_path / "scratch")
+    first, last = told[0], told[-1]
+    assert first[0] < 14_000_000 and [part.leader for _, part in (first, last)] == ["b1", "b2"]
+    assert [replica.running for replica in first[1].replicas] == [False, True, True]
+    assert first[1].isr == ("b1", "b2", "b3") and sorted(last[1].isr) == ["b1", "b2", "b3"]
+    assert [replica.running for replica in last[1].replicas] == [True, True, True]
+    assert (first[1].leader_epoch, last[1].leader_epoch) == (0, 1)
+
+
+def _split(trace_dir: Path, earlier: Path, later: Path, at_us: int) -> None:
+    for part in sorted(trace_dir.glob("*/part-*.parquet")):
+        table = pq.read_table(part)
+        is_early = pc.less(table["at_us"], at_us)
+        for number, (folder, wanted) in enumerate([(earlier, is_early), (later, pc.invert(is_early))]):
+            (folder / part.parent.name).mkdir(parents=True, exist_ok=True)
+            pq.write_table(table.filter(wanted), folder / part.parent.name / f"{part.stem}{number}.parquet")
 
 
 def test_what_is_older_does_not_undo_what_is_newer() -> None:
