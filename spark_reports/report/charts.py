@@ -58,7 +58,8 @@ class _PartitionChart:
         self.lags = series.lag_lines(tables["replication_lag"])
         self.risk = series.risk_lines(tables["data_at_risk"])
         self.standings = series.standing_stretches(tables["isr_intervals"], end_us)
-        self.down = series.down_stretches(tables["stopped_intervals"], end_us)
+        self.frozen = series.frozen_stretches(tables["fault_intervals"], replicas, end_us)
+        self.down = series.down_stretches(tables["stopped_intervals"], end_us) + self.frozen
         self.instants = series.instants(self.lines, self.lags, self.standings, self.replicas)
         self.zoom = alt.selection_interval(name="zoom", encodings=["x"])
         self.hover = alt.selection_point(
@@ -203,6 +204,7 @@ class _PartitionChart:
             layers.append(self._words(ends, "word:N", ALARM, before=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
         title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · dashed ✕: broker down"
+        title += ", ‖: frozen" if self.frozen else ""
         bars = [layer.encode(y=y, tooltip=tooltip) for layer in layers]
         return self._panel(title, 31 * len(self.replicas), on_top=bars)
 

@@ -131,6 +131,22 @@ def down_stretches(stopped: Sequence[Row], end_us: int) -> Points:
     ]
 
 
+def frozen_stretches(faults: Sequence[Row], replicas: Sequence[str], end_us: int) -> Points:
+    """Brokers that were paused, in their places in the ISR: nobody has to miss them. in: rows of fault_intervals"""
+    return [
+        {
+            **_stretch(row),
+            "node": node,
+            "standing": "frozen",
+            "word": "‖ frozen" if _is_wide(row, end_us) else "‖",
+        }
+        for row in faults
+        if row["verb"] == "pause"
+        for node in row["targets"]
+        if node in replicas
+    ]
+
+
 def _is_wide(row: Row, end_us: int) -> bool:
     return bool(row["until_us"] - row["from_us"] > end_us // 12)
 

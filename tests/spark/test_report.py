@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from replica.trace import TABLES, columns_of_table
 from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
-from spark_reports.report import ReportResult, page, write_report
+from spark_reports.report import ReportResult, page, series, write_report
 from spark_reports.report.words import blame, headline, name_ranges, seconds, why_lost
 from spark_reports.schema import trace_schema
 from spark_reports.tables import TABLE_DOCS
@@ -267,6 +267,13 @@ def test_the_time_to_the_ack_in_the_table_of_runs_is_by_acks_and_of_the_slowest_
         ("acks=1", "6 ms"),
     ]
     assert page._slowest_acks([level("t", 1, 6000), level("u", 1, 7000)]) == [("acks=1", "7 ms (u)")]
+
+
+def test_a_paused_replica_is_framed_as_frozen_in_its_place() -> None:
+    pause = {"verb": "pause", "targets": ["b1", "b9"], "from_us": 2_000_000, "until_us": 9_000_000, "reason": "freezes"}
+    cut = {"verb": "cut", "targets": ["b2"], "from_us": 0, "until_us": 1, "reason": "cut off"}
+    (frozen,) = series.frozen_stretches([pause, cut], ["b1", "b2"], 10_000_000)
+    assert (frozen["node"], frozen["s"], frozen["until"], frozen["word"]) == ("b1", 2.0, 9.0, "‖ frozen")
 
 
 def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
