@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.io import read_trace, write_table
 from spark_reports.report.page import render, verdict_of
+from spark_reports.report.rows import Rows
 from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
 from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, Keep, ResultTables, in_memory, picture
 from spark_reports.transforms.thin import WHOLE_UP_TO
@@ -27,7 +27,6 @@ _QUERIES_AT_ONCE = 3
 _SMALL_TRACE_BYTES = 2 << 20
 # Compressed, as the trace is: what a task sorts or folds then takes some hundred megabytes at most.
 _PARTITION_BYTES = 8 << 20
-_FLAGS = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
 
 
 class ReportResult(NamedTuple):
@@ -120,14 +119,13 @@ def _build(
     )
     _write_all(spark, tables, folder / "tables", progress)
     progress("drawing", 0.9)
-    rows = {name: _rows(folder / "tables" / name) for name in tables if name not in (*PICTURED, "records")}
+    rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
     rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
-    rows["records"] = _flagged_records(folder / "tables" / "records")
     page = render(rows, f"PySpark {spark.version}")
     (folder / "report.html").write_text(page, encoding="utf-8")
     (folder / "tables" / "README.md").write_text(_column_docs(tables), encoding="utf-8")
     names = [run_dir.resolve().name for run_dir in run_dirs]
-    return {name: verdict_of([row for row in rows["anomalies"] if row["run"] == name]) for name in names}
+    return {name: verdict_of(rows["anomalies"].where(run=name)) for name in names}
 
 
 def _write_all(spark: SparkSession, tables: ResultTables, folder: Path, progress: Progress) -> None:
@@ -144,27 +142,15 @@ def _write_all(spark: SparkSession, tables: ResultTables, folder: Path, progress
             progress(f"table {future.result()}", 0.2 + 0.7 * done / len(writing))
 
 
-def _picture_rows(spark: SparkSession, name: str, folder: Path) -> list[dict[str, Any]]:
+def _picture_rows(spark: SparkSession, name: str, folder: Path) -> Rows:
     """A timeline as it is if it is short, else thinned by Spark."""
-    whole = folder / "tables" / name
-    if sum(pq.read_metadata(part).num_rows for part in whole.glob("*.parquet")) > WHOLE_UP_TO:
-        ends = spark.read.parquet(str(folder / "tables" / "runs")).select("run", "end_us")
-        write_table(picture(name, spark.read.parquet(str(whole)), ends), folder / "pictures" / name)
-        whole = folder / "pictures" / name
-    return _rows(whole)
-
-
-def _flagged_records(folder: Path) -> list[dict[str, Any]]:
-    """What the page says of records with an anomaly: their names, by fate."""
-    columns = ["run", "topic", "partition", "acks", "record", "handed_over", *_FLAGS]
-    any_of = [[(flag, "==", True)] for flag in _FLAGS]
-    rows: list[dict[str, Any]] = pq.read_table(folder, columns=columns, filters=any_of).to_pylist()
-    return rows
-
-
-def _rows(folder: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(folder).to_pylist()
-    return rows
+    whole = Rows.stored(folder / "tables" / name)
+    if len(whole) <= WHOLE_UP_TO:
+        return whole
+    ends = spark.read.parquet(str(folder / "tables" / "runs")).select("run", "end_us")
+    points = picture(name, spark.read.parquet(str(folder / "tables" / name)), ends)
+    write_table(points, folder / "pictures" / name)
+    return Rows.stored(folder / "pictures" / name)
 
 
 def _column_docs(tables: ResultTables) -> str:

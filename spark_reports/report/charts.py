@@ -11,7 +11,8 @@ import altair as alt
 from altair.utils import schemapi
 
 from spark_reports.report import series
-from spark_reports.report.series import Points, Row
+from spark_reports.report.rows import Rows
+from spark_reports.report.series import Points
 
 Spec = dict[str, Any]
 
@@ -33,7 +34,7 @@ _BARE_Y: dict[str, Any] = {**_PLAIN_Y, "labels": False, "ticks": False, "domain"
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
 
 
-def partition_chart(tables: Mapping[str, Sequence[Row]], replicas: Sequence[str], end_us: int) -> Spec:
+def partition_chart(tables: Mapping[str, Rows], replicas: Sequence[str], end_us: int) -> Spec:
     """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside."""
     # Else Altair checks each part against Vega-Lite's schema as it is made, a third of a page's time: a test does that.
     with schemapi.debug_mode(False):
@@ -45,7 +46,7 @@ Layer = Any
 
 
 class _PartitionChart:
-    def __init__(self, tables: Mapping[str, Sequence[Row]], replicas: Sequence[str], end_us: int) -> None:
+    def __init__(self, tables: Mapping[str, Rows], replicas: Sequence[str], end_us: int) -> None:
         self.replicas = list(replicas)
         self.end_us = end_us
         self._datasets: dict[str, Points] = {}
@@ -59,7 +60,7 @@ class _PartitionChart:
         self.risk = series.risk_lines(tables["data_at_risk"])
         self.standings = series.standing_stretches(tables["isr_intervals"], end_us)
         self.frozen = series.frozen_stretches(tables["fault_intervals"], replicas, end_us)
-        self.down = series.down_stretches(tables["stopped_intervals"], end_us) + self.frozen
+        self.down = series.down_stretches(tables["stopped_intervals"], replicas, end_us) + self.frozen
         self.instants = series.instants(self.lines, self.lags, self.standings, self.replicas)
         self.zoom = alt.selection_interval(name="zoom", encodings=["x"])
         self.hover = alt.selection_point(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica.trace import INTERNAL_TOPICS
+from spark_reports.report.rows import Rows
 from spark_reports.report.words import counted, joined, seconds
 
-Row = Mapping[str, Any]
-Tables = Mapping[str, Sequence[Row]]
+Tables = Mapping[str, Rows]
 
 _TROUBLES = ("offline_us", "under_replicated_us", "under_min_isr_us")
 
@@ -27,21 +27,20 @@ class InternalTopic(NamedTuple):
 
 def users(tables: Tables) -> Tables:
     """The same tables without rows about internal topics."""
-    return {name: [row for row in rows if row.get("topic") not in INTERNAL_TOPICS] for name, rows in tables.items()}
+    return {
+        name: rows.without("topic", INTERNAL_TOPICS) if "topic" in rows.columns else rows
+        for name, rows in tables.items()
+    }
 
 
 def internal_topics(tables: Tables) -> list[InternalTopic]:
     """in: rows of one run's tables, internal topics included"""
-
-    def about(topic: str, table: str) -> list[Row]:
-        return [row for row in tables[table] if row["topic"] == topic]
-
     found = []
-    for topic in sorted({row["topic"] for row in tables["availability"]}.intersection(INTERNAL_TOPICS)):
-        parts = about(topic, "availability")
+    for topic in sorted(set(tables["availability"].values("topic")).intersection(INTERNAL_TOPICS)):
+        parts = list(tables["availability"].where(topic=topic))
         worst = {trouble: max(row[trouble] for row in parts) for trouble in _TROUBLES}
         offline = sum(row["offline_us"] > 0 for row in parts)
-        counts = len(about(topic, "elections")), len(about(topic, "isr_changes"))
+        counts = len(tables["elections"].where(topic=topic)), len(tables["isr_changes"].where(topic=topic))
         found.append(InternalTopic(topic, len(parts), *counts, offline, worst))
     return found
 

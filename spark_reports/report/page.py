@@ -1,10 +1,15 @@
-"""Result tables (as plain rows) -> the one HTML file: what is said in words, what is drawn, what is listed."""
+"""Result tables -> the one HTML file: what is said in words, what is drawn, what is listed."""
 
 from __future__ import annotations
 
+import bisect
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from replica.signs import SIGNS
 from spark_reports.report import standstill, words
@@ -13,11 +18,11 @@ from spark_reports.report.embedding import environment, json_in_html, resource, 
 from spark_reports.report.internal import internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
 from spark_reports.report.packing import packed
+from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 
-Row = Mapping[str, Any]
-Tables = Mapping[str, Sequence[Row]]
+Tables = Mapping[str, Rows]
 
 PARTITIONS_DRAWN = 8
 """Per run; the worst ones. The others are in the tables."""
@@ -41,22 +46,30 @@ class _Partition(NamedTuple):
     chart: str
 
 
-def verdict_of(anomalies: Sequence[Row]) -> tuple[str, ...]:
+class _Listed(NamedTuple):
+    """The first ROWS_SHOWN rows of a table, and how many it has in all."""
+
+    rows: Sequence[Row]
+    total: int
+
+
+def verdict_of(anomalies: Rows) -> tuple[str, ...]:
     """Names of the anomalies found, in the vocabulary's order; empty when the run was ok."""
-    found = {row["anomaly"] for row in anomalies}
+    found = set(anomalies.values("anomaly"))
     return tuple(name for name in VERDICT_ORDER if name in found)
 
 
 def render(tables: Tables, versions: str) -> str:
     """The whole page.
 
-    tables:   rows of every result table, the pictures' series under `replica_timeline` and `replication_lag`, and of
-              `records` only those with an anomaly
+    tables:   rows of every result table, with the pictures' points under the names of PICTURED
     versions: what computed it, for the last line
     """
     runs = sorted(tables["runs"], key=lambda row: row["run"])
     sections = [_run(row, _of_run(row["run"], tables)) for row in runs]
     _draw(sections)
+    # Vega's script comes out of an engine of a hundred megabytes; Arrow keeps some tens of what it has read.
+    pa.default_memory_pool().release_unused()
     template = environment().get_template("template.html.j2")
     return template.render(
         runs=sections,
@@ -66,12 +79,11 @@ def render(tables: Tables, versions: str) -> str:
         versions=versions,
         colours=_legend(),
         signs=SIGNS,
-        rows_shown=ROWS_SHOWN,
     )
 
 
 def _of_run(run: str, tables: Tables) -> Tables:
-    return {name: [row for row in rows if row["run"] == run] for name, rows in tables.items()}
+    return {name: rows.where(run=run) for name, rows in tables.items()}
 
 
 def _draw(sections: Sequence[dict[str, Any]]) -> None:
@@ -98,75 +110,83 @@ def _draw(sections: Sequence[dict[str, Any]]) -> None:
 
 
 def _run(row: Row, tables: Tables) -> dict[str, Any]:
+    # A verdict is about internal topics, too.
     internal, anomalies = internal_topics(tables), tables["anomalies"]
-    tables = {**users(tables), "anomalies": anomalies}
-    verdict = verdict_of(tables["anomalies"])
-    flagged = tables["records"]
-    missing = [record for record in flagged if record["missing"]]
+    tables = users(tables)
+    verdict = verdict_of(anomalies)
+    missing = tables["records"].where(missing=True)
+    silent, unanswered = missing.where(handed_over=True), missing.without("handed_over", [True])
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
-    stalls = sorted(tables["hw_stalls"], key=lambda stall: (stall["from_us"], stall["topic"], stall["partition"]))
     why, why_left_out = words.why_lost(
         *(tables[name] for name in ("lost_records", "fault_intervals", "stopped_intervals", "elections"))
     )
     stood = standstill.standstills(tables)
     blame = words.blame(tables["lost_records"], tables["elections"])
-    moments = told_moments(tables["key_moments"], several_partitions=len(tables["availability"]) > 1)
+    moments, moments_left_out = told_moments(
+        tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN
+    )
     return {
         **row,
         "title": row["scenario"] + (f" · {row['variant']}" if row["variant"] else ""),
         "verdict": [(name, JEPSEN_CLASS[name]) for name in verdict],
-        "headline": words.headline(tables["anomalies"], counts, missing),
-        "mood": "bad" if verdict else "warn" if any(record["handed_over"] for record in missing) else "ok",
+        "headline": words.headline(anomalies, counts, silent),
+        "mood": "bad" if verdict else "warn" if len(silent) else "ok",
         "blame": blame or " ".join(one.brief for one in stood),
         # Where records were lost, that comes first.
         "stood": [] if verdict else stood,
         "stood_left_out": standstill.others(stood, tables),
-        "notes": words.notes(counts, missing)
+        "notes": words.notes(counts, silent, unanswered)
         + [one.what for one in stood if verdict]
-        + standstill.held_back(stalls, stood)
+        + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood)
         + internal_notes(internal),
         "why": why,
         "why_left_out": why_left_out,
         "tiles": _tiles(counts, tables),
-        "offline_us": sum(partition["offline_us"] for partition in tables["availability"]),
-        "slowest_acks": _slowest_acks(tables["ack_latency"]),
-        "moments": moments[:MOMENTS_SHOWN],
-        "moments_left_out": max(0, len(moments) - MOMENTS_SHOWN),
-        "counts": [{**count, "named": _named(flagged, count)} for count in counts],
-        "elections": [
-            {
-                **election,
-                "deposed": election["elect_us"] is None and _was_running(election, tables["stopped_intervals"]),
-            }
-            for election in sorted(tables["elections"], key=lambda election: election["seq"])
-        ],
-        "unavailability": sorted(tables["unavailability"], key=lambda window: (window["from_us"], window["kind"])),
-        "availability": sorted(tables["availability"], key=lambda part: (part["topic"], part["partition"])),
-        "write_stalls": sorted(tables["write_stalls"], key=lambda stall: (stall["from_us"], stall["client"])),
-        "read_stalls": sorted(tables["read_stalls"], key=lambda stall: (stall["from_us"], words.reader(stall))),
+        "offline_us": sum(tables["availability"].values("offline_us")),
+        "slowest_acks": _slowest_acks(list(tables["ack_latency"])),
+        "moments": moments,
+        "moments_left_out": moments_left_out,
+        "counts": [{**count, "named": _named(tables["records"], count)} for count in counts],
         "internal": internal,
-        "hw_stalls": stalls,
-        "catch_ups": sorted(tables["catch_ups"], key=lambda back: (back["started_us"], *_replica(back))),
-        "fetching": sorted(tables["fetch_efficiency"], key=lambda pair: (pair["node"], pair["peer"])),
-        "isr_changes": sorted(tables["isr_changes"], key=lambda change: change["seq"]),
         "latency": sorted(
             tables["ack_latency"], key=lambda level: (level["topic"], level["acks"], level["measured_at"])
         ),
-        "partitions": _partitions(row["end_us"], tables),
+        **_lists(tables),
+        "partitions": _partitions(row["end_us"], tables, anomalies),
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
     }
 
 
-def _replica(row: Row) -> tuple[str, int, str]:
-    return (row["topic"], row["partition"], row["node"])
+def _lists(tables: Tables) -> dict[str, _Listed]:
+    def listed(name: str, *columns: str) -> _Listed:
+        return _Listed(tables[name].in_order(*columns, most=ROWS_SHOWN), len(tables[name]))
+
+    chosen, reads = listed("elections", "seq"), tables["read_stalls"]
+    stopped = _Stopped(tables["stopped_intervals"])
+    told = [
+        {**election, "deposed": election["elect_us"] is None and _was_running(election, stopped)}
+        for election in chosen.rows
+    ]
+    waited = heapq.nsmallest(ROWS_SHOWN, reads, key=lambda stall: (stall["from_us"], words.reader(stall)))
+    return {
+        "elections": chosen._replace(rows=told),
+        "unavailability": listed("unavailability", "from_us", "kind"),
+        "write_stalls": listed("write_stalls", "from_us", "client"),
+        "read_stalls": _Listed(waited, len(reads)),
+        "hw_stalls": listed("hw_stalls", "from_us", "topic", "partition"),
+        "catch_ups": listed("catch_ups", "started_us", "topic", "partition", "node"),
+        "fetching": listed("fetch_efficiency", "node", "peer"),
+        "isr_changes": listed("isr_changes", "seq"),
+    }
 
 
 _FATES = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
 
 
-def _named(flagged: Sequence[Row], count: Row) -> dict[str, str]:
-    own = [row for row in flagged if (row["topic"], row["acks"]) == (count["topic"], count["acks"])]
-    return {fate: words.name_ranges(row["record"] for row in own if row[fate]) for fate in _FATES}
+def _named(records: Rows, count: Row) -> dict[str, str]:
+    """Names by fate, of the fates that records of this topic and acks level met."""
+    own = records.where(topic=count["topic"], acks=count["acks"])
+    return {fate: words.name_ranges(own.where(**{fate: True}).values("record")) for fate in _FATES if count[fate]}
 
 
 def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
@@ -175,9 +195,9 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
     def total(column: str) -> int:
         return sum(count[column] for count in counts)
 
-    lost, offline = total("lost"), sum(row["offline_us"] for row in tables["availability"])
-    under = sum(row["under_min_isr_us"] for row in tables["availability"])
-    stalls = [row["until_us"] - row["from_us"] for row in tables["write_stalls"]]
+    lost, offline = total("lost"), sum(tables["availability"].values("offline_us"))
+    under = sum(tables["availability"].values("under_min_isr_us"))
+    longest = max((row["until_us"] - row["from_us"] for row in tables["write_stalls"]), default=None)
     return [
         (f"{total('sent'):,}", "records sent", ""),
         (f"{total('acked'):,}", "acknowledged", ""),
@@ -187,30 +207,45 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         (words.short_time(under), "partition time under min ISR", "warn" if under else "good"),
         _new_leader(tables["elections"], tables["stopped_intervals"]),
         (
-            words.short_time(max(stalls)) if stalls else f"< {words.seconds(SHORTEST_STALL_US)}",
+            f"< {words.seconds(SHORTEST_STALL_US)}" if longest is None else words.short_time(longest),
             "longest time no write succeeded",
             "",
         ),
     ]
 
 
-def _new_leader(elections: Sequence[Row], stopped: Sequence[Row]) -> tuple[str, str, str]:
-    waits = [row["elect_us"] for row in elections if row["elect_us"] is not None]
-    if waits:
-        return (words.short_time(max(waits)), "longest wait for a new leader", "")
+def _new_leader(elections: Rows, stopped: Iterable[Row]) -> tuple[str, str, str]:
+    longest = max((wait for wait in elections.values("elect_us") if wait is not None), default=None)
+    if longest is not None:
+        return (words.short_time(longest), "longest wait for a new leader", "")
     if not elections:
         return ("none", "was elected leader", "")
-    if all(_was_running(row, stopped) for row in elections):
+    down = _Stopped(stopped)
+    if all(_was_running(row, down) for row in elections):
         return ("running", "was the old leader when a new one was elected", "")
     return (words.short_time(None), "longest wait for a new leader", "")
 
 
-def _was_running(election: Row, stopped: Sequence[Row]) -> bool:
+class _Stopped:
+    """When brokers were down; the times of one do not overlap."""
+
+    def __init__(self, stopped: Iterable[Row]) -> None:
+        self._times: dict[str, list[tuple[int, int]]] = {}
+        for row in stopped:
+            self._times.setdefault(row["node"], []).append((row["from_us"], row["until_us"]))
+        for times in self._times.values():
+            times.sort()
+
+    def at(self, node: str, at_us: int) -> bool:
+        times = self._times.get(node, [])
+        began = bisect.bisect_right(times, at_us, key=lambda time: time[0])
+        return began > 0 and at_us < times[began - 1][1]
+
+
+def _was_running(election: Row, stopped: _Stopped) -> bool:
     """Whether the old leader had not stopped when it was deposed: frozen or cut off it may have been."""
-    return election["previous_leader"] is not None and not any(
-        stop["node"] == election["previous_leader"] and stop["from_us"] <= election["at_us"] < stop["until_us"]
-        for stop in stopped
-    )
+    leader = election["previous_leader"]
+    return leader is not None and not stopped.at(leader, election["at_us"])
 
 
 def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
@@ -231,27 +266,27 @@ def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------------------------------------------- its partitions
 
 
-def _partitions(end_us: int, tables: Tables) -> list[Callable[[], _Partition]]:
+def _partitions(end_us: int, tables: Tables, anomalies: Rows) -> list[Callable[[], _Partition]]:
     """What draws them, the worst first: a chart takes a second or two."""
+    found = Counter(zip(anomalies.values("topic"), anomalies.values("partition"), strict=True))
 
     def badness(row: Row) -> tuple[int, ...]:
-        lost = sum(_is_of(found, row) for found in tables["anomalies"])
+        lost = found[row["topic"], row["partition"]]
         return (-lost, -row["offline_us"], -row["under_min_isr_us"], -row["under_replicated_us"])
 
-    worst = sorted(tables["availability"], key=lambda row: (*badness(row), row["topic"], row["partition"]))
-    return [functools.partial(_partition, row, end_us, tables) for row in worst[:PARTITIONS_DRAWN]]
-
-
-def _is_of(row: Row, partition: Row) -> bool:
-    return (row["topic"], row["partition"]) == (partition["topic"], partition["partition"])
+    worst = heapq.nsmallest(
+        PARTITIONS_DRAWN,
+        tables["availability"],
+        key=lambda row: (*badness(row), row["topic"], row["partition"]),
+    )
+    return [functools.partial(_partition, row, end_us, tables) for row in worst]
 
 
 def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
-    own = {name: sorted(_about(row, rows), key=_in_time) for name, rows in tables.items() if name in _DRAWN}
+    own: dict[str, Rows] = {name: _in_time(_about(row, tables[name])) for name in _DRAWN}
     first = own["partition_states"][0]
     assigned = list(first["replicas"])
-    replicas = assigned + sorted({standing["node"] for standing in own["isr_intervals"]} - set(assigned))
-    own["stopped_intervals"] = [stop for stop in own["stopped_intervals"] if stop["node"] in replicas]
+    replicas = assigned + sorted(set(own["isr_intervals"].values("node")) - set(assigned))
     name = f"{row['topic']}-{row['partition']}"
     chart = partition_chart(own, replicas, end_us)
     chart["description"] = f"Timelines of partition {name}; the tables on this page hold the same facts."
@@ -259,13 +294,15 @@ def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
     return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", json_in_html(chart))
 
 
-def _about(partition: Row, rows: Sequence[Row]) -> list[Row]:
+def _about(partition: Row, rows: Rows) -> Rows:
     """Rows of the partition, and of no partition in particular (faults, brokers that were down)."""
-    return [row for row in rows if "partition" not in row or _is_of(row, partition)]
+    if "partition" not in rows.columns:
+        return rows
+    return rows.where(topic=partition["topic"], partition=partition["partition"])
 
 
-def _in_time(row: Row) -> tuple[int, int]:
-    return (row.get("seq") or 0, row.get("from_us") or row.get("acked_us") or 0)
+def _in_time(rows: Rows) -> Rows:
+    return rows.in_order(*(column for column in ("seq", "from_us", "acked_us") if column in rows.columns))
 
 
 def _legend() -> list[tuple[str, str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from spark_reports.report.rows import Row, Rows
 from spark_reports.report.words import acks_name, clock, joined, name_ranges, seconds, were
 
-Row = Mapping[str, Any]
 Points = list[dict[str, Any]]
 
 INSTANTS = 700
@@ -31,7 +31,7 @@ def _stretch(row: Row) -> dict[str, Any]:
     }
 
 
-def fault_stretches(faults: Sequence[Row]) -> Points:
+def fault_stretches(faults: Iterable[Row]) -> Points:
     return [{**_stretch(row), "lane": f"{row['verb']} {', '.join(row['targets'])}".strip()} for row in faults]
 
 
@@ -46,11 +46,11 @@ def together(stretches: Points) -> Points:
     return found
 
 
-def election_moments(elections: Sequence[Row]) -> Points:
+def election_moments(elections: Iterable[Row]) -> Points:
     return [{"s": to_s(row["at_us"]), "node": row["leader"]} for row in elections]
 
 
-def replica_lines(timeline: Sequence[Row], end_us: int) -> Points:
+def replica_lines(timeline: Iterable[Row], end_us: int) -> Points:
     """LEO, HW and their gap per replica. Values reach to the stop of the broker, or to the end of the run."""
     lines: Points = []
     last: dict[str, dict[str, Any]] = {}
@@ -70,7 +70,7 @@ def replica_lines(timeline: Sequence[Row], end_us: int) -> Points:
     return lines + [{**line, "s": to_s(end_us)} for line in last.values() if line["leo"] is not None]
 
 
-def lag_lines(lag: Sequence[Row]) -> Points:
+def lag_lines(lag: Iterable[Row]) -> Points:
     """Lag per follower; `term` tells one leader's view from the next, so that no line joins them.
 
     Where the age falls there are two points: what it had grown to, and what it is since.
@@ -93,7 +93,7 @@ def lag_lines(lag: Sequence[Row]) -> Points:
     return lines
 
 
-def risk_lines(risk: Sequence[Row]) -> Points:
+def risk_lines(risk: Iterable[Row]) -> Points:
     """Acked records above the high watermark; one line per leader's term and acks level."""
     return [
         {
@@ -106,7 +106,7 @@ def risk_lines(risk: Sequence[Row]) -> Points:
     ]
 
 
-def standing_stretches(standings: Sequence[Row], end_us: int) -> Points:
+def standing_stretches(standings: Iterable[Row], end_us: int) -> Points:
     """ISR membership; a leader's stretch carries the crown, and the word where there is room for it."""
     return [
         {
@@ -119,7 +119,7 @@ def standing_stretches(standings: Sequence[Row], end_us: int) -> Points:
     ]
 
 
-def down_stretches(stopped: Sequence[Row], end_us: int) -> Points:
+def down_stretches(stopped: Iterable[Row], replicas: Sequence[str], end_us: int) -> Points:
     return [
         {
             **_stretch(row),
@@ -128,10 +128,11 @@ def down_stretches(stopped: Sequence[Row], end_us: int) -> Points:
             "word": "✕ down" if _is_wide(row, end_us) else "✕",
         }
         for row in stopped
+        if row["node"] in replicas
     ]
 
 
-def frozen_stretches(faults: Sequence[Row], replicas: Sequence[str], end_us: int) -> Points:
+def frozen_stretches(faults: Iterable[Row], replicas: Sequence[str], end_us: int) -> Points:
     """Brokers that were paused, in their places in the ISR: nobody has to miss them. in: rows of fault_intervals"""
     return [
         {
@@ -151,24 +152,22 @@ def _is_wide(row: Row, end_us: int) -> bool:
     return bool(row["until_us"] - row["from_us"] > end_us // 12)
 
 
-def marks_on_log(node: str, timeline: Sequence[Row], lost: Sequence[Row]) -> Points:
+def marks_on_log(node: str, timeline: Rows, lost: Rows) -> Points:
     """Truncations, stops and recoveries of one replica, and the records it acked that were lost."""
     marks: Points = []
     last_end = 0
-    for row in timeline:
-        if row["node"] != node:
-            continue
+    for row in timeline.where(node=node):
         if row["event"] in _GLYPHS:
             end = last_end if row["log_end_offset"] is None else row["log_end_offset"]
             marks.append({"s": to_s(row["at_us"]), "leo": end, "glyph": _GLYPHS[row["event"]], "what": row["reason"]})
         last_end = row["log_end_offset"] if row["log_end_offset"] is not None else last_end
-    return marks + [_lost_mark(some) for some in _bundles([row for row in lost if row["acked_by"] == node], LOST_MARKS)]
+    return marks + [_lost_mark(some) for some in _bundles(lost.where(acked_by=node), LOST_MARKS)]
 
 
-def _lost_mark(lost: Sequence[Row]) -> dict[str, Any]:
+def _lost_mark(lost: Rows) -> dict[str, Any]:
     first = lost[0]
-    told = joined(sorted({acks_name(row["acks"]) for row in lost}))
-    names = name_ranges(row["record"] for row in lost)
+    told = joined(sorted({acks_name(acks) for acks in lost.values("acks")}))
+    names = name_ranges(lost.values("record"))
     return {
         "s": to_s(first["acked_us"]),
         "leo": first["ack_offset"] + 1,
@@ -177,10 +176,10 @@ def _lost_mark(lost: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _bundles(items: Sequence[Row], most: int) -> list[Sequence[Row]]:
+def _bundles(rows: Rows, most: int) -> list[Rows]:
     """All of them, neighbours together where there are more than `most`."""
-    size = max(1, -(-len(items) // most))
-    return [items[first : first + size] for first in range(0, len(items), size)]
+    size = max(1, -(-len(rows) // most))
+    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def _some(items: Sequence[Any], most: int) -> Sequence[Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from spark_reports.report import words
+from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER_MIN_ISR
 
-Row = Mapping[str, Any]
-Tables = Mapping[str, Sequence[Row]]
+Tables = Mapping[str, Rows]
 
 WORTH_TELLING_US = 2_000_000
 STALLS_TOLD = 3
@@ -54,9 +55,9 @@ def standstills(tables: Tables) -> list[Standstill]:
         partition_states, record_counts
     """
     writes, reads = _longest(tables["write_stalls"]), _longest(tables["read_stalls"])
-    offline = [row for row in tables["unavailability"] if row["kind"] in (LEADERLESS, LEADER_DOWN)]
     told = [_no_write(row, tables) for row in writes] + [_no_read(row, tables) for row in reads]
     if not told:
+        offline = (row for row in tables["unavailability"] if row["kind"] in (LEADERLESS, LEADER_DOWN))
         told = [_no_leader(row, tables) for row in _longest(offline)]
     if not told:
         told = [_no_progress(row, tables) for row in _longest(tables["hw_stalls"])]
@@ -65,18 +66,18 @@ def standstills(tables: Tables) -> list[Standstill]:
 
 def others(told: Sequence[Standstill], tables: Tables) -> str:
     """How many more waits of clients there were, in a sentence; empty if none."""
-    left = len(_long(tables["write_stalls"])) + len(_long(tables["read_stalls"])) - len(told)
+    left = sum(1 for table in ("write_stalls", "read_stalls") for _ in _long(tables[table])) - len(told)
     least = words.seconds(WORTH_TELLING_US)
     return f"Of clients that waited {least} or longer, {left} more: see Unavailability." if told and left > 0 else ""
 
 
-def held_back(stalls: Sequence[Row], told: Sequence[Standstill] = ()) -> list[str]:
+def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
     """The longest stalls of a high watermark, each with who held it; without those in the time of one told already.
 
     in: rows of hw_stalls
     """
-    untold = [row for row in _long(stalls) if not any(_meet(row, one.about) for one in told)]
-    worst = sorted(untold, key=_length_us, reverse=True)[:STALLS_TOLD]
+    untold = (row for row in _long(stalls) if not any(_meet(row, one.about) for one in told))
+    worst = heapq.nlargest(STALLS_TOLD, untold, key=_length_us)
     return [f"{_stood(row)}: {why_held(row)}." for row in sorted(worst, key=lambda row: row["from_us"])]
 
 
@@ -152,12 +153,8 @@ def _leaders(wait: Row, tables: Tables) -> list[Fact]:
             facts.append(Fact(row["from_us"], f"no leader {_until(row)}: {why}", "no leader"))
         elif row["kind"] == LEADER_DOWN:
             facts.append(Fact(row["from_us"], f"the leader was down {_until(row)}: {row['reason']}", "the leader down"))
-    chosen = [
-        row
-        for row in tables["elections"]
-        if _place(row) == _place(wait) and wait["from_us"] <= row["at_us"] <= wait["until_us"]
-    ]
-    for row in sorted(chosen, key=lambda row: row["seq"])[:ELECTIONS_TOLD]:
+    chosen = (row for row in _there(wait, tables["elections"]) if wait["from_us"] <= row["at_us"] <= wait["until_us"])
+    for row in heapq.nsmallest(ELECTIONS_TOLD, chosen, key=lambda row: row["seq"]):
         became = words.became_leader(row["leader"], row["clean"], row["reason"])
         facts.append(Fact(row["at_us"], became, f"{row['leader']} elected at {words.clock(row['at_us'])} s"))
     return facts
@@ -182,8 +179,8 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
         facts.append(Fact(worst["from_us"], stood, f"{who} held the high watermark"))
         facts += [
             Fact(row["at_us"], f"{words.joined(row['left'])} left the ISR: {row['reason']}", "")
-            for row in tables["isr_changes"]
-            if _place(row) == _place(wait) and worst["from_us"] < row["at_us"] <= worst["until_us"]
+            for row in _there(wait, tables["isr_changes"])
+            if worst["from_us"] < row["at_us"] <= worst["until_us"]
             # With which the ISR may have become too small: told above.
             if not set(row["left"]).isdisjoint(worst["pinned_by"]) and row["at_us"] not in [at for at, _, _ in facts]
         ]
@@ -192,31 +189,35 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
 
 def _state(window: Row, tables: Tables) -> Row:
     """The controller's decision with which a window under min ISR began."""
-    states = (row for row in tables["partition_states"] if _place(row) == _place(window))
-    return next(row for row in states if row["from_us"] == window["from_us"] and len(row["isr"]) < row["min_isr"])
+    states = _there(window, tables["partition_states"]).where(from_us=window["from_us"])
+    return next(row for row in states if len(row["isr"]) < row["min_isr"])
 
 
 def _faults(wait: Row, tables: Tables) -> list[Fact]:
     """Those in force in that time, the ones that share most of it if they are many."""
-    met = [row for row in tables["fault_intervals"] if _shared_us(row, wait) > 0]
-    worst = sorted(met, key=lambda row: (-_shared_us(row, wait), row["from_us"], row["fault"]))[:FAULTS_TOLD]
+    met = (row for row in tables["fault_intervals"] if _shared_us(row, wait) > 0)
+    worst = heapq.nsmallest(FAULTS_TOLD, met, key=lambda row: (-_shared_us(row, wait), row["from_us"], row["fault"]))
     return [Fact(row["from_us"], f"{row['reason']} ({_until(row)})", row["reason"]) for row in worst]
 
 
 # ---------------------------------------------------------------------------------------------------- rows and times
 
 
-def _long(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if _length_us(row) >= WORTH_TELLING_US]
+def _long(rows: Iterable[Row]) -> Iterator[Row]:
+    return (row for row in rows if _length_us(row) >= WORTH_TELLING_US)
 
 
-def _longest(rows: Sequence[Row]) -> list[Row]:
+def _longest(rows: Iterable[Row]) -> list[Row]:
     """The longest, if it is worth telling: one row or none."""
-    return sorted(_long(rows), key=lambda row: (-_length_us(row), row["from_us"], _place(row)))[:1]
+    return heapq.nsmallest(1, _long(rows), key=lambda row: (-_length_us(row), row["from_us"], _place(row)))
 
 
-def _met(wait: Row, rows: Sequence[Row]) -> list[Row]:
-    return sorted((row for row in rows if _meet(row, wait)), key=lambda row: row["from_us"])
+def _there(wait: Row, rows: Rows) -> Rows:
+    return rows.where(topic=wait["topic"], partition=wait["partition"])
+
+
+def _met(wait: Row, rows: Rows) -> list[Row]:
+    return sorted((row for row in _there(wait, rows) if _meet(row, wait)), key=lambda row: row["from_us"])
 
 
 def _meet(one: Row, other: Row) -> bool:

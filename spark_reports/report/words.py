@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 
-Row = Mapping[str, Any]
+from spark_reports.report.rows import Row, Rows
 
 NAMES_SHOWN = 12
 
@@ -48,25 +50,43 @@ def _parts(name: str) -> tuple[str, int]:
     return (found.group(1), int(found.group(2))) if found else (name, -1)
 
 
-def sorted_names(names: Iterable[str]) -> list[str]:
-    """r2 before r10."""
-    return sorted(set(names), key=_parts)
+def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+    """Each once, with its parts: r2 before r10. As there may be a million, their numbers are kept and not they."""
+    numbers: dict[str, array[int]] = {}
+    others: set[tuple[str, int, str]] = set()
+    for name in names:
+        prefix, number = _parts(name)
+        if number < 1 << 63 and name == f"{prefix}{number}":
+            numbers.setdefault(prefix, array("q")).append(number)
+        else:
+            others.add((prefix, number, name))
+    numbered = (
+        (prefix, number, f"{prefix}{number}")
+        for prefix in sorted(numbers)
+        for number, _ in itertools.groupby(sorted(numbers[prefix]))
+    )
+    return heapq.merge(numbered, sorted(others))
 
 
 def name_ranges(names: Iterable[str]) -> str:
     """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted."""
-    stretches: list[list[str]] = []
-    for name in sorted_names(names):
-        prefix, number = _parts(name)
-        if stretches and number >= 0 and _parts(stretches[-1][-1]) == (prefix, number - 1):
-            stretches[-1].append(name)
+    stretches: list[tuple[str, str, int]] = []  # first name, last name, how many
+    left_out = 0
+    before = ("", -2)
+    for prefix, number, name in _in_order(names):
+        goes_on = number >= 0 and before == (prefix, number - 1)
+        before = (prefix, number)
+        if left_out or (not goes_on and len(stretches) == NAMES_SHOWN):
+            left_out += 1
+        elif goes_on:
+            first, _, length = stretches[-1]
+            stretches[-1] = (first, name, length + 1)
         else:
-            stretches.append([name])
+            stretches.append((name, name, 1))
     shown = [
-        ", ".join(stretch) if len(stretch) < 3 else f"{stretch[0]}..{stretch[-1]}"
-        for stretch in stretches[:NAMES_SHOWN]
+        first if length == 1 else f"{first}, {last}" if length == 2 else f"{first}..{last}"
+        for first, last, length in stretches
     ]
-    left_out = sum(map(len, stretches[NAMES_SHOWN:]))
     return ", ".join(shown) + (f" and {left_out} more" if left_out else "")
 
 
@@ -83,21 +103,19 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def headline(anomalies: Sequence[Row], counts: Sequence[Row], missing: Sequence[Row] = ()) -> list[str]:
+def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
     """The verdict in words, most serious first; one sentence per kind of anomaly. Never empty.
 
-    in: rows of anomalies and record_counts, and the records that are missing
+    in: rows of anomalies and record_counts, and the records that are missing of those that were handed over
     """
-    by_kind: dict[str, list[Row]] = {}
-    for row in anomalies:
-        by_kind.setdefault(row["anomaly"], []).append(row)
-    said = [say(by_kind[kind]) for kind, say in _SENTENCES.items() if kind in by_kind]
+    kinds = set(anomalies.values("anomaly"))
+    said = [say(anomalies.where(anomaly=kind)) for kind, say in _SENTENCES.items() if kind in kinds]
     if said:
         return said
-    silent = [row["record"] for row in missing if row["handed_over"]]
-    if silent:
+    if gone := len(silent):
         return [
-            f"No promise was broken, but {counted(len(silent), 'record')} vanished in silence: {name_ranges(silent)}."
+            f"No promise was broken, but {counted(gone, 'record')} vanished in silence: "
+            f"{name_ranges(silent.values('record'))}."
         ]
     acked = sum(row["acked"] for row in counts)
     if acked:
@@ -109,52 +127,53 @@ def _all(acked: int) -> str:
     return "the one acknowledged record is" if acked == 1 else f"all {acked:,} acknowledged records are"
 
 
-def _names(rows: Sequence[Row]) -> str:
-    return name_ranges(row["witness"] for row in rows)
+def _names(rows: Rows) -> str:
+    return name_ranges(rows.values("witness"))
 
 
-def _lost(rows: Sequence[Row]) -> str:
+def _lost(rows: Rows) -> str:
     return f"{counted(len(rows), 'acknowledged record')} {were(len(rows))} lost: {_names(rows)}."
 
 
-def _unseen(rows: Sequence[Row]) -> str:
+def _unseen(rows: Rows) -> str:
     return f"{counted(len(rows), 'acknowledged record')} cannot be read by any consumer at the end: {_names(rows)}."
 
 
-def _dirty(rows: Sequence[Row]) -> str:
+def _dirty(rows: Rows) -> str:
     return f"{counted(len(rows), 'record')} {were(len(rows))} read by a consumer and then vanished: {_names(rows)}."
 
 
-def _diverged(rows: Sequence[Row]) -> str:
-    places = sorted({f"{row['topic']}-{row['partition']}" for row in rows})
+def _diverged(rows: Rows) -> str:
+    found = set(zip(rows.values("topic"), rows.values("partition"), strict=True))
+    places = sorted(f"{topic}-{partition}" for topic, partition in found)
     return (
         f"Replicas of {joined(places)} disagree below their high watermarks, at {counted(len(rows), 'offset')}: "
-        f"{name_ranges(str(row['offset']) for row in rows)}."
+        f"{name_ranges(map(str, rows.values('offset')))}."
     )
 
 
-def _duplicated(rows: Sequence[Row]) -> str:
+def _duplicated(rows: Rows) -> str:
     return f"{counted(len(rows), 'record')} {_are(len(rows))} in the log more than once: {_names(rows)}."
 
 
-def _reordered(rows: Sequence[Row]) -> str:
+def _reordered(rows: Rows) -> str:
     stands = "stands" if len(rows) == 1 else "stand"
     return f"{counted(len(rows), 'record')} {stands} in the log after one that was sent later: {_names(rows)}."
 
 
-def _regressed(rows: Sequence[Row]) -> str:
+def _regressed(rows: Rows) -> str:
     first = rows[0]
     return f"{first['witness']} saw the end of {first['topic']}-{first['partition']} go backwards: {first['detail']}."
 
 
-def _skipped(rows: Sequence[Row]) -> str:
-    clients = joined(sorted({row["witness"] for row in rows}))
+def _skipped(rows: Rows) -> str:
+    clients = joined(sorted(set(rows.values("witness"))))
     return f"{clients} passed over {counted(len(rows), 'record')} of the log without reading: offsets " + (
-        f"{name_ranges(str(row['offset']) for row in rows)}."
+        f"{name_ranges(map(str, rows.values('offset')))}."
     )
 
 
-def _broken(rows: Sequence[Row]) -> str:
+def _broken(rows: Rows) -> str:
     return f"Invariant {rows[0]['witness']} was broken: {rows[0]['detail']}."
 
 
@@ -171,20 +190,21 @@ _SENTENCES = {
 }
 
 
-def notes(counts: Sequence[Row], missing: Sequence[Row]) -> list[str]:
-    """What is worth saying although no promise was broken."""
-    silent = [row["record"] for row in missing if row["handed_over"]]
-    open_ended = [row["record"] for row in missing if not row["handed_over"]]
+def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
+    """What is worth saying although no promise was broken.
+
+    in: rows of record_counts, and the records that are missing: those that were handed over, and the others
+    """
     said: list[str] = []
-    if silent:
+    if gone := len(silent):
         said.append(
-            f"{counted(len(silent), 'record')} handed over with acks=0 {_are(len(silent))} not in the log: "
-            f"{name_ranges(silent)}. Nobody was told: with acks=0 nothing is promised."
+            f"{counted(gone, 'record')} handed over with acks=0 {_are(gone)} not in the log: "
+            f"{name_ranges(silent.values('record'))}. Nobody was told: with acks=0 nothing is promised."
         )
-    if open_ended:
+    if gone := len(unanswered):
         said.append(
-            f"{counted(len(open_ended), 'record')} without an answer {_are(len(open_ended))} not in the log: "
-            f"{name_ranges(open_ended)}. The producer was never told that they were written."
+            f"{counted(gone, 'record')} without an answer {_are(gone)} not in the log: "
+            f"{name_ranges(unanswered.values('record'))}. The producer was never told that they were written."
         )
     failed = sum(row["failed"] for row in counts)
     if failed:
@@ -217,10 +237,12 @@ def size(count: float | None) -> str:
     return f"{count:.3g} GB"
 
 
-def blame(lost: Sequence[Row], elections: Sequence[Row]) -> str:
+def blame(lost: Rows, elections: Rows) -> str:
     """One sentence or two on who brought losses about, for the table of many runs; empty when nothing was lost."""
     said = []
-    for row in {(one["acked_by"], one["acks"], one["elected"]): one for one in lost}.values():
+    who = zip(lost.values("acked_by"), lost.values("acks"), lost.values("elected"), strict=True)
+    last = {one: place for place, one in enumerate(who)}
+    for row in [lost[place] for place in list(last.values())[:2]]:
         after = ""
         if (chosen := _another_was_chosen(row, elections)) is not None:
             after = f"; {chosen['leader']} had been elected at {clock(chosen['at_us'])} s"
@@ -234,7 +256,7 @@ def blame(lost: Sequence[Row], elections: Sequence[Row]) -> str:
             " with no copy elsewhere" if held == [row["acked_by"]] else f" ({joined(held)} had a copy)" if held else ""
         )
         said.append(f"{row['acked_by']} acknowledged with {acks_name(row['acks'])}{alone}{after}.")
-    return " ".join(said[:2])
+    return " ".join(said)
 
 
 Step = tuple[int, str]
@@ -245,32 +267,32 @@ CAUSES_SHOWN = 8
 
 
 def why_lost(
-    lost: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row], elections: Sequence[Row]
+    lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows
 ) -> tuple[list[tuple[str, list[Step]]], str]:
     """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence) of the
     first CAUSES_SHOWN, and a sentence on those left out, empty if there are none.
 
     in: rows of lost_records, fault_intervals, stopped_intervals, elections
     """
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in lost:
-        cause = (row["topic"], row["partition"], row["acks"], row["acked_by"], tuple(row["held_by"] or ()),
-                 row["elected_us"], row["erased_reason"], row["disk_lost_reason"])  # fmt: skip
-        groups.setdefault(cause, []).append(row)
-    in_time = sorted(groups.values(), key=lambda rows: min(row["acked_us"] for row in rows))
+    groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_SHOWN)
     told = [
         (
-            name_ranges(row["record"] for row in rows),
+            name_ranges(rows.values("record")),
             sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]),
         )
-        for rows in in_time[:CAUSES_SHOWN]
+        for rows in groups
     ]
-    others = in_time[CAUSES_SHOWN:]
-    records = counted(sum(map(len, others)), "record")
-    return told, f"and {records} more, of {counted(len(others), 'other cause')}: they are in" if others else ""
+    others = causes - len(groups)
+    records = counted(len(lost) - sum(map(len, groups)), "record")
+    return told, f"and {records} more, of {counted(others, 'other cause')}: they are in" if others else ""
 
 
-def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row], elections: Sequence[Row]) -> list[Step]:
+_CAUSE = (
+    "topic", "partition", "acks", "acked_by", "held_by", "elected_us", "erased_reason", "disk_lost_reason"
+)  # fmt: skip
+
+
+def _steps(rows: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows) -> list[Step]:
     """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards."""
     first = min(rows, key=lambda row: row["acked_us"])
     steps = [_ack_step(first, len(rows))]
@@ -299,14 +321,10 @@ def _steps(rows: Sequence[Row], faults: Sequence[Row], stopped: Sequence[Row], e
     return steps
 
 
-def _another_was_chosen(lost: Row, elections: Sequence[Row]) -> Row | None:
+def _another_was_chosen(lost: Row, elections: Rows) -> Row | None:
     """The election in force at the ack of a lost record, if it was not of the broker that gave the ack."""
-    before = [
-        election
-        for election in elections
-        if (election["topic"], election["partition"]) == (lost["topic"], lost["partition"])
-        and election["at_us"] <= lost["acked_us"]
-    ]
+    there = elections.where(topic=lost["topic"], partition=lost["partition"])
+    before = (election for election in there if election["at_us"] <= lost["acked_us"])
     last = max(before, key=lambda election: election["seq"], default=None)
     return None if last is None or last["leader"] == lost["acked_by"] else last
 

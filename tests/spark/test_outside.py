@@ -15,10 +15,12 @@ from scenarios.style import Style
 from spark_reports.io import read_trace
 from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
+from spark_reports.report.rows import Rows
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.latency import ack_latency
 from spark_reports.transforms.witness import _KEY_MOMENTS as KEY_MOMENTS
 from tests.spark import slow_truth as slow
+from tests.spark.columns import rows_of
 from tests.spark.story import NODES, Story
 
 pytestmark = pytest.mark.spark
@@ -112,13 +114,13 @@ def test_a_group_waits_while_it_has_members(run_dir: Path, tables: dict[str, Dat
 
 def test_internal_topics_are_marked_and_told_apart(tables: dict[str, DataFrame]) -> None:
     names = ("availability", "elections", "isr_changes", "unavailability", "runs")
-    rows: dict[str, list[dict[str, Any]]] = {name: tables[name].toArrow().to_pylist() for name in names}
+    rows = {name: Rows(tables[name].toArrow()) for name in names}
     assert {(row["topic"], row["internal"]) for row in rows["availability"]} == {
         ("t", False), ("__consumer_offsets", True)
     }  # fmt: skip
     assert {row["topic"] for row in rows["unavailability"] if row["internal"]} == {"__consumer_offsets"}
     ours = users(rows)
-    assert {row["topic"] for name in names[:4] for row in ours[name]} == {"t"} and ours["runs"] == rows["runs"]
+    assert {row["topic"] for name in names[:4] for row in ours[name]} == {"t"} and ours["runs"] is rows["runs"]
     found = internal_topics(rows)
     worst = {"offline_us": 14_000_000, "under_replicated_us": 14_000_000, "under_min_isr_us": 0}
     assert found == [InternalTopic("__consumer_offsets", 1, 0, 0, 1, worst)]
@@ -159,6 +161,12 @@ def moment(seq: int, event: str, reason: str, partition: int | None = None, verb
     return {"seq": seq, "at_us": 7, "event": event, "reason": reason, "verb": verb, **place}
 
 
+def told_lines(moments: list[dict[str, Any]], several_partitions: bool = True) -> list[dict[str, Any]]:
+    told, left_out = told_moments(rows_of("key_moments", moments), several_partitions=several_partitions, most=99)
+    assert left_out == 0
+    return told
+
+
 def test_what_undoes_a_fault_does_not_look_like_one() -> None:
     held, goes_on, cut = "it is held back", "what was held goes on", "a and b are cut"
     moments = [
@@ -167,14 +175,14 @@ def test_what_undoes_a_fault_does_not_look_like_one() -> None:
         moment(2, "fault_ended", goes_on, verb="hold"),
         moment(3, "fault_began", cut, verb="cut"),
     ]
-    told = told_moments(moments, several_partitions=True)
+    told = told_lines(moments)
     assert [(line["reason"], line["sign"]) for line in told] == [
         (held, "fault"), (goes_on, "undone"), (cut, "fault")
     ]  # fmt: skip
 
 
 def test_every_moment_of_the_page_has_the_sign_that_the_terminal_gives_it() -> None:
-    told = told_moments([moment(n, event, event) for n, event in enumerate(KEY_MOMENTS)], several_partitions=False)
+    told = told_lines([moment(n, event, event) for n, event in enumerate(KEY_MOMENTS)], several_partitions=False)
     style = Style()
     on_page = {line["event"]: SIGNS[line["sign"]] for line in told}
     assert on_page == {event: style.sign(sign_of(event)) for event in KEY_MOMENTS}
@@ -185,8 +193,17 @@ def test_the_same_at_once_for_many_partitions_is_one_line() -> None:
     moments = [moment(0, "node_stopped", "b1 is killed")]
     moments += [moment(1 + n, "leader_elected", "b2 is next", n) for n in range(6)]
     moments += [moment(9, "isr_committed", "b2 is next", 0)]
-    told = told_moments(moments, several_partitions=True)
+    told = told_lines(moments)
     assert [(line["event"], line["where"]) for line in told] == [
         ("node_stopped", ""), ("leader_elected", "t-0, t-1, t-2, t-3 and 2 more partitions")
     ]  # fmt: skip
-    assert [line["where"] for line in told_moments(moments, several_partitions=False)] == ["", ""]
+    assert [line["where"] for line in told_lines(moments, several_partitions=False)] == ["", ""]
+
+
+def test_of_many_moments_the_first_lines_are_told_and_the_others_counted() -> None:
+    moments = [moment(n, "leader_elected", f"reason {n % 5}", n % 3) for n in reversed(range(12))]
+    told, left_out = told_moments(rows_of("key_moments", moments), several_partitions=True, most=2)
+    assert [(line["reason"], line["where"]) for line in told] == [
+        ("reason 0", "t-0, t-2, t-1"), ("reason 1", "t-1, t-0, t-2")
+    ]  # fmt: skip
+    assert left_out == 3

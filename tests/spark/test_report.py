@@ -21,10 +21,11 @@ from replica.trace import TABLES, columns_of_table
 from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
 from spark_reports.report import ReportResult, page, series, write_report
-from spark_reports.report.words import blame, headline, name_ranges, seconds, why_lost
+from spark_reports.report.words import blame, headline, name_ranges, notes, seconds, why_lost
 from spark_reports.schema import trace_schema
 from spark_reports.tables import TABLE_DOCS
 from spark_reports.verdicts import judge_runs
+from tests.spark.columns import rows_of
 from tests.spark.story import Story
 
 pytestmark = pytest.mark.spark
@@ -176,14 +177,19 @@ def test_words() -> None:
     assert name_ranges(f"r{2 * i}" for i in range(20)).endswith("r22 and 8 more")
     assert [seconds(us) for us in (None, 0, 400, 1_400, 8_500_000)] == ["–", "0", "0.4 ms", "1.4 ms", "8.5 s"]
     counts = [{"acked": 3, "failed": 0}]
-    assert headline([], counts) == [
+    nothing, none = rows_of("anomalies"), rows_of("records")
+    assert headline(nothing, counts, none) == [
         "Nothing was lost: all 3 acknowledged records are in the log, readable, exactly once."
     ]
-    gone = [{"record": "r3", "handed_over": True}, {"record": "r4", "handed_over": False}]
-    assert headline([], counts, gone) == ["No promise was broken, but 1 record vanished in silence: r3."]
+    gone = rows_of("records", [{"record": "r3"}])
+    assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record vanished in silence: r3."]
+    assert notes(counts, gone, rows_of("records", [{"record": "r4"}])) == [
+        "1 record handed over with acks=0 is not in the log: r3. Nobody was told: with acks=0 nothing is promised.",
+        "1 record without an answer is not in the log: r4. The producer was never told that they were written.",
+    ]
     two = [{"anomaly": name, "witness": "r7", "topic": "t", "partition": 0, "offset": 7, "detail": "-"}
            for name in ("duplicated", "lost")]  # fmt: skip
-    assert headline(two, counts) == [
+    assert headline(rows_of("anomalies", two), counts, none) == [
         "1 acknowledged record was lost: r7.",
         "1 record is in the log more than once: r7.",
     ]
@@ -200,10 +206,11 @@ def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
         }
         for number in range(24)
     ]  # fmt: skip
-    told, left_out = why_lost(lost, [], [], [])
+    none = rows_of("elections")
+    told, left_out = why_lost(rows_of("lost_records", lost), [], [], none)
     assert [names for names, _ in told] == [f"r{first}, r{first + 1}" for first in range(0, 16, 2)]
     assert left_out == "and 8 records more, of 4 other causes: they are in"
-    assert why_lost(lost[:16], [], [], [])[1] == ""
+    assert why_lost(rows_of("lost_records", lost[:16]), [], [], none)[1] == ""
 
 
 def test_a_fault_that_ended_while_a_record_waited_is_told() -> None:
@@ -217,7 +224,7 @@ def test_a_fault_that_ended_while_a_record_waited_is_told() -> None:
         return {"verb": verb, "targets": ["b1"], "from_us": from_us, "until_us": until_us, "reason": verb}
 
     faults = [fault("cut", 1, 20), fault("pause", 10, 30), fault("resume", 30, 30), fault("hold", 39, 50)]
-    told, _ = why_lost([row], faults, [], [])
+    told, _ = why_lost(rows_of("lost_records", [row]), faults, [], rows_of("elections"))
     assert [at_us for _, steps in told for at_us, _ in steps] == [10, 39, 40]
 
 
@@ -233,14 +240,15 @@ def test_who_acked_a_lost_record_after_another_was_elected_is_told_with_that_ele
         return {**where, "leader": leader, "clean": True, "reason": f"{leader} is first"}
 
     usurped = [election(5, "b1"), election(30, "b2"), election(31, "b3", 1), election(41, "b3")]
-    told, _ = why_lost([row], [], [], usurped)
+    lost, elections = rows_of("lost_records", [row]), functools.partial(rows_of, "elections")
+    told, _ = why_lost(lost, [], [], elections(usurped))
     assert told[0][1] == [
         (30, "b2 became leader: b2 is first."),
         (40, "b1 acknowledged it with acks=1; no other replica had it."),
     ]
-    assert blame([row], usurped).endswith("no copy elsewhere; b2 had been elected at 0.000 s.")
-    told, _ = why_lost([row], [], [], [*usurped, election(39, "b1")])
-    assert [at_us for at_us, _ in told[0][1]] == [40] and "elected" not in blame([row], usurped[:1])
+    assert blame(lost, elections(usurped)).endswith("no copy elsewhere; b2 had been elected at 0.000 s.")
+    told, _ = why_lost(lost, [], [], elections([*usurped, election(39, "b1")]))
+    assert [at_us for at_us, _ in told[0][1]] == [40] and "elected" not in blame(lost, elections(usurped[:1]))
 
 
 def test_an_old_leader_that_had_not_stopped_is_told_in_words() -> None:
@@ -250,11 +258,16 @@ def test_an_old_leader_that_had_not_stopped_is_told_in_words() -> None:
     def stopped(from_us: int, until_us: int, node: str = "b1") -> dict[str, Any]:
         return {"node": node, "from_us": from_us, "until_us": until_us}
 
-    assert page._new_leader([], [])[0] == "none"
-    assert page._new_leader([election(None)], [stopped(1, 20), stopped(30, 40), stopped(1, 90, "b2")])[0] == "running"
-    assert page._new_leader([election(None)], [stopped(1, 21)])[0] == "–"
-    assert page._new_leader([election(None, previous=None)], [])[0] == "–"
-    assert page._new_leader([election(None), election(8_500_000)], [])[0] == "8.5 s"
+    def told(elections: list[dict[str, Any]], *down: dict[str, Any]) -> str:
+        return page._new_leader(rows_of("elections", elections), down)[0]
+
+    assert told([]) == "none"
+    assert told([election(None)], stopped(30, 40), stopped(1, 20), stopped(1, 90, "b2")) == "running"
+    assert told([election(None)], stopped(30, 40), stopped(1, 21), stopped(0, 1)) == "–"
+    assert told([election(None)], stopped(20, 21)) == "–"
+    assert told([election(None), election(None, "b2")], stopped(1, 21)) == "–"
+    assert told([election(None, previous=None)]) == "–"
+    assert told([election(None), election(8_500_000)]) == "8.5 s"
 
 
 def test_the_time_to_the_ack_in_the_table_of_runs_is_by_acks_and_of_the_slowest_topic() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from spark_reports.report.rows import Rows
 from spark_reports.report.standstill import Standstill, held_back, others, standstills
+from tests.spark.columns import rows_of
 
 S = 1_000_000
 Row = dict[str, Any]
@@ -27,9 +29,9 @@ def fault(reason: str, from_s: float, until_s: float) -> Row:
     return {"fault": reason, "reason": reason, "from_us": int(from_s * S), "until_us": int(until_s * S)}
 
 
-def tables(acks: tuple[int, ...] = (-1,), **rows: list[Row]) -> dict[str, list[Row]]:
-    counts = [{"topic": "t", "acks": level} for level in acks]
-    return {**{name: [] for name in NAMES}, "record_counts": counts, **rows}
+def tables(acks: tuple[int, ...] = (-1,), **rows: list[Row]) -> dict[str, Rows]:
+    rows["record_counts"] = [{"topic": "t", "acks": level} for level in acks]
+    return {name: rows_of(name, rows.get(name, ())) for name in NAMES}
 
 
 def lines(told: list[Standstill]) -> list[str]:
