@@ -222,7 +222,7 @@ def _new_leader(elections: Rows, stopped: Iterable[Row]) -> tuple[str, str, str]
         return ("none", "was elected leader", "")
     down = _Stopped(stopped)
     if all(_was_running(row, down) for row in elections):
-        return ("running", "was the old leader when a new one was elected", "")
+        return ("running", "was the deposed leader", "")
     return (words.short_time(None), "longest wait for a new leader", "")
 
 
