@@ -67,8 +67,9 @@ def render(tables: Tables, versions: str) -> str:
     """
     runs = sorted(tables["runs"], key=lambda row: row["run"])
     sections = [_run(row, _of_run(row["run"], tables)) for row in runs]
+    # Arrow keeps tens of megabytes of what it has read; charts, and then Vega's engine with a hundred, take room, too.
+    pa.default_memory_pool().release_unused()
     _draw(sections)
-    # Vega's script comes out of an engine of a hundred megabytes; Arrow keeps some tens of what it has read.
     pa.default_memory_pool().release_unused()
     template = environment().get_template("template.html.j2")
     return template.render(
