@@ -107,7 +107,8 @@ class Rows(Sequence[Row]):
         keys = {column: _comparable(read[column]) for column in columns}
         # Arrow's groups stand in no order, and what its threads took it keeps.
         keys |= {"least": read[by], "place": pa.array(np.arange(len(read)))}
-        found = pa.table(keys).group_by(list(columns), use_threads=False).aggregate([("least", "min"), ("place", "min")])
+        least = [("least", "min"), ("place", "min")]
+        found = pa.table(keys).group_by(list(columns), use_threads=False).aggregate(least)
         order = [("least_min", "ascending"), ("place_min", "ascending")]
         first = found.take(pc.sort_indices(found, sort_keys=order)[:most]).select(list(columns))
         near = self._meeting(*(_Condition(column, first[column].unique().to_pylist(), True) for column in columns))
