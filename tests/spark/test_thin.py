@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from spark_reports.report.series import LOST_MARKS, marks_on_log
 from spark_reports.tables import picture
 from spark_reports.transforms import thin
+from tests.spark.columns import rows_of
 from tests.spark.conftest import Row
 
 pytestmark = pytest.mark.spark
@@ -80,11 +81,12 @@ def _extremes(rows: list[Row]) -> dict[tuple[str, int], tuple[Any, ...]]:
 
 def test_each_lost_record_is_told_by_a_mark() -> None:
     """However many there are: marks are few, and each says whom it stands for."""
-    lost = [
+    told = [
         {"acked_us": i, "ack_offset": i, "record": f"r{i}", "acks": 1, "acked_by": "b1"} for i in range(10 * LOST_MARKS)
     ]
-    marks = marks_on_log("b1", [], lost)
+    timeline, lost = rows_of("replica_timeline"), rows_of("lost_records", told)
+    marks = marks_on_log("b1", timeline, lost)
     assert len(marks) == LOST_MARKS
     assert (marks[0]["what"], marks[0]["leo"]) == ("r0..r9 were acked here (acks=1) and lost", 1)
-    assert marks_on_log("b1", [], lost[:1])[0]["what"] == "r0 was acked here (acks=1) and lost"
-    assert marks_on_log("b2", [], lost) == []
+    assert marks_on_log("b1", timeline, lost[:1])[0]["what"] == "r0 was acked here (acks=1) and lost"
+    assert marks_on_log("b2", timeline, lost) == []
