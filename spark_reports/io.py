@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField
 
 from replica.trace import OPTIONAL_TABLES
 from spark_reports.schema import RUN, trace_schema
@@ -51,7 +51,7 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> Da
     if table in OPTIONAL_TABLES:
         folders = [folder for folder in folders if folder.is_dir()]
         if not folders:
-            return spark.createDataFrame([], StructType([StructField(RUN, StringType()), *trace_schema(table)]))
+            return _no_rows(spark, table)
     for run_dir, folder in zip(run_dirs, folders, strict=table not in OPTIONAL_TABLES):
         if not any(folder.glob("part-*.parquet")):
             raise RunFolderUnusable(
@@ -59,6 +59,13 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> Da
             )
     read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
     return read.parquet(*map(str, folders)).select(_run_of_row(run_dirs).alias(RUN), "*")
+
+
+def _no_rows(spark: SparkSession, table: str) -> DataFrame:
+    """Made of an empty list it would start Python workers; like this the optimizer drops it and what hangs on it."""
+    columns = [StructField(RUN, StringType()), *trace_schema(table)]
+    nothing = [F.lit(None).cast(column.dataType).alias(column.name) for column in columns]
+    return spark.range(1).filter(F.lit(False)).select(*nothing)
 
 
 def _run_of_row(run_dirs: Sequence[Path]) -> Column:
