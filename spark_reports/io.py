@@ -64,7 +64,7 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> Da
 def _no_rows(spark: SparkSession, table: str) -> DataFrame:
     """Made of an empty list it would start Python workers; like this the optimizer drops it and what hangs on it."""
     columns = [StructField(RUN, StringType()), *trace_schema(table)]
-    nothing = [F.lit(None).cast(column.dataType).alias(column.name) for column in columns]
+    nothing = [F.lit(None).cast(column.dataType).alias(column.name, metadata=column.metadata) for column in columns]
     return spark.range(1).filter(F.lit(False)).select(*nothing)
 
 
