@@ -21,10 +21,10 @@ from cluster.wire.entities import Entity
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import DELETE_RECORDS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS
 from controller.topics import check_legal
-from replica.broker_logs import BrokerLogs
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, TopicPartition
-from replica.log_manager import LogManager
+from replica.log.broker_logs import BrokerLogs
+from replica.log.manager import LogManager
 
 Values = dict[str, object]
 NO_COORDINATOR = -1

@@ -40,10 +40,10 @@ from cluster.wire.primitives import MAX_INT32
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.zookeeper_plane import ZooKeeperPlane
 from controller.events import Reply
-from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.ids import BrokerId, Names, TopicPartition
+from replica.log.broker_logs import BrokerLogs
+from replica.log.disk import Disk
 from replica.rules import Rules
 from replica.trace import LogFlushed, LogRecovered, Recorder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster.client_facts import ClientFacts
 from replica import trace
 from replica.ids import TopicPartition
-from replica.records import Record
+from replica.log.records import Record
 
 
 def record_name(record: Record) -> str:

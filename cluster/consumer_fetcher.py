@@ -21,7 +21,7 @@ from cluster.wire.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, TopicPartition
-from replica.records import batches, check_crc, read_records
+from replica.log.records import batches, check_crc, read_records
 
 FETCH_VERSION = 12
 

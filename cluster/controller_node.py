@@ -43,9 +43,9 @@ from controller.quorum_messages import AnyAnswer, Committed, LeadershipChanged, 
 from controller.quorum_timeouts import QuorumTimeouts
 from controller.state import ControllerState
 from replica import trace
-from replica.disk import Disk
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
+from replica.log.disk import Disk
 from replica.rules import Rules
 from replica.trace import Recorder
 

@@ -15,8 +15,8 @@ from cluster.outbox import Outbox
 from cluster.replica_manager import ReplicaManager
 from cluster.wire import cold
 from cluster.wire.versions import ASSIGN_REPLICAS_TO_DIRS
-from replica.broker_logs import BrokerLogs
 from replica.ids import BrokerEpoch
+from replica.log.broker_logs import BrokerLogs
 
 VERSION = 0
 TIMEOUT_US = 30_000_000

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from cluster.node import OnSent, Segment, Sent
 from cluster.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.world import ConnectionGone, Parking, TornSend
-from replica.file_slice import FileSlice
+from replica.log.file_slice import FileSlice
 
 if TYPE_CHECKING:
     from cluster.fabric import SimulatedFabric

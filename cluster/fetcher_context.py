@@ -14,8 +14,8 @@ from cluster.partition_locks import PartitionLocks
 from cluster.replica_manager import ReplicaManager
 from cluster.replication_quotas import ReplicationQuota
 from cluster.wall_clock import WallClock
-from replica.broker_logs import BrokerLogs
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
+from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace import Recorder
 

@@ -42,7 +42,7 @@ from cluster.wall_clock import WallClock
 from cluster.wire.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
-from replica.records import BatchHeader, build_batch, check_crc, read_records
+from replica.log.records import BatchHeader, build_batch, check_crc, read_records
 from replica.trace import Recorder
 
 LOAD_BYTES_PER_STEP = 64 << 10

@@ -17,7 +17,7 @@ from cluster.passage import ByteCounts
 from cluster.shell import NodeShell
 from cluster.wall_clock import WallClock
 from cluster.world import Fabric, Parking, Wire
-from replica.disk import Disk
+from replica.log.disk import Disk
 
 
 class HostAlarm:

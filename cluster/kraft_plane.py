@@ -22,8 +22,8 @@ from cluster.producer_ids import IdsOfController
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
-from replica.broker_logs import BrokerLogs
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
+from replica.log.broker_logs import BrokerLogs
 from replica.trace import Recorder
 
 

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ReplicaManager
-from replica.broker_logs import BrokerLogs
-from replica.disk import Disk
+from replica.log.broker_logs import BrokerLogs
+from replica.log.disk import Disk
 from replica.trace import LogDirFailed, Recorder
 
 

@@ -38,7 +38,7 @@ from replica.ids import (
     Names,
     TopicPartition,
 )
-from replica.records import batches, read_records
+from replica.log.records import batches, read_records
 from replica.trace import Recorder, SnapshotFetched, SnapshotLoaded
 
 FETCH_VERSION = 12

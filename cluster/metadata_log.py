@@ -15,13 +15,13 @@ from controller.image import MetadataImage
 from controller.metadata import LeaderChange, MetadataRecord, decode_record, encode_record
 from controller.quorum_messages import ControllerEpoch, Election, OffsetAndEpoch, leader_or_none
 from controller.snapshot import Snapshot
-from replica.checkpoints import write_atomically
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.ids import METADATA_TOPIC, NO_BROKER, BrokerId, Offset, TopicPartition
-from replica.log import Log
-from replica.log_manager import LogManager
-from replica.records import build_batch
+from replica.log.checkpoints import write_atomically
+from replica.log.disk import Disk
+from replica.log.log import Log
+from replica.log.manager import LogManager
+from replica.log.records import build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = uuid5(UUID(int=0), METADATA_TOPIC)

@@ -19,7 +19,6 @@ from controller.image import PartitionRegistration
 from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import begins_anew, check_leader_epoch, only_leader_serves
-from replica.file_slice import EMPTY_SLICE
 from replica.ids import (
     NO_BROKER_EPOCH,
     UNDEFINED_EPOCH,
@@ -45,7 +44,8 @@ from replica.leader_events import (
     PartitionChanged,
     ProposeIsr,
 )
-from replica.log import Log
+from replica.log.file_slice import EMPTY_SLICE
+from replica.log.log import Log
 from replica.rules import Rules
 from replica.trace import Recorder
 from replica.truncation import truncation_of

@@ -8,7 +8,7 @@ from controller.image import PartitionRegistration
 from replica.follower_events import SetHighWatermark
 from replica.ids import BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.leader_events import AdvanceHighWatermark, ProposeIsr
-from replica.log import AppendInfo
+from replica.log.log import AppendInfo
 from replica.trace import (
     BatchAppended,
     DivergenceFound,

@@ -17,7 +17,7 @@ from cluster.links import Hold, Network
 from cluster.node import OnSent, Segment
 from cluster.road import Road
 from cluster.world import Fabric, TornSend
-from replica.file_slice import FileSlice
+from replica.log.file_slice import FileSlice
 from replica.trace import ConnectionClosed, ConnectionLost, MessageHeld, MessageReleased, TraceLog
 
 END_BYTES = 40

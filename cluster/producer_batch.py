@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, TopicPartition
-from replica.records import BATCH_HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, build_batch
+from replica.log.records import BATCH_HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, build_batch
 
 MAX_RECORD_OVERHEAD_BYTES = 21
 """DefaultRecord.MAX_RECORD_OVERHEAD: the most that length, timestamp, offset and attributes of a record can take."""

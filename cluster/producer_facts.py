@@ -6,7 +6,7 @@ from cluster.client_facts import CausalRecorder, ClientFacts
 from cluster.producer_batch import PendingRecord, ProducerBatch
 from replica import trace
 from replica.ids import TopicPartition
-from replica.records import read_header
+from replica.log.records import read_header
 
 
 class ProducerFacts(ClientFacts):

@@ -26,7 +26,7 @@ from cluster.wire.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
 from replica.errors import INDEFINITE, ErrorCode, PeerViolation
 from replica.ids import UNKNOWN_OFFSET, TopicPartition
-from replica.records import read_header
+from replica.log.records import read_header
 
 PRODUCE_VERSION = 10
 INIT_PRODUCER_ID_VERSION = 4

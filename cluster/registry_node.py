@@ -31,12 +31,12 @@ from controller.registry_messages import (
     result_fields,
 )
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
-from replica.log import Log
-from replica.log_manager import LogManager
-from replica.records import build_batch
+from replica.log.disk import Disk
+from replica.log.log import Log
+from replica.log.manager import LogManager
+from replica.log.records import build_batch
 from replica.trace import Recorder, SessionExpired
 
 REGISTRY_LOG = TopicPartition("__registry", 0)

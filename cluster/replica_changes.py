@@ -19,10 +19,10 @@ from cluster.replica_manager import ReplicaManager
 from cluster.timers import Timers
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
-from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
 from replica.ids import LeaderEpoch, Names, TopicPartition
 from replica.isr_lag import LagLimits
+from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace import Recorder, ReplicaDeleted
 

@@ -17,13 +17,13 @@ from cluster.replication_quotas import ReplicationQuotas
 from cluster.wall_clock import WallClock
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
-from replica.broker_logs import BrokerLogs
 from replica.errors import ErrorCode, KafkaError
-from replica.file_slice import EMPTY_SLICE
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.leader_events import ProposeIsr
+from replica.log.broker_logs import BrokerLogs
+from replica.log.file_slice import EMPTY_SLICE
+from replica.log.records import MAGIC
 from replica.purgatory import Purgatory
-from replica.records import MAGIC
 from replica.rules import Rules
 from replica.trace import FetchRefused, ProduceRefused, Recorder
 

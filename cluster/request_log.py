@@ -13,8 +13,8 @@ from cluster.telling_limit import TellingLimit
 from cluster.wire.api_01_fetch import size_of
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH, api_name
-from replica.file_slice import FileSlice
 from replica.ids import OUTSIDE
+from replica.log.file_slice import FileSlice
 from replica.trace import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500

@@ -8,7 +8,7 @@ from __future__ import annotations
 from replica.config import NEVER, TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, Offset
-from replica.records import (
+from replica.log.records import (
     LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER_ID,

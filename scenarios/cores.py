@@ -16,7 +16,7 @@ from cluster.producer import ProducerCore
 from cluster.registry_node import RegistryCore
 from cluster.wall_clock import WallClock
 from cluster.world import Fabric
-from replica.disk import Disk
+from replica.log.disk import Disk
 from replica.trace import TraceLog
 from scenarios.spec import Scenario, Workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from replica.disk_speed import ServiceTime
+from replica.log.disk_speed import ServiceTime
 from replica.signs import SIGNS
 from scenarios.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
 from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock

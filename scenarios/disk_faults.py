@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from replica.disk import Disk
+from replica.log.disk import Disk
 from scenarios.describe import service_time_text
 from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.fault_words import Done, Nodes, by_number, listed_nodes

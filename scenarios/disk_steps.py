@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.disk_speed import ServiceTime
 from replica.ids import TopicPartition
+from replica.log.disk_speed import ServiceTime
 from scenarios.selectors import Selector
 
 

@@ -24,12 +24,12 @@ from cluster.wire.fetch_request_codec import decode_fetch_request, encode_fetch_
 from cluster.wire.fetch_response_codec import decode_fetch_response, fetch_response_segments
 from cluster.wire.headers import read_request_header
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.errors import ErrorCode
-from replica.file_slice import FileSlice
 from replica.ids import TopicPartition
-from replica.log import Log
-from replica.records import build_batch
+from replica.log.disk import Disk
+from replica.log.file_slice import FileSlice
+from replica.log.log import Log
+from replica.log.records import build_batch
 
 FETCH_BYTES = 1 << 20
 BATCH_BYTES = 64 << 10

@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from replica.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.errors import KafkaError
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.log import Log
-from replica.records import BatchHeader, check_crc, read_records
+from replica.log.checkpoints import HIGH_WATERMARKS, read_offsets
+from replica.log.disk import Disk
+from replica.log.log import Log
+from replica.log.records import BatchHeader, check_crc, read_records
 from replica.trace import LogEntryFound, ReplicaFound
 from scenarios.simulation import Machine, Simulation
 

@@ -53,7 +53,7 @@ from cluster.live.time import LiveTime
 from cluster.passage import ByteCounts
 from cluster.wall_clock import WallClock
 from cluster.wire.versions import api_name
-from replica.disk import Disk
+from replica.log.disk import Disk
 from replica.trace import TraceLog, TraceRow
 from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.failures import first_leaf

@@ -8,7 +8,7 @@ from collections.abc import Mapping as MappingType
 from cluster.config import BrokerConfig
 from cluster.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
-from replica.disk_speed import ServiceTime
+from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.diagnostics import Place
 from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time

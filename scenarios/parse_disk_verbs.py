@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica.disk_speed import ServiceTime
+from replica.log.disk_speed import ServiceTime
 from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.reading import Fields
 from scenarios.scope import BROKER, NO_PARTITION, Scope

@@ -24,9 +24,9 @@ from cluster.registry_node import RegistryCore
 from cluster.wall_clock import WallClock
 from cluster.world import Fabric
 from controller.events import CreateTopicReply, Event, Reply
-from replica.disk import Disk
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from replica.log.disk import Disk
 from replica.trace import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.selectors import resolve

@@ -14,8 +14,8 @@ from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from cluster.cpu import CpuTimes
 from cluster.producer_config import producer_config_from
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
-from replica.disk_speed import ServiceTime
 from replica.ids import Names, TopicPartition
+from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules
 from scenarios.diagnostics import Diagnostic
 from scenarios.expect import Expect

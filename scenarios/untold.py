@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from replica.disk import LOG_SUFFIX, Disk
 from replica.ids import TopicPartition
-from replica.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
+from replica.log.disk import LOG_SUFFIX, Disk
+from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
 from replica.trace import BatchAppended, LogTruncated, TraceLog
 from scenarios.view import ClusterView, ReplicaView
 

@@ -30,7 +30,7 @@ from cluster.telling_limit import TellingLimit
 from replica import trace
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import Offset, TopicPartition
-from replica.records import BatchHeader
+from replica.log.records import BatchHeader
 from replica.trace import TraceLog
 
 RECENT_BATCHES_MAX = 20_000

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from cluster.links import Hold, Latency, Link, Network
 from cluster.live.observations import Observation
 from cluster.passage import ByteCounts
-from replica.disk import Disk
-from replica.disk_speed import ServiceTime
+from replica.log.disk import Disk
+from replica.log.disk_speed import ServiceTime
 from replica.trace import TraceEvent
 
 PACKET_BYTES = 1 << 20

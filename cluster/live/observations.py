@@ -20,9 +20,9 @@ from cluster.wire.fetch_response_codec import decode_fetch_response
 from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.versions import FETCH, PRODUCE
 from replica.errors import ErrorCode, KafkaError, PeerViolation
-from replica.file_slice import FileSlice
 from replica.ids import NO_BROKER, Offset, TopicPartition
-from replica.records import BATCH_HEADER_BYTES, BatchHeader, Record, batches, check_crc, read_header, read_records
+from replica.log.file_slice import FileSlice
+from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, Record, batches, check_crc, read_header, read_records
 
 Topic = str | UUID
 SIZE_PREFIX_BYTES = 4

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from replica.ids import OUTSIDE, TopicPartition
-from replica.records import BATCH_HEADER_BYTES, BatchHeader
+from replica.log.records import BATCH_HEADER_BYTES, BatchHeader
 
 NAME_CHARACTERS_MAX = 24
 UNANSWERED_RECORDS_MAX = 100_000

@@ -10,7 +10,7 @@ import trio
 from cluster.live.control import SETTLE_S
 from cluster.node import Action
 from cluster.wall_clock import WallClock
-from replica.disk import Disk
+from replica.log.disk import Disk
 
 if TYPE_CHECKING:
     from cluster.live.remote_host import RemoteHost

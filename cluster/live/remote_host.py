@@ -33,7 +33,7 @@ from cluster.live.remote_core import RemoteCore, RemoteShell
 from cluster.node import Action, NodeCore
 from cluster.shell import NodeShell
 from cluster.wall_clock import WallClock
-from replica.disk import Disk
+from replica.log.disk import Disk
 
 if TYPE_CHECKING:
     from cluster.live.processes import ProcessFabric

@@ -25,7 +25,7 @@ from cluster.live.writer import FrameWriter, KeptSlice
 from cluster.node import OnSent, Segment
 from cluster.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.world import ConnectionGone, Parking, TornSend
-from replica.file_slice import FileSlice
+from replica.log.file_slice import FileSlice
 
 if TYPE_CHECKING:
     from cluster.host import Host

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cluster.node import OnSent, Segment, Sent
 from cluster.passage import ByteCounts
 from cluster.world import TornSend
-from replica.file_slice import FileSlice
+from replica.log.file_slice import FileSlice
 
 MORE = getattr(socket, "MSG_MORE", 0)
 

@@ -45,7 +45,6 @@ from cluster.wire.primitives import (
     string,
 )
 from replica.errors import ErrorCode
-from replica.file_slice import EMPTY_SLICE, FileSlice
 from replica.ids import (
     NO_BROKER,
     NO_BROKER_EPOCH,
@@ -56,6 +55,7 @@ from replica.ids import (
     LeaderEpoch,
     Offset,
 )
+from replica.log.file_slice import EMPTY_SLICE, FileSlice
 
 Topic = str | UUID
 """A topic's name up to version 12, its id from version 13."""

@@ -28,10 +28,10 @@ from cluster.wire.fetch_response_codec import decode_fetch_response
 from cluster.wire.headers import read_request_header
 from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from controller.events import Event
-from replica.disk import Disk
-from replica.file_slice import FileSlice
 from replica.ids import Names, TopicPartition
-from replica.records import build_batch
+from replica.log.disk import Disk
+from replica.log.file_slice import FileSlice
+from replica.log.records import build_batch
 from replica.rules import PROFILES, Rules
 from replica.trace import TraceLog, TraceRow
 

@@ -29,7 +29,7 @@ from cluster.wire.versions import (
     PRODUCE,
 )
 from replica.errors import ErrorCode
-from replica.records import batches, read_header, read_records, stamp
+from replica.log.records import batches, read_header, read_records, stamp
 from replica.trace import TraceLog, TraceRow
 
 MS = 1000

@@ -13,7 +13,7 @@ from controller.events import ElectLeader
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.records import stamp
+from replica.log.records import stamp
 from replica.trace import FetchRefused, HighWatermarkLearned, LogTruncated
 
 U0 = TopicPartition("u", 0)

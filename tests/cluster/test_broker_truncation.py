@@ -11,7 +11,7 @@ from cluster.wire.headers import read_request_header
 from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
-from replica.records import stamp
+from replica.log.records import stamp
 from replica.rules import PROFILES
 
 

@@ -6,8 +6,8 @@ from broker_world import B1, B2, MS, T0, BrokerWorld, batch
 from cluster.partition_locks import PartitionLocks
 from cluster.request_handlers import RequestHandlers
 from controller.events import ElectLeader
-from replica.disk_speed import ServiceTime
 from replica.errors import ErrorCode
+from replica.log.disk_speed import ServiceTime
 from replica.trace import BatchAppended
 
 

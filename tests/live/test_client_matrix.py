@@ -21,7 +21,7 @@ from clients import CLIENTS, Reader
 from serving import Served, serving
 from waiting import wait_for as wait_at_most
 
-from replica.records import batches
+from replica.log.records import batches
 from scenarios.control_place import ask, find_cluster
 
 wait_for = partial(wait_at_most, within_s=40)

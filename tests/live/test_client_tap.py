@@ -21,7 +21,7 @@ from cluster.live.record_names import RecordNames, is_believable, word_of
 from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.records import build_batch, read_header
+from replica.log.records import build_batch, read_header
 
 pytestmark = pytest.mark.live
 

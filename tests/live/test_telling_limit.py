@@ -17,7 +17,7 @@ from cluster.wire.cold import encode_request, request
 from cluster.wire.versions import METADATA
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.records import BatchHeader, build_batch, read_header
+from replica.log.records import BatchHeader, build_batch, read_header
 from replica.trace import (
     ConnectionClosed,
     ConnectionLost,

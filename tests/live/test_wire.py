@@ -24,7 +24,7 @@ from cluster.node import Segment
 from cluster.passage import CLOSED, RESET
 from cluster.wire.api_00_produce import ProduceRequest, encode_produce_request
 from cluster.world import ConnectionGone
-from replica.file_slice import FileSlice
+from replica.log.file_slice import FileSlice
 from replica.trace import MessageHeld, MessageReleased, TraceLog, TraceRow
 
 pytestmark = pytest.mark.live

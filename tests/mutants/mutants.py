@@ -26,8 +26,13 @@ def mutant(name: str, rule: str, module: str, old: str, new: str, *caught_by: st
 
 
 LEADER, FOLLOWER, PARTITION = "replica.leader", "replica.follower", "cluster.partition"
-LOG, SEGMENT, LOADER, EPOCHS = "replica.log", "replica.segment", "replica.log_loader", "replica.leader_epochs"
-PRODUCERS, MANAGER = "replica.producer_state", "cluster.replica_manager"
+LOG, SEGMENT, LOADER, EPOCHS = (
+    "replica.log.log",
+    "replica.log.segment",
+    "replica.log.loader",
+    "replica.log.leader_epochs",
+)
+PRODUCERS, MANAGER = "replica.log.producer_state", "cluster.replica_manager"
 METADATA = "cluster.metadata_follower"
 GROUPS, COMMITS, MEMBERSHIP = "cluster.group_service", "cluster.groups.commits", "cluster.groups.membership"
 COORDINATOR = "cluster.groups.coordinator"

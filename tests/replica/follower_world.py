@@ -33,7 +33,7 @@ from replica.follower_events import (
     Which,
 )
 from replica.ids import Names, TopicPartition
-from replica.leader_epochs import LeaderEpochCache
+from replica.log.leader_epochs import LeaderEpochCache
 from replica.rules import PROFILES, Rules
 from replica.truncation import truncation_of
 from replica.wording import duration

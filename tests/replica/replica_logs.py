@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from replica.config import TopicConfig
-from replica.disk import Disk
-from replica.file_slice import FileSlice
 from replica.ids import TopicPartition
-from replica.log import Log, Recovery
-from replica.records import build_batch, stamp
+from replica.log.disk import Disk
+from replica.log.file_slice import FileSlice
+from replica.log.log import Log, Recovery
+from replica.log.records import build_batch, stamp
 
 ORDERS = TopicPartition("orders", 0)
 

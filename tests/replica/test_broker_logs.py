@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 from replica_logs import batch_of
 
-from replica.broker_logs import BrokerLogs
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
+from replica.log.broker_logs import BrokerLogs
+from replica.log.disk import Disk
 
 CONFIG = TopicConfig()
 TOPIC_ID = UUID(int=7)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from replica_logs import ORDERS, LogHome, batch_of, stamped, values_of
 
-from replica.disk import Disk, Loss, partition_of
 from replica.ids import TopicPartition
-from replica.log import Log
+from replica.log.disk import Disk, Loss, partition_of
+from replica.log.log import Log
 
 
 def log_of(home, *values):

@@ -8,13 +8,13 @@ import pytest
 from replica_logs import LogHome, batch_of, content_of
 
 from replica.errors import ErrorCode, KafkaError
-from replica.producer_state import (
+from replica.log.producer_state import (
     PRODUCER_ID_EXPIRATION_MS,
     ProducerStateManager,
     read_snapshot,
     write_snapshot,
 )
-from replica.records import BatchHeader
+from replica.log.records import BatchHeader
 
 TRANSCRIPT = Path(__file__).parent.parent / "golden" / "idempotence.txt"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.leader_epochs import LeaderEpochCache
+from replica.log.leader_epochs import LeaderEpochCache
 
 LEO = 100
 

@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 from replica_logs import ORDERS, batch_of, content_of, values_of
 
-from replica.checkpoints import CorruptCheckpoint, read_checkpoint, read_offsets, write_offsets
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.ids import TopicPartition
-from replica.log_manager import LogManager, WrongLogDirectory
+from replica.log.checkpoints import CorruptCheckpoint, read_checkpoint, read_offsets, write_offsets
+from replica.log.disk import Disk
+from replica.log.manager import LogManager, WrongLogDirectory
 
 TOPIC_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 OTHER = TopicPartition("audit-trail", 3)

@@ -9,7 +9,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from replica.errors import ErrorCode, KafkaError
-from replica.records import (
+from replica.log.records import (
     BATCH_HEADER_BYTES,
     CRC_START,
     BatchHeader,

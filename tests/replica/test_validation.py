@@ -10,7 +10,7 @@ from replica_logs import batch_of
 
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
-from replica.records import CRC_START, build_batch
+from replica.log.records import CRC_START, build_batch
 from replica.validation import validate_produced
 
 NOW_US = 5_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from language import errors_of, file_of, load
 
-from replica.disk_speed import ServiceTime
 from replica.ids import TopicPartition
+from replica.log.disk_speed import ServiceTime
 from scenarios.conditions import (
     LogTest,
     NodeTest,

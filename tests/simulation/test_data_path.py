@@ -11,7 +11,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from cluster import producer_batch
-from replica.records import BatchHeader, batches, build_batch
+from replica.log.records import BatchHeader, batches, build_batch
 from scenarios.catalogue import find_scenario
 from scenarios.loading import load_file, load_text
 from scenarios.runner import RunResult, run_scenario

@@ -12,7 +12,7 @@ from cluster import fabric as fabric_module
 from cluster.cards import Card
 from cluster.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
 from cluster.node import Send
-from replica.file_slice import FileSlice
+from replica.log.file_slice import FileSlice
 from replica.trace import MessageHeld, MessageReleased
 from scenarios.catalogue import find_scenario
 from scenarios.loading import load_file

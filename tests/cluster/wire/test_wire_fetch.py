@@ -23,7 +23,7 @@ from cluster.wire.headers import read_request_header
 from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.wire.versions import FETCH
 from replica.errors import ErrorCode
-from replica.file_slice import FileSlice
+from replica.log.file_slice import FileSlice
 
 ORDERS = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0001")
 EMPTY = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0002")

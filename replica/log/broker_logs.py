@@ -12,10 +12,10 @@ from pathlib import Path
 from uuid import UUID
 
 from replica.config import TopicConfig
-from replica.disk import Disk
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
-from replica.log import Log, Recovery
-from replica.log_manager import LogManager
+from replica.log.disk import Disk
+from replica.log.log import Log, Recovery
+from replica.log.manager import LogManager
 
 
 class BrokerLogs:

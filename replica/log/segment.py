@@ -13,11 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from replica.config import TopicConfig
-from replica.disk import LOG_SUFFIX, Disk
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from replica.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, Bytes, check_crc, read_header
+from replica.log.disk import LOG_SUFFIX, Disk
+from replica.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from replica.log.records import (
+    BATCH_HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    Bytes,
+    check_crc,
+    read_header,
+)
 
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from replica.checkpoints import CLEAN_SHUTDOWN
-from replica.disk_speed import DiskSpeed
 from replica.ids import Offset, TopicPartition
-from replica.records import BATCH_HEADER_BYTES, BatchHeader, read_header
+from replica.log.checkpoints import CLEAN_SHUTDOWN
+from replica.log.disk_speed import DiskSpeed
+from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
 UNKNOWN_BYTES = -1

@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from replica.ids import Offset
-from replica.records import BatchHeader
-from replica.segment import Segment
+from replica.log.records import BatchHeader
+from replica.log.segment import Segment
 
 
 class LogSegments:

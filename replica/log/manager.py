@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from replica.checkpoints import (
+from replica.config import TopicConfig
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.log.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -26,11 +28,9 @@ from replica.checkpoints import (
     write_partition_metadata,
     write_properties,
 )
-from replica.config import TopicConfig
-from replica.disk import Disk, DiskFailed, partition_of
-from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
-from replica.log import Log, Recovery
-from replica.producer_state import PRODUCER_ID_EXPIRATION_MS
+from replica.log.disk import Disk, DiskFailed, partition_of
+from replica.log.log import Log, Recovery
+from replica.log.producer_state import PRODUCER_ID_EXPIRATION_MS
 
 DELETED_SUFFIX = "-delete"
 _NAME_MAX = 255

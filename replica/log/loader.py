@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replica.config import TopicConfig
-from replica.disk import LOG_SUFFIX, Disk
 from replica.ids import Offset
-from replica.leader_epochs import LeaderEpochCache
-from replica.records import BatchHeader
-from replica.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from replica.log.disk import LOG_SUFFIX, Disk
+from replica.log.leader_epochs import LeaderEpochCache
+from replica.log.records import BatchHeader
+from replica.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

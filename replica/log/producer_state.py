@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from replica.checkpoints import write_atomically
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Offset
-from replica.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from replica.log.checkpoints import write_atomically
+from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 
 BATCHES_TO_RETAIN = 5
 """Also why a producer may have at most 5 requests in flight."""

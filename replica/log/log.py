@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from replica.checkpoints import LEADER_EPOCHS, sync_directory
 from replica.config import TopicConfig
-from replica.disk import Disk, DiskFailed
 from replica.errors import ErrorCode, KafkaError
-from replica.file_slice import EMPTY_SLICE, FileSlice
 from replica.ids import LeaderEpoch, Offset, TopicPartition
-from replica.leader_epochs import LeaderEpochCache
-from replica.log_loader import LogLoader, Recovery
-from replica.log_segments import LogSegments
-from replica.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
-from replica.records import (
+from replica.log.checkpoints import LEADER_EPOCHS, sync_directory
+from replica.log.disk import Disk, DiskFailed
+from replica.log.file_slice import EMPTY_SLICE, FileSlice
+from replica.log.leader_epochs import LeaderEpochCache
+from replica.log.loader import LogLoader, Recovery
+from replica.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
+from replica.log.records import (
     NO_PRODUCER_ID,
     BatchHeader,
     Bytes,
@@ -30,7 +29,8 @@ from replica.records import (
     read_records,
     stamp,
 )
-from replica.segment import Segment
+from replica.log.segment import Segment
+from replica.log.segments import LogSegments
 from replica.validation import check_order, validate_produced, whole_batches
 
 __all__ = ["AppendInfo", "Log", "Recovery"]
