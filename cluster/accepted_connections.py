@@ -12,7 +12,7 @@ from cluster.node import Action, ConnectionId, Send
 from cluster.outbox import Outbox
 from cluster.telling_limit import EndsOfConnections
 from cluster.timers import Timer
-from replica.trace import ConnectionClosed, Recorder
+from replica.trace.events import ConnectionClosed, Recorder
 
 
 class AcceptedConnections:

@@ -41,7 +41,7 @@ from cluster.wire.versions import (
 )
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Offset, TopicPartition
-from replica.trace import Recorder, RecordsSent
+from replica.trace.events import Recorder, RecordsSent
 
 FIRST_VERSION_FOR_ANY_REPLICA = 11
 """KIP-392: from this Fetch version on, followers answer consumers too."""

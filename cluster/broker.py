@@ -45,7 +45,7 @@ from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.disk import Disk
 from replica.rules import Rules
-from replica.trace import LogFlushed, LogRecovered, Recorder
+from replica.trace.events import LogFlushed, LogRecovered, Recorder
 
 MAX_SHUTDOWN_US = 300_000_000
 """BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""

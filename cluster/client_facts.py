@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from replica import trace
-from replica.trace import Recorder
+from replica.trace import events as trace
+from replica.trace.events import Recorder
 
 
 class CausalRecorder(Recorder, Protocol):

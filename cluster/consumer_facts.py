@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cluster.client_facts import ClientFacts
-from replica import trace
 from replica.ids import TopicPartition
 from replica.log.records import Record
+from replica.trace import events as trace
 
 
 def record_name(record: Record) -> str:

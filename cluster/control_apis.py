@@ -39,7 +39,7 @@ from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, UNDEFINED_EPOCH, Names, TopicPartition
 from replica.passive_topic_keys import active
 from replica.rules import Rules
-from replica.trace import ControlRequestRefused, Recorder
+from replica.trace.events import ControlRequestRefused, Recorder
 
 
 class ControlApis:

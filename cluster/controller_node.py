@@ -42,12 +42,12 @@ from controller.quorum import Quorum
 from controller.quorum_messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell
 from controller.quorum_timeouts import QuorumTimeouts
 from controller.state import ControllerState
-from replica import trace
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.disk import Disk
 from replica.rules import Rules
-from replica.trace import Recorder
+from replica.trace import events as trace
+from replica.trace.events import Recorder
 
 MAX_SHUTDOWN_US = 5_000_000
 """How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""

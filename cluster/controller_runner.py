@@ -23,7 +23,7 @@ from controller.controller_context import Process, Reply, Tell
 from controller.kafka_controller import KafkaController
 from controller.registry import Operation, RegistryError, Result
 from replica.ids import BrokerEpoch, BrokerId
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 
 FIRST_REBALANCE_US = 5_000_000
 """KafkaController.onControllerFailover: the first check for preferred leaders comes 5 s after the election."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from controller.events import Fact, Reply
 from controller.quorum_messages import ControllerEpoch
 from replica.ids import Offset
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 
 OnReply = Callable[[Reply | None], None]
 """None: the controller was deposed first; what it had decided may happen or not."""

@@ -14,7 +14,7 @@ from cluster.links import Link, Network
 from cluster.passage import RESET, NetworkFacts
 from cluster.virtual_time import VirtualTime
 from cluster.world import ConnectionGone, Parking
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 
 SOCKET_BUFFER_BYTES = 1 << 20
 

@@ -17,7 +17,7 @@ from cluster.wall_clock import WallClock
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

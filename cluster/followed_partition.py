@@ -33,7 +33,7 @@ from replica.follower_events import (
     TruncateTo,
 )
 from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from replica.trace import FetchRefused, FetchThrottled
+from replica.trace.events import FetchRefused, FetchThrottled
 
 
 class Fetcher(Protocol):

@@ -43,7 +43,7 @@ from cluster.wire.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
 from replica.log.records import BatchHeader, build_batch, check_crc, read_records
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 
 LOAD_BYTES_PER_STEP = 64 << 10
 """A log is read in steps of this size, so that the broker does other things between them."""

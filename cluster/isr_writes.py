@@ -19,7 +19,7 @@ from controller.registry import Create, GetData, RegistryError, Result, SetData
 from replica.errors import ErrorCode
 from replica.ids import Names, TopicPartition
 from replica.leader_events import IsrAccepted, IsrRefused, ProposeIsr
-from replica.trace import IsrRejected, Recorder
+from replica.trace.events import IsrRejected, Recorder
 
 CHECK_US = 2_500_000
 QUIET_US = 5_000_000

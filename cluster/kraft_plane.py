@@ -24,7 +24,7 @@ from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 
 
 class KRaftPlane:

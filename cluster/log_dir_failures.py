@@ -13,7 +13,7 @@ from cluster.replica_fetchers import ReplicaFetchers
 from cluster.replica_manager import ReplicaManager
 from replica.log.broker_logs import BrokerLogs
 from replica.log.disk import Disk
-from replica.trace import LogDirFailed, Recorder
+from replica.trace.events import LogDirFailed, Recorder
 
 
 class LogDirFailures:

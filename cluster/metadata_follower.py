@@ -39,7 +39,7 @@ from replica.ids import (
     TopicPartition,
 )
 from replica.log.records import batches, read_records
-from replica.trace import Recorder, SnapshotFetched, SnapshotLoaded
+from replica.trace.events import Recorder, SnapshotFetched, SnapshotLoaded
 
 FETCH_VERSION = 12
 MAX_WAIT_MS = 1500

@@ -47,7 +47,7 @@ from replica.leader_events import (
 from replica.log.file_slice import EMPTY_SLICE
 from replica.log.log import Log
 from replica.rules import Rules
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 from replica.truncation import truncation_of
 
 KEEP_UNCOMMITTED: Offset = -1

@@ -9,7 +9,7 @@ from replica.follower_events import SetHighWatermark
 from replica.ids import BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.leader_events import AdvanceHighWatermark, ProposeIsr
 from replica.log.log import AppendInfo
-from replica.trace import (
+from replica.trace.events import (
     BatchAppended,
     DivergenceFound,
     FollowerFetched,

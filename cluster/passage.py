@@ -18,7 +18,7 @@ from cluster.node import OnSent, Segment
 from cluster.road import Road
 from cluster.world import Fabric, TornSend
 from replica.log.file_slice import FileSlice
-from replica.trace import ConnectionClosed, ConnectionLost, MessageHeld, MessageReleased, TraceLog
+from replica.trace.events import ConnectionClosed, ConnectionLost, MessageHeld, MessageReleased, TraceLog
 
 END_BYTES = 40
 """What the end of a connection weighs on its link: a segment without data."""

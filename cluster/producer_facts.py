@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cluster.client_facts import CausalRecorder, ClientFacts
 from cluster.producer_batch import PendingRecord, ProducerBatch
-from replica import trace
 from replica.ids import TopicPartition
 from replica.log.records import read_header
+from replica.trace import events as trace
 
 
 class ProducerFacts(ClientFacts):

@@ -37,7 +37,7 @@ from replica.log.disk import Disk
 from replica.log.log import Log
 from replica.log.manager import LogManager
 from replica.log.records import build_batch
-from replica.trace import Recorder, SessionExpired
+from replica.trace.events import Recorder, SessionExpired
 
 REGISTRY_LOG = TopicPartition("__registry", 0)
 REGISTRY_LOG_ID = uuid5(UUID(int=0), REGISTRY_LOG.topic)

@@ -24,7 +24,7 @@ from replica.ids import LeaderEpoch, Names, TopicPartition
 from replica.isr_lag import LagLimits
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
-from replica.trace import Recorder, ReplicaDeleted
+from replica.trace.events import Recorder, ReplicaDeleted
 
 
 class Assignment(NamedTuple):

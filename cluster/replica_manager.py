@@ -25,7 +25,7 @@ from replica.log.file_slice import EMPTY_SLICE
 from replica.log.records import MAGIC
 from replica.purgatory import Purgatory
 from replica.rules import Rules
-from replica.trace import FetchRefused, ProduceRefused, Recorder
+from replica.trace.events import FetchRefused, ProduceRefused, Recorder
 
 ACKS_ALL = -1
 MAGIC_POSITION, CODEC_POSITION, ZSTD = 16, 22, 4

@@ -15,7 +15,7 @@ from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH, api_name
 from replica.ids import OUTSIDE
 from replica.log.file_slice import FileSlice
-from replica.trace import Recorder, RequestCompleted
+from replica.trace.events import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500
 """Of one client from outside; there is a fact of each of them."""

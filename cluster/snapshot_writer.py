@@ -10,9 +10,9 @@ from cluster.metadata_log import MetadataLog
 from cluster.metadata_snapshots import file_name
 from controller.quorum_messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
-from replica import trace
 from replica.ids import Offset
-from replica.trace import Recorder
+from replica.trace import events as trace
+from replica.trace.events import Recorder
 
 
 class SnapshotWriter:

@@ -22,7 +22,7 @@ from cluster.request_handlers import RequestHandlers
 from cluster.request_log import RequestLog
 from cluster.wire.headers import RequestHeader
 from replica.errors import PeerViolation
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 
 
 class SocketServer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from replica.ids import OUTSIDE
-from replica.trace import FactsLeftOut, Recorder
+from replica.trace.events import FactsLeftOut, Recorder
 
 CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND = 10_000, 50
 """Ends of connections of one client; those who have not said who they are, are one."""

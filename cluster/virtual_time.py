@@ -16,7 +16,7 @@ from functools import partial
 import trio
 
 from cluster.world import Parking
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 
 Callback = Callable[[], None]
 

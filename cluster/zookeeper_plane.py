@@ -27,7 +27,7 @@ from controller.events import Reply
 from controller.kafka_controller import KafkaController
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
-from replica.trace import Recorder
+from replica.trace.events import Recorder
 
 
 class ActiveControllerChannel(Channel):

@@ -19,9 +19,9 @@ from controller.journal import Journal
 from controller.metadata import BrokerChanged, BrokerRegistered, ReplicaPlaced
 from controller.partitions import Partitions
 from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerId
+from replica.trace import events as trace
 
 
 class Brokers:

@@ -14,8 +14,8 @@ from controller.eligible_leaders import eligible_leaders, last_known_leader
 from controller.image import PartitionRegistration
 from controller.metadata import PartitionChanged
 from controller.reassignment import Reassignment, maybe_complete, without
-from replica import trace
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
+from replica.trace import events as trace
 
 
 class Change(NamedTuple):

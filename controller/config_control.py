@@ -11,9 +11,9 @@ from controller.image import MetadataImage
 from controller.journal import Journal
 from controller.metadata import BrokerConfigChanged, ConfigChanged
 from controller.partitions import Partitions
-from replica import trace
 from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
+from replica.trace import events as trace
 
 
 class ConfigControl:

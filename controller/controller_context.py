@@ -11,8 +11,8 @@ from controller.control_requests import ControlRequest, RequestBatch
 from controller.image import PartitionRegistration
 from controller.registry import Operation, Result
 from controller.znodes import LiveBroker
-from replica import trace
 from replica.ids import BrokerId, TopicPartition
+from replica.trace import events as trace
 
 Results = Sequence[Result]
 Process = Generator[Operation, Results, None]

@@ -14,7 +14,7 @@ from uuid import UUID
 from controller.metadata import MetadataRecord
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
-from replica.trace import TraceEvent
+from replica.trace.events import TraceEvent
 
 # ------------------------------------------------------------------------------------------------------------- events
 

@@ -10,7 +10,7 @@ from controller.events import Action, AppendRecord, Fact, Reply
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import MetadataRecord
 from replica.ids import BrokerEpoch, BrokerId, Names, Offset, TopicPartition
-from replica.trace import TraceEvent
+from replica.trace.events import TraceEvent
 
 
 class Journal:

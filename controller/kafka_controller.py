@@ -27,10 +27,10 @@ from controller.events import AlterPartition, AlterPartitionReply, ElectReply
 from controller.partition_changes import PartitionChanges
 from controller.registry import Create, Delete, GetChildren, GetData, Multi, Operation, RegistryError, SetData
 from controller.znodes import LiveBroker
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
+from replica.trace import events as trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,11 @@ from controller.election import Candidates, Choice, Election, elect
 from controller.events import IsrProposal, IsrResult
 from controller.image import PartitionRegistration
 from controller.registry import Check, Create, GetData, Multi, Operation, RegistryError, SetData
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
 from replica.passive_topic_keys import active
 from replica.rules import Rules
+from replica.trace import events as trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from controller.journal import Journal
 from controller.metadata import ElrCleared
 from controller.reassignment import begin, revert, without
 from controller.topics import assignment_problem
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition
 from replica.rules import Rules
+from replica.trace import events as trace
 
 MAX_ELECTIONS_PER_SWEEP = 1000
 """ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE."""

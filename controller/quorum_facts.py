@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from controller.quorum_messages import ControllerEpoch, OffsetAndEpoch
 from controller.quorum_roles import Candidate
-from replica import trace
 from replica.ids import BrokerId, Names, Offset
+from replica.trace import events as trace
 
 
 class QuorumFacts:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
-from replica.trace import TraceEvent
+from replica.trace.events import TraceEvent
 
 ControllerEpoch = int
 

@@ -12,9 +12,9 @@ from controller.changes import Teller
 from controller.election import Choice
 from controller.image import PartitionRegistration
 from controller.registry import Registry, Transaction
-from replica import trace
 from replica.ids import Names, TopicPartition
 from replica.passive_topic_keys import active
+from replica.trace import events as trace
 
 
 class RegistryTeller:

@@ -13,10 +13,10 @@ from controller.image import MetadataImage
 from controller.journal import Journal
 from controller.metadata import PartitionCreated, TopicCreated, TopicDeleted
 from controller.placement import place
-from replica import trace
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset
+from replica.trace import events as trace
 
 
 class TopicControl:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from replica.trace import RecordAcked, TraceEvent, TraceRow
+from replica.trace.events import RecordAcked, TraceEvent, TraceRow
 from scenarios.loading import load_text
 from scenarios.processes import in_order
 from scenarios.runner import run_scenario

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from itertools import islice, pairwise, zip_longest
 from typing import Any, NamedTuple
 
-from replica import trace
 from replica.ids import TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.ledger import RecordLedger
 
 PATIENCE_US = 1_000_000

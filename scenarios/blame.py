@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica.rules import Rules
-from replica.trace import DataLost, InvariantBroken, TraceRow
+from replica.trace.events import DataLost, InvariantBroken, TraceRow
 from scenarios.diagnostics import ScenarioInvalid
 from scenarios.loading import load_text
 from scenarios.processes import in_order

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replica.trace import InvariantBroken, RunStarted, TraceRow
+from replica.trace.events import InvariantBroken, RunStarted, TraceRow
 from scenarios.blame import Blame, Suspects, remedies
 from scenarios.promises import Gap
 from scenarios.style import Style

@@ -15,7 +15,7 @@ from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from replica.trace import TraceRow
+    from replica.trace.events import TraceRow
     from scenarios.blame_text import Findings
     from scenarios.explanation import Explanation
     from scenarios.spec import Scenario
@@ -81,7 +81,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
 def _explain_invariant(
     run_dir: Path, rows: Sequence[TraceRow], invariant: str, what_if: bool, format_: str, plain: bool
 ) -> int:
-    from replica.trace import InvariantBroken
+    from replica.trace.events import InvariantBroken
     from scenarios.blame_text import invariant_text
 
     broken = [row.event for row in rows if isinstance(row.event, InvariantBroken)]
@@ -102,7 +102,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
 
     what_if: however long that takes     invariant: of this one only
     """
-    from replica.trace import InvariantBroken
+    from replica.trace.events import InvariantBroken
     from scenarios import blame
     from scenarios.blame_text import Findings
 

@@ -12,7 +12,7 @@ from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from replica.trace import TraceRow
+    from replica.trace.events import TraceRow
 
 
 @click.command()

@@ -17,7 +17,7 @@ from cluster.registry_node import RegistryCore
 from cluster.wall_clock import WallClock
 from cluster.world import Fabric
 from replica.log.disk import Disk
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 from scenarios.spec import Scenario, Workload
 
 BROKER_PORT = 9092

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.log.disk_speed import ServiceTime
-from replica.signs import SIGNS
+from replica.trace.signs import SIGNS
 from scenarios.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
 from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.expect import EventTest, Expect

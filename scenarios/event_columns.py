@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from replica.trace import CLASS_OF_EVENT, columns_of_event
+from replica.trace.events import CLASS_OF_EVENT, columns_of_event
 
 ALIASES_OF_EVENT = {"isr_changed": "isr_committed"}
 

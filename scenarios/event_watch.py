@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replica.trace import CLASS_OF_EVENT, TraceEvent, TraceRow
+from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
 from scenarios.conditions import NumberTest, TimeTest
 from scenarios.expect import EventTest, EventValue
 from scenarios.state_checks import Captured

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from replica.ids import TopicPartition
-from replica.trace import EndOffsetSeen, TraceRow
+from replica.trace.events import EndOffsetSeen, TraceRow
 from scenarios.availability import ServiceTimes, Window, write_windows
 from scenarios.conditions import LogTest, RecordsTest, TimeTest
 from scenarios.event_watch import EventWatch, described, time_window

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from replica import trace
 from replica.ids import TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.explanation import Explanation, Holding, Moment
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror

@@ -14,7 +14,7 @@ from replica.log.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.disk import Disk
 from replica.log.log import Log
 from replica.log.records import BatchHeader, check_crc, read_records
-from replica.trace import LogEntryFound, ReplicaFound
+from replica.trace.events import LogEntryFound, ReplicaFound
 from scenarios.simulation import Machine, Simulation
 
 

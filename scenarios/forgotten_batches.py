@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from replica.ids import TopicPartition
-from replica.trace import BatchRefused, LogRecovered, LogTruncated, TraceRow
+from replica.trace.events import BatchRefused, LogRecovered, LogTruncated, TraceRow
 from scenarios.ledger import RecordLedger
 
 

@@ -1,6 +1,6 @@
 """Checks the protocol's invariants (kafka-rules.md section 11) while a simulated run goes on.
 
-`InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
+`InvariantChecker` is a listener of `replica.trace.events.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
 small class in invariants_control.py, invariants_log.py or liveness.py; each looks at what a fact changed, never at
 everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
 (truth.py). Nor where an old rule may: a violation then names the rule that the run lacks (promises.py).
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol
 
 from replica.ids import TopicPartition
 from replica.rules import Rules
-from replica.trace import EVENT_CLASSES, InvariantBroken, TraceRow
+from replica.trace.events import EVENT_CLASSES, InvariantBroken, TraceRow
 from replica.wording import listed
 from scenarios.mirror import LogMirror
 from scenarios.promises import missing_rules

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from replica import trace
 from replica.ids import TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.invariants import Handler, Invariant, MetadataLogSnapshot, Probe
 from scenarios.view import PartitionView
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from replica import trace
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.invariants import Handler, Invariant, Probe
 from scenarios.mirror import ReplicaLog
 from scenarios.truth import CommittedLog, same_batch

@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 
-from replica import trace
 from replica.ids import OUTSIDE, TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.invariants import Handler, Invariant
 
 

@@ -1,6 +1,6 @@
 """Every record of a run: what its producer was told, who read it, and what the disks held when the run ended.
 
-`RecordLedger` is a listener of `replica.trace.TraceLog`. The words are those of design.md section 7:
+`RecordLedger` is a listener of `replica.trace.events.TraceLog`. The words are those of design.md section 7:
 
 acked     RecordAcked                                   failed   RecordFailed and definitely not written
 unknown   sent, neither acked nor definitely failed     present  in the final log of its partition
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from replica import trace
 from replica.ids import TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.name_index import NameIndex
 from scenarios.record_table import RecordEntry, RecordTable

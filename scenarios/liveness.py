@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replica import trace
 from replica.ids import TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.invariants import Handler, Invariant, InvariantChecker, Probe
 
 SETTLE_US = 60_000_000

@@ -1,6 +1,6 @@
 """What every replica's log holds at this instant, batch by batch, rebuilt from the trace.
 
-`LogMirror` is a listener of `replica.trace.TraceLog`. A batch is known by its CRC, which is the same on every replica;
+`LogMirror` is a listener of `replica.trace.events.TraceLog`. A batch is known by its CRC, which is the same on every replica;
 the producers' BatchSent facts tell which records are in it.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from replica import trace
 from replica.ids import TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.sent_batches import SentBatches
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica import trace
-from replica.trace import CLASS_OF_EVENT
+from replica.trace import events as trace
+from replica.trace.events import CLASS_OF_EVENT
 from scenarios.trace_writer import ROWS_PER_PART, arrow_schema
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]

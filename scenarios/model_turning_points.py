@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from replica import trace
-from replica.trace import TraceEvent
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent
 from scenarios.model_rounds import (
     BROKERS,
     FENCED_AFTER_US,

@@ -54,7 +54,7 @@ from cluster.passage import ByteCounts
 from cluster.wall_clock import WallClock
 from cluster.wire.versions import api_name
 from replica.log.disk import Disk
-from replica.trace import TraceLog, TraceRow
+from replica.trace.events import TraceLog, TraceRow
 from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.failures import first_leaf
 from scenarios.spec import Scenario

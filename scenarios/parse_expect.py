@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica.errors import ErrorCode
-from replica.trace import CLASS_OF_EVENT
+from replica.trace.events import CLASS_OF_EVENT
 from scenarios.anomalies import ANOMALIES
 from scenarios.conditions import NumberTest, TimeTest
 from scenarios.diagnostics import did_you_mean

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from replica import trace
-from replica.trace import RequestCompleted, TraceRow
+from replica.trace import events as trace
+from replica.trace.events import RequestCompleted, TraceRow
 from replica.wording import listed
 from scenarios.wording import count_of
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import trio
 
-from replica.trace import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
+from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios import lock
 from scenarios.expectations import Expectation, Expectations, RunSight
 from scenarios.failures import first_leaf

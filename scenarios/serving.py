@@ -16,9 +16,9 @@ import trio
 import yaml
 
 from cluster.world import Fabric
-from replica import trace
 from replica.ids import TopicPartition
-from replica.trace import TraceLog, TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceLog, TraceRow
 from scenarios.expect import Expect
 from scenarios.followed_trace import cut_parts_while_followed
 from scenarios.loading import load_text

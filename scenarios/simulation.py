@@ -27,7 +27,7 @@ from controller.events import CreateTopicReply, Event, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.disk import Disk
-from replica.trace import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
+from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.selectors import resolve
 from scenarios.spec import Scenario, TopicSpec

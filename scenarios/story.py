@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from replica import trace
-from replica.fact_columns import GroupFact
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.signs import sign_of
-from replica.trace import EVENT_NAMES, TraceRow
+from replica.trace import events as trace
+from replica.trace.columns import GroupFact
+from replica.trace.events import EVENT_NAMES, TraceRow
+from replica.trace.signs import sign_of
 from scenarios.view import ClusterView, PartitionView
 
 

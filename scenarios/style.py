@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
-from replica.signs import SIGNS
+from replica.trace.signs import SIGNS
 
 _WORDS: Mapping[str, str] = {
     "fault": "FAULT",

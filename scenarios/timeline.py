@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from replica.trace import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
+from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.expectations import Expectation, RunSight, check_now, end_offset_seen
 from scenarios.fault_words import Done
 from scenarios.faults import Faults

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from replica import trace
-from replica.trace import CLASS_OF_EVENT, TraceEvent, TraceRow
+from replica.trace import events as trace
+from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
 from scenarios.model_batches import batches_of, found_records, found_replicas
 from scenarios.model_columns import Kind, Parts
 from scenarios.model_rounds import (

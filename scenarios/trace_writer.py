@@ -1,6 +1,6 @@
 """The trace on disk: typed Parquet (zstd) tables, one folder per table, `trace/<table>/part-NNNNN.parquet`.
 
-`TraceWriter` is a listener of `replica.trace.TraceLog`. A part is written under a hidden temporary name and renamed, so
+`TraceWriter` is a listener of `replica.trace.events.TraceLog`. A part is written under a hidden temporary name and renamed, so
 that a reader never meets half a file; parts are cut by row count, so that the same simulated run gives the same bytes.
 """
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc  # Here, and not by the first `sort_by`: live brokers would stand still while it loads.
 import pyarrow.parquet as pq
 
-from replica.trace import (
+from replica.trace.events import (
     CLASS_OF_EVENT,
     OPTIONAL_TABLES,
     SCHEMA_VERSION,

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from replica import trace
 from replica.ids import TopicPartition
 from replica.rules import Rules
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.mirror import LogMirror, ReplicaLog
 from scenarios.view import ClusterView, PartitionView

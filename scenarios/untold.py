@@ -13,7 +13,7 @@ from pathlib import Path
 from replica.ids import TopicPartition
 from replica.log.disk import LOG_SUFFIX, Disk
 from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
-from replica.trace import BatchAppended, LogTruncated, TraceLog
+from replica.trace.events import BatchAppended, LogTruncated, TraceLog
 from scenarios.view import ClusterView, ReplicaView
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from replica.ids import TopicPartition
-from replica.trace import InvariantBroken
+from replica.trace.events import InvariantBroken
 from scenarios.final_logs import FinalReplica, LogEntry
 from scenarios.jepsen import JEPSEN_CLASS
 from scenarios.ledger import ReadJump, RecordLedger

@@ -1,6 +1,6 @@
 """What the trace says about the cluster at this instant: leaders, ISRs, logs, brokers, clients.
 
-`ClusterView` is a listener of `replica.trace.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
+`ClusterView` is a listener of `replica.trace.events.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
 `check` steps and expectations read it. Put it first among the listeners: the others then see the state after the fact.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from cluster.offsets_topic import partition_of
-from replica import trace
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.spec import Scenario
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cluster.links import Latency, Network
 from cluster.wire.versions import api_name
 from cluster.world import Fabric
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 from scenarios.spec import DEFAULT_LATENCY, Scenario
 from scenarios.steps import Delay
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from replica.trace import INTERNAL_TOPICS
+from replica.trace.events import INTERNAL_TOPICS
 from spark_reports.schema import trace_schema
 
 FOLLOWED_TABLES = ("control", "log", "fetch", "high_watermark")

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField
 
-from replica.trace import OPTIONAL_TABLES
+from replica.trace.events import OPTIONAL_TABLES
 from spark_reports.schema import RUN, trace_schema
 
 

@@ -1,4 +1,4 @@
-"""The trace's tables as Spark schemas, derived from `replica.trace`: declared once, by those who state the facts."""
+"""The trace's tables as Spark schemas, derived from `replica.trace.events`: declared once, by those who state the facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from replica.trace import Column, columns_of_table
+from replica.trace.events import Column, columns_of_table
 
 RUN = "run"
 """Name of the run folder; added by the reader, so that one job can read many runs."""

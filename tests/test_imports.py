@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "controller": ["replica"],
     "cluster": ["replica", "controller"],
     "scenarios": ["replica", "controller", "cluster"],
-    "spark_reports": ["replica.trace", "replica.signs"],
+    "spark_reports": ["replica.trace.events", "replica.trace.signs"],
 }
 """What a package may use besides itself and libraries."""
 
@@ -59,7 +59,7 @@ def imports_of(path: Path) -> Iterator[Import]:
             yield from (Import(file, node.lineno, alias.name, lazy, typing) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}:{node.lineno}: imports are absolute here"
-            # `from replica import trace` uses replica.trace.
+            # `from replica import trace` uses replica.trace.events.
             names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module in MAY_IMPORT else []
             yield from (Import(file, node.lineno, name, lazy, typing) for name in names or [str(node.module)])
         in_function = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)

@@ -12,7 +12,7 @@ from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.trace import TraceEvent
+from replica.trace.events import TraceEvent
 
 OnWritten = Callable[[ErrorCode, Offset, int], None]
 """(error, offset of the batch, now_us)"""

@@ -14,7 +14,7 @@ from cluster.groups.member import Protocols, RequestId
 from cluster.groups.offsets import OffsetAndMetadata
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch, Offset, TopicPartition
-from replica.trace import TraceEvent
+from replica.trace.events import TraceEvent
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1

@@ -8,10 +8,10 @@ from cluster.groups.events import NO_MEMBER_ID
 from cluster.groups.group import Group
 from cluster.groups.member import Member
 from cluster.groups.offsets import OffsetAndMetadata
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
-from replica.trace import TraceEvent
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent
 from replica.wording import shown
 
 

@@ -27,11 +27,11 @@ from cluster.live.observations import (
 from cluster.live.record_names import NamedBatch, Names, RecordNames
 from cluster.producer_sender import RETRIABLE
 from cluster.telling_limit import TellingLimit
-from replica import trace
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.log.records import BatchHeader
-from replica.trace import TraceLog
+from replica.trace import events as trace
+from replica.trace.events import TraceLog
 
 RECENT_BATCHES_MAX = 20_000
 POSITIONS_MAX = 100_000

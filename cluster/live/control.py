@@ -18,7 +18,7 @@ from cluster.live.observations import Observation
 from cluster.passage import ByteCounts
 from replica.log.disk import Disk
 from replica.log.disk_speed import ServiceTime
-from replica.trace import TraceEvent
+from replica.trace.events import TraceEvent
 
 PACKET_BYTES = 1 << 20
 PART_BYTES = PACKET_BYTES - 1024

@@ -28,7 +28,7 @@ from cluster.passage import CLOSED, NetworkFacts
 from cluster.telling_limit import EndsOfConnections
 from cluster.world import ConnectionGone, Parking
 from replica.ids import OUTSIDE
-from replica.trace import RequestCrashed, TraceLog
+from replica.trace.events import RequestCrashed, TraceLog
 
 Address = tuple[str, int]
 SYN_BYTES = 60

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from cluster.live.control import AnswerTold, ExitTold, FactsTold, ObservationTold
 from cluster.live.time import LiveTime
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 
 InPlace = FactsTold | AnswerTold | ObservationTold | ExitTold
 """What has a place in the order."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from cluster.links import Network
 from cluster.live.fabric import Address, TcpFabric
 from cluster.live.time import LiveTime
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 
 SOURCE_NETWORK = "127.77"
 """All of 127.0.0.0/8 is this machine, on Linux."""

@@ -23,7 +23,7 @@ from cluster.live.node_life import OwnProcess
 from cluster.live.remote_core import RemoteCore
 from cluster.live.remote_host import RemoteHost
 from cluster.live.time import Started
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replica.signs import SIGNS
+from replica.trace.signs import SIGNS
 from spark_reports.follow import InternalNow, PartitionNow
 from spark_reports.report.embedding import environment, resource
 

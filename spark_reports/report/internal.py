@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from replica.trace import INTERNAL_TOPICS
+from replica.trace.events import INTERNAL_TOPICS
 from spark_reports.report.rows import Rows
 from spark_reports.report.words import counted, joined, seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from replica.signs import sign_of
+from replica.trace.signs import sign_of
 from spark_reports.report.rows import Rows
 from spark_reports.report.words import counted
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from replica.signs import SIGNS
+from replica.trace.signs import SIGNS
 from spark_reports.report import standstill, words
 from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
 from spark_reports.report.embedding import environment, json_in_html, resource, vega_script

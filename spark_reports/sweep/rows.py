@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from replica.trace import Column
+from replica.trace.events import Column
 from spark_reports.schema import spark_schema
 
 FINISHED = "finished"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from replica.trace import INTERNAL_TOPICS
+from replica.trace.events import INTERNAL_TOPICS
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.intervals import overlapping
 from spark_reports.transforms.partitions import touching

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from replica.trace import OUTSIDE
+from replica.trace.events import OUTSIDE
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 from spark_reports.transforms.partitions import run_ends

@@ -33,7 +33,7 @@ from replica.log.disk import Disk
 from replica.log.file_slice import FileSlice
 from replica.log.records import build_batch
 from replica.rules import PROFILES, Rules
-from replica.trace import TraceLog, TraceRow
+from replica.trace.events import TraceLog, TraceRow
 
 MS, SECOND = 1000, 1_000_000
 B1, B2, B3 = 1, 2, 3

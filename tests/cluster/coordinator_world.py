@@ -45,7 +45,7 @@ from cluster.groups.records import GroupKey, OffsetKey, read_key
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.trace import EVENT_NAMES
+from replica.trace.events import EVENT_NAMES
 
 SECOND = 1_000_000
 _UUID = re.compile(r"-00000000-0000-0000-0000-([0-9a-f]{12})")

@@ -30,7 +30,7 @@ from cluster.wire.versions import (
 )
 from replica.errors import ErrorCode
 from replica.log.records import batches, read_header, read_records, stamp
-from replica.trace import TraceLog, TraceRow
+from replica.trace.events import TraceLog, TraceRow
 
 MS = 1000
 SECOND = 1_000_000

@@ -23,7 +23,7 @@ from cluster.wire.versions import (
     METADATA,
 )
 from replica.errors import ErrorCode
-from replica.trace import ElectionRefused, LogStartOffsetAdvanced, TopicDeleted
+from replica.trace.events import ElectionRefused, LogStartOffsetAdvanced, TopicDeleted
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

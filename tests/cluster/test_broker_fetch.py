@@ -9,7 +9,7 @@ from cluster.wire.api_01_fetch import FetchPartition
 from cluster.wire.fetch_response_codec import decode_fetch_response
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
-from replica.trace import FollowerFetched, RecordsSent
+from replica.trace.events import FollowerFetched, RecordsSent
 
 
 @pytest.fixture

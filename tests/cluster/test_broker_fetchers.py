@@ -14,7 +14,7 @@ from controller.image import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import stamp
-from replica.trace import FetchRefused, HighWatermarkLearned, LogTruncated
+from replica.trace.events import FetchRefused, HighWatermarkLearned, LogTruncated
 
 U0 = TopicPartition("u", 0)
 

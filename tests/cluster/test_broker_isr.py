@@ -6,7 +6,7 @@ from broker_world import B1, B2, B3, MS, T0, BrokerWorld, batch
 from cluster.wire.versions import ALTER_PARTITION
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
-from replica.trace import HighWatermarkAdvanced, IsrProposed
+from replica.trace.events import HighWatermarkAdvanced, IsrProposed
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from cluster.broker_lifecycle import BrokerState
 from cluster.node import Close
 from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, METADATA
 from replica.errors import ErrorCode
-from replica.trace import LogRecovered
+from replica.trace.events import LogRecovered
 
 
 def times(world, api, since_us=0):

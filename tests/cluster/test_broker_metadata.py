@@ -8,7 +8,7 @@ from broker_world import B1, B2, T0, BrokerWorld, batch
 from cluster.wire.versions import DESCRIBE_TOPIC_PARTITIONS, METADATA
 from controller.events import ChangeConfig, DeleteTopic
 from replica.errors import ErrorCode
-from replica.trace import LeaderElected
+from replica.trace.events import LeaderElected
 
 
 @pytest.fixture

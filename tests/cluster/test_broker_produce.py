@@ -5,7 +5,7 @@ from broker_world import B1, B2, FETCH, PRODUCE, BrokerWorld, batch
 
 from controller.events import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
-from replica.trace import HighWatermarkAdvanced
+from replica.trace.events import HighWatermarkAdvanced
 
 
 @pytest.fixture

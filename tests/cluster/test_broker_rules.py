@@ -8,7 +8,7 @@ from broker_world import B1, B2, BrokerWorld, batch
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
-from replica.trace import IsrProposed
+from replica.trace.events import IsrProposed
 
 LATEST = -1
 

@@ -18,7 +18,7 @@ from cluster.wire.versions import (
 from controller.events import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.trace import CommittedOffsetRemoved, GroupMemberLeft, GroupsLoaded, GroupsUnloaded, OffsetCommitted
+from replica.trace.events import CommittedOffsetRemoved, GroupMemberLeft, GroupsLoaded, GroupsUnloaded, OffsetCommitted
 
 LOG = TopicPartition(OFFSETS_TOPIC, 0)
 

@@ -27,7 +27,7 @@ from controller.snapshot import snapshot_of
 from replica.errors import PeerViolation
 from replica.ids import TopicPartition
 from replica.log.disk import Disk
-from replica.trace import SnapshotWritten, TraceEvent
+from replica.trace.events import SnapshotWritten, TraceEvent
 
 TOPIC = PartitionCreated(topic="t", partition=0, replicas=(1, 2, 3), in_sync_replicas=(1, 2), leader=1)
 

@@ -11,7 +11,7 @@ from cluster.sampled_rate import Rate
 from cluster.socket_server import SocketServer
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import METADATA
-from replica.trace import TraceLog
+from replica.trace.events import TraceLog
 
 MS, S = 1000, 1_000_000
 

@@ -8,7 +8,7 @@ from cluster.request_handlers import RequestHandlers
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
 from replica.log.disk_speed import ServiceTime
-from replica.trace import BatchAppended
+from replica.trace.events import BatchAppended
 
 
 def broker(tmp_path, **config):

@@ -18,7 +18,7 @@ from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import METADATA
 from replica.config import ConfigError
 from replica.errors import PeerViolation
-from replica.trace import ConnectionClosed, RequestCompleted, TraceLog, TraceRow
+from replica.trace.events import ConnectionClosed, RequestCompleted, TraceLog, TraceRow
 
 CORRELATION_ID = 7
 

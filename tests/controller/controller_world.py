@@ -35,9 +35,9 @@ from controller.events import (
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import encode_record
 from controller.state import ControllerState
-from replica import trace
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.rules import PROFILES, Rules
+from replica.trace import events as trace
 
 NAMES = Names({1: "b1", 2: "b2", 3: "b3", 4: "b4", 1001: "c1"})
 _IDS = {name: broker_id for broker_id, name in NAMES.by_id.items()}

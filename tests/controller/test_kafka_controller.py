@@ -13,10 +13,10 @@ from controller.controller_context import Process, Reply, Tell
 from controller.events import AlterPartition, IsrProposal
 from controller.kafka_controller import ControlledShutdownReply, KafkaController
 from controller.registry import NO_SESSION, Create, Delete, Operation, Registry, SetData
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, Names, TopicPartition
 from replica.rules import PROFILES, Rules
+from replica.trace import events as trace
 
 NAMES = Names({1: "b1", 2: "b2", 3: "b3"})
 T0 = TopicPartition("t", 0)

@@ -28,10 +28,10 @@ from controller.metadata import PartitionChanged, decode_record, encode_record
 from controller.quorum_messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from controller.state import ControllerState
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, TopicPartition
 from replica.rules import PROFILES, Rules
+from replica.trace import events as trace
 
 BROKERS = (1, 2, 3)
 _BROKER = st.sampled_from(BROKERS)

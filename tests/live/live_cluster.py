@@ -14,7 +14,7 @@ import trio
 from cluster.live.fabric import TcpFabric
 from cluster.live.request_memory import RequestMemory
 from replica.ids import TopicPartition
-from replica.trace import TraceEvent
+from replica.trace.events import TraceEvent
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.serving import FOREVER_US, TopicWish, cluster_of
 from scenarios.spec import Scenario

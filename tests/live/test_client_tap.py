@@ -18,10 +18,10 @@ from cluster.live.observations import (
     records_seen,
 )
 from cluster.live.record_names import RecordNames, is_believable, word_of
-from replica import trace
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import build_batch, read_header
+from replica.trace import events as trace
 
 pytestmark = pytest.mark.live
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.offset_apis import OffsetApis
-from replica.trace import RecordRead, RequestCrashed
+from replica.trace.events import RecordRead, RequestCrashed
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.worlds import live, simulated

@@ -17,7 +17,7 @@ import pytest
 from kafka import KafkaProducer
 from serving import ROOT, Served, serving
 
-from replica.trace import MessageHeld, MessageReleased
+from replica.trace.events import MessageHeld, MessageReleased
 from scenarios.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
 from scenarios.trace_writer import read_rows
 

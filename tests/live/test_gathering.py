@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cluster.live.control import Fact, FactsTold
 from cluster.live.gathering import GatheringTime, InPlace, Source
-from replica.trace import NodeStarted, TraceLog, TraceRow
+from replica.trace.events import NodeStarted, TraceLog, TraceRow
 
 
 class Mouth:

@@ -15,7 +15,7 @@ from kafka import KafkaConsumer
 from live_cluster import live_cluster
 from waiting import wait_for
 
-from replica.trace import GroupAssigned, GroupMemberLeft, GroupRebalanced, GroupsLoaded, OffsetCommitted
+from replica.trace.events import GroupAssigned, GroupMemberLeft, GroupRebalanced, GroupsLoaded, OffsetCommitted
 
 SETTINGS = (
     "cluster.config.group.initial.rebalance.delay.ms=200",

@@ -18,7 +18,7 @@ from test_run_live import LOST
 
 from cluster.live.time import LiveTime
 from cluster.world import Fabric
-from replica.trace import CheckMade, NodeStopped, TraceLog, TraceRow
+from replica.trace.events import CheckMade, NodeStopped, TraceLog, TraceRow
 from scenarios.loading import load_text
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.simulation import SimulationError

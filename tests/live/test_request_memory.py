@@ -13,7 +13,7 @@ from cluster.live.frames import LargeFrame
 from cluster.live.request_memory import RequestMemory
 from cluster.wire.api_00_produce import ProduceRequest, encode_produce_request
 from replica.log.records import build_batch
-from replica.trace import BatchAppended
+from replica.trace.events import BatchAppended
 
 
 class Connection:

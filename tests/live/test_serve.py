@@ -11,7 +11,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from serving import ROOT, command, free_ports, serving
 
-from replica.trace import BatchAppended, BatchSent, RequestCompleted
+from replica.trace.events import BatchAppended, BatchSent, RequestCompleted
 from scenarios.trace_writer import read_rows
 
 pytestmark = pytest.mark.live

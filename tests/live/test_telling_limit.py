@@ -18,7 +18,7 @@ from cluster.wire.versions import METADATA
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import BatchHeader, build_batch, read_header
-from replica.trace import (
+from replica.trace.events import (
     ConnectionClosed,
     ConnectionLost,
     FactsLeftOut,

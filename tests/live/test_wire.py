@@ -25,7 +25,7 @@ from cluster.passage import CLOSED, RESET
 from cluster.wire.api_00_produce import ProduceRequest, encode_produce_request
 from cluster.world import ConnectionGone
 from replica.log.file_slice import FileSlice
-from replica.trace import MessageHeld, MessageReleased, TraceLog, TraceRow
+from replica.trace.events import MessageHeld, MessageReleased, TraceLog, TraceRow
 
 pytestmark = pytest.mark.live
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from trace_script import T0, TraceScript
 
-from replica import trace
+from replica.trace import events as trace
 from scenarios.expectations import Expectation, latency_statistics
 from scenarios.verdict import RECORD_CLASSES
 

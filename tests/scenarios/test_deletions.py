@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trace_script import HERE, TraceScript
 
-from replica import trace
+from replica.trace import events as trace
 
 
 def delete_records(script: TraceScript, start: int, *followers: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from stories import acks_1_leader_dies
 from trace_script import T0, TraceScript
 
-from replica import trace
+from replica.trace import events as trace
 from scenarios.availability import Window, write_windows
 from scenarios.conditions import (
     LogTest,

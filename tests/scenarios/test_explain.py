@@ -8,8 +8,8 @@ import pytest
 from stories import acks_1_leader_dies, compare_with_golden, min_isr_1_and_an_empty_disk
 from trace_script import TraceScript
 
-from replica import trace
-from replica.trace import TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
 from scenarios.explain import RecordUnknown, causal_chain, explain_record
 from scenarios.explain_text import explanation_text
 from scenarios.style import Style

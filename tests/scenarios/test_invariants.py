@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from trace_script import HERE, T0, TraceScript, crc_of
 
-from replica import trace
+from replica.trace import events as trace
 from scenarios.invariants import (
     EVENTS_KEPT,
     EpochCacheSnapshot,

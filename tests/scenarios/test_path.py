@@ -8,7 +8,7 @@ import pytest
 from language import load
 from stories import compare_with_golden
 
-from replica.trace import RecordAcked, RecordsSent, RequestCompleted
+from replica.trace.events import RecordAcked, RecordsSent, RequestCompleted
 from scenarios.path_text import journey_text, requests_text
 from scenarios.request_journey import Requests, RequestUnknown, request_of
 from scenarios.runner import RunResult, run_scenario

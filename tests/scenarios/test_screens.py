@@ -8,8 +8,8 @@ import pytest
 from stories import acks_1_leader_dies, compare_with_golden, summary_of
 from trace_script import TraceScript
 
-from replica.signs import SIGNS, sign_of
-from replica.trace import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated
+from replica.trace.events import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated
+from replica.trace.signs import SIGNS, sign_of
 from scenarios.expectations import Expectation
 from scenarios.screens import compare_table, run_screen
 from scenarios.screens import test_line as line_of_test

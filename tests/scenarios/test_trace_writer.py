@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from replica.trace import (
+from replica.trace.events import (
     CLASS_OF_EVENT,
     TABLES,
     BatchAppended,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trace_script import T0, TraceScript
 
-from replica.trace import RecordSent
+from replica.trace.events import RecordSent
 from scenarios.anomalies import ANOMALIES
 from scenarios.jepsen import JEPSEN_CLASS
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from replica import trace
 from replica.ids import TopicPartition
 from replica.rules import PROFILES, Rules
-from replica.trace import TraceEvent, TraceLog, TraceRow
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent, TraceLog, TraceRow
 from scenarios.invariants import InvariantChecker
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror

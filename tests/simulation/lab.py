@@ -12,7 +12,7 @@ from cluster.host import Host
 from cluster.links import Hold, Latency, Network
 from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Send
 from cluster.virtual_time import VirtualTime
-from replica.trace import TraceLog, TraceRow
+from replica.trace.events import TraceLog, TraceRow
 
 MS = 1000
 PRODUCE, FETCH = 0, 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from replica.trace import BatchAppended, BatchSent, RecordSent
+from replica.trace.events import BatchAppended, BatchSent, RecordSent
 from scenarios.catalogue import find_scenario
 from scenarios.loading import load_file, load_text
 from scenarios.runner import run_scenario

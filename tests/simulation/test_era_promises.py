@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.rules import PROFILES, Rules
-from replica.trace import InvariantBroken
+from replica.trace.events import InvariantBroken
 from scenarios import lock
 from scenarios.blame import additions, blame, play_additions, suspects_of
 from scenarios.loading import load_text

@@ -13,7 +13,7 @@ from cluster.cards import Card
 from cluster.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
 from cluster.node import Send
 from replica.log.file_slice import FileSlice
-from replica.trace import MessageHeld, MessageReleased
+from replica.trace.events import MessageHeld, MessageReleased
 from scenarios.catalogue import find_scenario
 from scenarios.loading import load_file
 from scenarios.runner import run_scenario

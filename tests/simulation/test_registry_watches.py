@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica import trace
+from replica.trace import events as trace
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.trace import RecordAcked, TraceEvent, TraceRow
+from replica.trace.events import RecordAcked, TraceEvent, TraceRow
 from scenarios.loading import load_text
 from scenarios.runner import RunResult, run_scenario
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cluster.virtual_time import VirtualTime
 from cluster.world import Parking
-from replica.trace import RunFinished, TraceLog, TraceRow
+from replica.trace.events import RunFinished, TraceLog, TraceRow
 
 
 def drive(prepare: Callable[[VirtualTime, trio.Nursery], None], until_us: int = 1000) -> VirtualTime:

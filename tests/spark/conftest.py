@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from replica.trace import TraceEvent, TraceLog
+from replica.trace.events import TraceEvent, TraceLog
 from scenarios.trace_writer import TraceWriter
 
 if TYPE_CHECKING:

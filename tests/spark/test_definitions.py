@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica import trace as t
-from replica.signs import SIGNS, sign_of
+from replica.trace import events as t
+from replica.trace.signs import SIGNS, sign_of
 from spark_reports.io import Trace, read_trace
 from spark_reports.result_schemas import RESULT_SCHEMAS
 from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica import trace as t
-from replica.signs import SIGNS, sign_of
+from replica.trace import events as t
+from replica.trace.signs import SIGNS, sign_of
 from scenarios.style import Style
 from spark_reports.io import read_trace
 from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users

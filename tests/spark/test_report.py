@@ -17,7 +17,7 @@ import pytest
 from jsonschema import ValidationError
 from pyspark.sql import SparkSession
 
-from replica.trace import TABLES, columns_of_table
+from replica.trace.events import TABLES, columns_of_table
 from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
 from spark_reports.report import ReportResult, page, series, write_report

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from replica import trace as t
+from replica.trace import events as t
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.availability import unavailability

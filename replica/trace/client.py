@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from replica import fact_columns as column
-from replica.fact_columns import TraceEvent
+from replica.trace import columns as column
+from replica.trace.columns import TraceEvent
 
 _LATENCY = "from the send call to the ack"
 # Of a client from outside, who states nothing: from the arrival of its request at the broker to the answer's leaving.

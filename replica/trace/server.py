@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from replica import fact_columns as column
-from replica.fact_columns import ControlFact, TraceEvent
+from replica.trace import columns as column
+from replica.trace.columns import ControlFact, TraceEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

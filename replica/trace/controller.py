@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from replica import fact_columns as column
-from replica.fact_columns import ControlFact
+from replica.trace import columns as column
+from replica.trace.columns import ControlFact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,16 +18,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Annotated, NamedTuple, Protocol, get_type_hints
 
-from replica import facts_client, facts_controller, facts_group, facts_replica, facts_run, facts_server
-from replica.fact_columns import TraceEvent as TraceEvent
-from replica.facts_client import *  # noqa: F403  a fact is declared once, not listed here a second time
-from replica.facts_controller import *  # noqa: F403
-from replica.facts_group import *  # noqa: F403
-from replica.facts_replica import *  # noqa: F403
-from replica.facts_run import *  # noqa: F403
-from replica.facts_server import *  # noqa: F403
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
 from replica.ids import OUTSIDE as OUTSIDE
+from replica.trace import client as facts_client
+from replica.trace import controller as facts_controller
+from replica.trace import groups as facts_group
+from replica.trace import replica as facts_replica
+from replica.trace import run as facts_run
+from replica.trace import server as facts_server
+from replica.trace.client import *  # noqa: F403  a fact is declared once, not listed here a second time
+from replica.trace.columns import TraceEvent as TraceEvent
+from replica.trace.controller import *  # noqa: F403
+from replica.trace.groups import *  # noqa: F403
+from replica.trace.replica import *  # noqa: F403
+from replica.trace.run import *  # noqa: F403
+from replica.trace.server import *  # noqa: F403
 
 SCHEMA_VERSION = 1
 

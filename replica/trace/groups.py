@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from replica import fact_columns as column
-from replica.fact_columns import GroupFact
+from replica.trace import columns as column
+from replica.trace.columns import GroupFact
 
 Group = Annotated[str, "group id"]
 Member = Annotated[str, "member id, given out by the coordinator"]

@@ -1,0 +1,5 @@
+"""The trace: every event that is told of a run, as a typed class, in families; its columns and signs.
+
+May import: replica.
+Open first: events.py.
+"""
