@@ -48,10 +48,12 @@ class BrokerConfig(Config):
     controlled_shutdown_retry_backoff_ms: int = key("controlled.shutdown.retry.backoff.ms", 5000, low=0)
 
     # controller
-    controller_quorum_election_timeout_ms: int = key("controller.quorum.election.timeout.ms", 1000, low=1)
-    controller_quorum_fetch_timeout_ms: int = key("controller.quorum.fetch.timeout.ms", 2000, low=1)
-    controller_quorum_election_backoff_max_ms: int = key("controller.quorum.election.backoff.max.ms", 1000, low=0)
-    controller_quorum_request_timeout_ms: int = key("controller.quorum.request.timeout.ms", 2000, low=1)
+    controller_quorum_election_timeout_ms: int = key("controller.quorum.quorum.election.timeout.ms", 1000, low=1)
+    controller_quorum_fetch_timeout_ms: int = key("controller.quorum.quorum.fetch.timeout.ms", 2000, low=1)
+    controller_quorum_election_backoff_max_ms: int = key(
+        "controller.quorum.quorum.election.backoff.max.ms", 1000, low=0
+    )
+    controller_quorum_request_timeout_ms: int = key("controller.quorum.quorum.request.timeout.ms", 2000, low=1)
     metadata_log_max_record_bytes_between_snapshots: int = key(
         "metadata.log.max.record.bytes.between.snapshots", 20 << 20, low=1
     )

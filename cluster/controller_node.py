@@ -38,9 +38,9 @@ from cluster.wire.headers import RequestHeader, read_request_header
 from cluster.wire.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from controller.events import Action as Decided
 from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply, SeveralReply
-from controller.quorum import Quorum
-from controller.quorum_messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell
-from controller.quorum_timeouts import QuorumTimeouts
+from controller.quorum.messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell
+from controller.quorum.quorum import Quorum
+from controller.quorum.timeouts import QuorumTimeouts
 from controller.state import ControllerState
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition

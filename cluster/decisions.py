@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.events import Fact, Reply
-from controller.quorum_messages import ControllerEpoch
+from controller.quorum.messages import ControllerEpoch
 from replica.ids import Offset
 from replica.trace.events import Recorder
 

@@ -24,8 +24,8 @@ from cluster.wire.fetch_request_codec import decode_fetch_request
 from cluster.wire.fetch_response_codec import fetch_response_segments
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import FETCH
-from controller.quorum import Quorum
-from controller.quorum_messages import FetchLog, OffsetAndEpoch
+from controller.quorum.messages import FetchLog, OffsetAndEpoch
+from controller.quorum.quorum import Quorum
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import METADATA_TOPIC, NO_BROKER, Offset
 

@@ -25,7 +25,7 @@ from controller.metadata import (
     TopicDeleted,
     decode_record,
 )
-from controller.quorum_messages import OffsetAndEpoch
+from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import Snapshot, changed_configs, changed_partitions
 from replica.errors import ErrorCode
 from replica.ids import (
@@ -47,7 +47,7 @@ MAX_WAIT_MS = 1500
 MAX_BYTES = 8 << 20
 RETRY_US = 20_000
 TIMEOUT_US = 2_000_000
-"""controller.quorum.fetch.timeout.ms: an observer that hears nothing for so long tries again."""
+"""controller.quorum.quorum.fetch.timeout.ms: an observer that hears nothing for so long tries again."""
 
 
 class MetadataCache:

@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from cluster.metadata_snapshots import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
 from controller.image import MetadataImage
 from controller.metadata import LeaderChange, MetadataRecord, decode_record, encode_record
-from controller.quorum_messages import ControllerEpoch, Election, OffsetAndEpoch, leader_or_none
+from controller.quorum.messages import ControllerEpoch, Election, OffsetAndEpoch, leader_or_none
 from controller.snapshot import Snapshot
 from replica.config import TopicConfig
 from replica.ids import METADATA_TOPIC, NO_BROKER, BrokerId, Offset, TopicPartition
@@ -29,7 +29,7 @@ QUORUM_STATE = "quorum-state"
 
 
 class MetadataLog:
-    """Implements `controller.quorum_messages.ReplicatedLog`. Every append is fsynced: a voter's word must hold."""
+    """Implements `controller.quorum.messages.ReplicatedLog`. Every append is fsynced: a voter's word must hold."""
 
     def __init__(self, log_dir: Path, disk: Disk, controller_id: BrokerId, now_us: int) -> None:
         """Opens the log that an earlier process left, or a new one."""

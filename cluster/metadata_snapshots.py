@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from controller.metadata import decode_record, encode_record
-from controller.quorum_messages import OffsetAndEpoch
+from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import Snapshot, check_complete
 from replica.errors import KafkaError, PeerViolation
 from replica.log.checkpoints import write_atomically

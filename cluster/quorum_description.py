@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from cluster.wall_clock import WallClock
 from cluster.wire.entities import Entity
-from controller.quorum import Quorum
-from controller.quorum_messages import ControllerEpoch
+from controller.quorum.messages import ControllerEpoch
+from controller.quorum.quorum import Quorum
 from replica.errors import ErrorCode
 from replica.ids import METADATA_TOPIC, NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from cluster.channel import Channel, Channels
 from cluster.outbox import Outbox
 from cluster.quorum_wire import api_of, decode_answer, encode_request
-from controller.quorum_messages import AnyAnswer, Request
+from controller.quorum.messages import AnyAnswer, Request
 from replica.ids import BrokerId
 
 OnAnswered = Callable[[BrokerId, Request, AnyAnswer | None, int], None]

@@ -10,7 +10,7 @@ from cluster.wire.fetch_request_codec import encode_fetch_request
 from cluster.wire.fetch_response_codec import decode_fetch_response
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, VOTE
-from controller.quorum_messages import (
+from controller.quorum.messages import (
     Answer,
     AnyAnswer,
     BeginQuorumEpoch,

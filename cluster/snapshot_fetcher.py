@@ -9,7 +9,7 @@ from cluster.channel import Channel
 from cluster.metadata_snapshots import decode_snapshot
 from cluster.quorum_wire import decode_snapshot_answer, encode_fetch_snapshot
 from cluster.wire.versions import FETCH_SNAPSHOT
-from controller.quorum_messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch
+from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch
 from controller.snapshot import Snapshot
 from replica.errors import ErrorCode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cluster.metadata_log import MetadataLog
 from cluster.metadata_snapshots import file_name
-from controller.quorum_messages import OffsetAndEpoch
+from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from replica.ids import Offset
 from replica.trace import events as trace

@@ -20,7 +20,7 @@ from controller.metadata import (
     SnapshotHeader,
     TopicCreated,
 )
-from controller.quorum_messages import OffsetAndEpoch
+from controller.quorum.messages import OffsetAndEpoch
 from replica.errors import PeerViolation
 from replica.ids import TopicPartition
 

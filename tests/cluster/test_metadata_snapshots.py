@@ -22,7 +22,7 @@ from controller.metadata import (
     TopicCreated,
     TopicDeleted,
 )
-from controller.quorum_messages import OffsetAndEpoch
+from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from replica.errors import PeerViolation
 from replica.ids import TopicPartition

@@ -1,6 +1,6 @@
 """Several voters with their logs in memory, and messages that the test delivers, loses or delivers late.
 
-Nothing here decides: it is the disk and the network of `controller.quorum.Quorum`.
+Nothing here decides: it is the disk and the network of `controller.quorum.quorum.Quorum`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from controller.quorum import Quorum
-from controller.quorum_messages import (
+from controller.quorum.messages import (
     AnyAnswer,
     Committed,
     Election,
@@ -23,7 +22,8 @@ from controller.quorum_messages import (
     SendTo,
     Tell,
 )
-from controller.quorum_timeouts import QuorumTimeouts
+from controller.quorum.quorum import Quorum
+from controller.quorum.timeouts import QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import Names
 

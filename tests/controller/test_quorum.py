@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from quorum_world import MS, MemoryLog, QuorumWorld
 
-from controller.quorum import Quorum
-from controller.quorum_messages import (
+from controller.quorum.messages import (
     Answer,
     BeginQuorumEpoch,
     Committed,
@@ -17,8 +16,9 @@ from controller.quorum_messages import (
     SendTo,
     Vote,
 )
-from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Unattached
-from controller.quorum_timeouts import QuorumTimeouts
+from controller.quorum.quorum import Quorum
+from controller.quorum.roles import Candidate, Follower, Leader, Resigned, Unattached
+from controller.quorum.timeouts import QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import Names
 

@@ -25,7 +25,7 @@ from controller.events import (
 )
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import PartitionChanged, decode_record, encode_record
-from controller.quorum_messages import OffsetAndEpoch
+from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from controller.state import ControllerState
 from replica.errors import ErrorCode

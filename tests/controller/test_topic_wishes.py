@@ -110,7 +110,7 @@ def test_types_and_ranges(key: str, value: str, is_taken: bool) -> None:
 
 def test_a_snapshot_keeps_settings_and_the_next_producer_id() -> None:
     from controller.events import AllocateProducerIds
-    from controller.quorum_messages import OffsetAndEpoch
+    from controller.quorum.messages import OffsetAndEpoch
 
     state = new_state()
     start_brokers(state, 1)

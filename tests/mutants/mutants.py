@@ -36,7 +36,7 @@ PRODUCERS, MANAGER = "replica.log.producer_state", "cluster.replica_manager"
 METADATA = "cluster.metadata_follower"
 GROUPS, COMMITS, MEMBERSHIP = "cluster.group_service", "cluster.groups.commits", "cluster.groups.membership"
 COORDINATOR = "cluster.groups.coordinator"
-ELIGIBLE, QUORUM = "controller.eligible_leaders", "controller.quorum"
+ELIGIBLE, QUORUM = "controller.eligible_leaders", "controller.quorum.quorum"
 ALTER, ELECTION, CHANGES, BROKERS = (
     "controller.alter_partition",
     "controller.election",

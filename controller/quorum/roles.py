@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from controller.quorum_messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch, SnapshotAnswer
+from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch, SnapshotAnswer
 from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset
 
 

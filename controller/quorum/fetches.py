@@ -5,7 +5,7 @@ Source: ReplicatedLog.validateOffsetAndEpoch, truncateToEndOffset
 
 from __future__ import annotations
 
-from controller.quorum_messages import FetchLog, FetchSnapshot, OffsetAndEpoch, ReplicatedLog
+from controller.quorum.messages import FetchLog, FetchSnapshot, OffsetAndEpoch, ReplicatedLog
 from replica.errors import ErrorCode
 from replica.ids import Offset
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.quorum_messages import ControllerEpoch, OffsetAndEpoch
-from controller.quorum_roles import Candidate
+from controller.quorum.messages import ControllerEpoch, OffsetAndEpoch
+from controller.quorum.roles import Candidate
 from replica.ids import BrokerId, Names, Offset
 from replica.trace import events as trace
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.quorum_connections import VoterConnections
-from controller.quorum_facts import QuorumFacts
-from controller.quorum_fetches import diverging_end, is_cut_off, snapshot_piece, truncation_offset
-from controller.quorum_messages import (
+from controller.quorum.connections import VoterConnections
+from controller.quorum.facts import QuorumFacts
+from controller.quorum.fetches import diverging_end, is_cut_off, snapshot_piece, truncation_offset
+from controller.quorum.messages import (
     Action,
     Answer,
     AnyAnswer,
@@ -38,8 +38,8 @@ from controller.quorum_messages import (
     Tell,
     Vote,
 )
-from controller.quorum_roles import Candidate, Follower, Leader, Resigned, Role, SnapshotFetch, Unattached
-from controller.quorum_timeouts import Draw, QuorumTimeouts
+from controller.quorum.roles import Candidate, Follower, Leader, Resigned, Role, SnapshotFetch, Unattached
+from controller.quorum.timeouts import Draw, QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
 
