@@ -29,11 +29,11 @@ from cluster.wire.versions import (
     api_name,
 )
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
-from controller.control_requests import TopicState
-from controller.controller_context import Process
 from controller.events import AlterPartitionReply
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
-from controller.kafka_controller import ControlledShutdownReply
+from controller.zookeeper.control_requests import TopicState
+from controller.zookeeper.controller_context import Process
+from controller.zookeeper.kafka_controller import ControlledShutdownReply
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, UNDEFINED_EPOCH, Names, TopicPartition

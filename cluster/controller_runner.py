@@ -17,11 +17,11 @@ from cluster.outbox import Outbox
 from cluster.registry_client import RegistryClient
 from cluster.timers import Timer
 from cluster.wire.control_messages import api_of, encode_control_request
-from controller import znodes
-from controller.control_requests import ControlRequest
-from controller.controller_context import Process, Reply, Tell
-from controller.kafka_controller import KafkaController
-from controller.registry import Operation, RegistryError, Result
+from controller.zookeeper import znodes
+from controller.zookeeper.control_requests import ControlRequest
+from controller.zookeeper.controller_context import Process, Reply, Tell
+from controller.zookeeper.kafka_controller import KafkaController
+from controller.zookeeper.registry import Operation, RegistryError, Result
 from replica.ids import BrokerEpoch, BrokerId
 from replica.trace.events import Recorder
 

@@ -13,9 +13,9 @@ from cluster.broker_lifecycle import BrokerIdentity
 from cluster.outbox import Outbox
 from cluster.partition import Partition
 from cluster.registry_client import RegistryClient
-from controller import znodes
 from controller.image import PartitionRegistration
-from controller.registry import Create, GetData, RegistryError, Result, SetData
+from controller.zookeeper import znodes
+from controller.zookeeper.registry import Create, GetData, RegistryError, Result, SetData
 from replica.errors import ErrorCode
 from replica.ids import Names, TopicPartition
 from replica.leader_events import IsrAccepted, IsrRefused, ProposeIsr

@@ -17,8 +17,8 @@ from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.timers import Timer
 from cluster.wire.versions import ZOOKEEPER
-from controller.registry import NO_SESSION, GetChildren, GetData, Operation, RegistryError, Result, SessionId
-from controller.registry_messages import WATCH_XID, decode, encode, operation_fields, result_of
+from controller.zookeeper.registry import NO_SESSION, GetChildren, GetData, Operation, RegistryError, Result, SessionId
+from controller.zookeeper.registry_messages import WATCH_XID, decode, encode, operation_fields, result_of
 
 OnResults = Callable[[Sequence[Result], int], None]
 """(one result, or one per operation of a Multi; now_us)"""

@@ -16,12 +16,13 @@ from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.topic_files import creation
 from cluster.wire.versions import ZOOKEEPER
-from controller import topics, znodes
+from controller import topics
 from controller.events import ChangeConfig, CreateTopicReply, Event, Reply, TopicReply
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
-from controller.registry import NO_SESSION, Registry, SessionId, SetData
-from controller.registry_facts import RegistryTeller
-from controller.registry_messages import (
+from controller.zookeeper import znodes
+from controller.zookeeper.registry import NO_SESSION, Registry, SessionId, SetData
+from controller.zookeeper.registry_facts import RegistryTeller
+from controller.zookeeper.registry_messages import (
     WATCH_XID,
     decode,
     decode_transaction,

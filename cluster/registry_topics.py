@@ -23,10 +23,10 @@ from cluster.topic_requests import create_topics
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import CREATE_TOPICS
-from controller import znodes
 from controller.events import CreateTopic, CreateTopicReply
-from controller.kafka_controller import KafkaController
-from controller.registry import Create, Multi, RegistryError, Result
+from controller.zookeeper import znodes
+from controller.zookeeper.kafka_controller import KafkaController
+from controller.zookeeper.registry import Create, Multi, RegistryError, Result
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Names
 

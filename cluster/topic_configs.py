@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from cluster.registry_client import RegistryClient
-from controller import znodes
-from controller.registry import GetData, RegistryError, Result
+from controller.zookeeper import znodes
+from controller.zookeeper.registry import GetData, RegistryError, Result
 
 
 class TopicConfigs:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from cluster.config import BrokerConfig, topic_defaults
-from controller import topics, znodes
+from controller import topics
 from controller.image import MetadataImage
 from controller.placement import place
-from controller.registry import Create, Multi
+from controller.zookeeper import znodes
+from controller.zookeeper.registry import Create, Multi
 from replica.ids import Names
 
 

@@ -19,8 +19,8 @@ from cluster.topic_configs import TopicConfigs
 from cluster.wire import cold
 from cluster.wire.control_messages import version_of
 from cluster.wire.versions import CONTROLLED_SHUTDOWN
-from controller import znodes
-from controller.registry import Create, GetData, RegistryError, Result
+from controller.zookeeper import znodes
+from controller.zookeeper.registry import Create, GetData, RegistryError, Result
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch
 

@@ -24,7 +24,7 @@ from cluster.responder import Handler, Responder
 from cluster.topic_configs import TopicConfigs
 from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from controller.events import Reply
-from controller.kafka_controller import KafkaController
+from controller.zookeeper.kafka_controller import KafkaController
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
 from replica.trace.events import Recorder

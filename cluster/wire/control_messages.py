@@ -7,9 +7,9 @@ from typing import Any
 from cluster.wire import cold
 from cluster.wire.entities import Entity
 from cluster.wire.versions import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, VERSIONS
-from controller.control_requests import ControlRequest, LeaderAndIsr, StopReplica, TopicState, UpdateMetadata
 from controller.image import PartitionRegistration
-from controller.znodes import LiveBroker
+from controller.zookeeper.control_requests import ControlRequest, LeaderAndIsr, StopReplica, TopicState, UpdateMetadata
+from controller.zookeeper.znodes import LiveBroker
 from replica.ids import NO_BROKER_EPOCH, TopicPartition
 
 

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from controller import znodes
-from controller.control_requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.controller_context import Process, Reply, Tell
 from controller.events import AlterPartition, IsrProposal
-from controller.kafka_controller import ControlledShutdownReply, KafkaController
-from controller.registry import NO_SESSION, Create, Delete, Operation, Registry, SetData
+from controller.zookeeper import znodes
+from controller.zookeeper.control_requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from controller.zookeeper.controller_context import Process, Reply, Tell
+from controller.zookeeper.kafka_controller import ControlledShutdownReply, KafkaController
+from controller.zookeeper.registry import NO_SESSION, Create, Delete, Operation, Registry, SetData
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, Names, TopicPartition
 from replica.rules import PROFILES, Rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.registry import (
+from controller.zookeeper.registry import (
     TICK_US,
     Check,
     Create,
@@ -19,7 +19,7 @@ from controller.registry import (
     SetData,
     WatchEvent,
 )
-from controller.registry_messages import (
+from controller.zookeeper.registry_messages import (
     decode,
     decode_transaction,
     encode,

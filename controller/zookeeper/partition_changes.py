@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
-from controller import znodes
-from controller.controller_context import ControllerContext, ControllerMoved, Process, Results, Tell
 from controller.election import Candidates, Choice, Election, elect
 from controller.events import IsrProposal, IsrResult
 from controller.image import PartitionRegistration
-from controller.registry import Check, Create, GetData, Multi, Operation, RegistryError, SetData
+from controller.zookeeper import znodes
+from controller.zookeeper.controller_context import ControllerContext, ControllerMoved, Process, Results, Tell
+from controller.zookeeper.registry import Check, Create, GetData, Multi, Operation, RegistryError, SetData
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
 from replica.passive_topic_keys import active

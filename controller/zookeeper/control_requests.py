@@ -12,7 +12,7 @@ from typing import TypedDict
 from uuid import UUID
 
 from controller.image import PartitionRegistration
-from controller.znodes import LiveBroker
+from controller.zookeeper.znodes import LiveBroker
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 
 

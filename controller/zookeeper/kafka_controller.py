@@ -12,8 +12,10 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from controller import znodes
-from controller.controller_context import (
+from controller.election import Election
+from controller.events import AlterPartition, AlterPartitionReply, ElectReply
+from controller.zookeeper import znodes
+from controller.zookeeper.controller_context import (
     Answer,
     ControllerAction,
     ControllerContext,
@@ -22,11 +24,9 @@ from controller.controller_context import (
     Results,
     Tell,
 )
-from controller.election import Election
-from controller.events import AlterPartition, AlterPartitionReply, ElectReply
-from controller.partition_changes import PartitionChanges
-from controller.registry import Create, Delete, GetChildren, GetData, Multi, Operation, RegistryError, SetData
-from controller.znodes import LiveBroker
+from controller.zookeeper.partition_changes import PartitionChanges
+from controller.zookeeper.registry import Create, Delete, GetChildren, GetData, Multi, Operation, RegistryError, SetData
+from controller.zookeeper.znodes import LiveBroker
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules

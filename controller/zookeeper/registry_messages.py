@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from controller.registry import (
+from controller.zookeeper.registry import (
     Change,
     Check,
     Create,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from controller.control_requests import ControlRequest, RequestBatch
 from controller.image import PartitionRegistration
-from controller.registry import Operation, Result
-from controller.znodes import LiveBroker
+from controller.zookeeper.control_requests import ControlRequest, RequestBatch
+from controller.zookeeper.registry import Operation, Result
+from controller.zookeeper.znodes import LiveBroker
 from replica.ids import BrokerId, TopicPartition
 from replica.trace import events as trace
 

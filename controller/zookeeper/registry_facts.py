@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller import znodes
 from controller.changes import Teller
 from controller.election import Choice
 from controller.image import PartitionRegistration
-from controller.registry import Registry, Transaction
+from controller.zookeeper import znodes
+from controller.zookeeper.registry import Registry, Transaction
 from replica.ids import Names, TopicPartition
 from replica.passive_topic_keys import active
 from replica.trace import events as trace
