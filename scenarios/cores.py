@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
-from cluster.broker import BrokerCore
+from cluster.broker.broker import BrokerCore
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore

@@ -21,7 +21,7 @@ from typing import Any
 
 import trio
 
-from cluster.broker import BrokerCore
+from cluster.broker.broker import BrokerCore
 from cluster.controller_node import ControllerCore
 from cluster.host import Host
 from cluster.links import Network

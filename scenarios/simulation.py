@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from cluster.broker import BrokerCore
+from cluster.broker.broker import BrokerCore
 from cluster.cards import Card
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore

@@ -172,7 +172,7 @@ def test_an_interrupted_run_is_no_run(highwater: Highwater, tmp_path: Path, monk
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cluster.broker.BrokerCore.tick", interrupt)
+    monkeypatch.setattr("cluster.broker.broker.BrokerCore.tick", interrupt)
     done = highwater("run", str(scenario))
     assert (done.code, done.out, done.error_lines) == (130, "", ["Interrupted."])
     assert runs_in(tmp_path / "runs") == []
@@ -186,7 +186,7 @@ def test_our_own_bug_is_said_to_be_one(highwater: Highwater, tmp_path: Path, mon
     def fail(*_: object) -> None:
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr("cluster.broker.BrokerCore.tick", fail)
+    monkeypatch.setattr("cluster.broker.broker.BrokerCore.tick", fail)
     done = highwater("run", str(scenario))
     assert (done.code, done.out) == (4, "")
     assert "a bug in highwater: ZeroDivisionError: on purpose" in done.err

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from cluster.broker import BrokerCore
+from cluster.broker.broker import BrokerCore
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.controller_node import ControllerCore

@@ -92,6 +92,6 @@ def test_a_bug_in_a_core_comes_out_as_itself(monkeypatch: pytest.MonkeyPatch) ->
     def fail(*_: object) -> None:
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr("cluster.broker.BrokerCore.tick", fail)
+    monkeypatch.setattr("cluster.broker.broker.BrokerCore.tick", fail)
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         play("{at: 5s, elect: preferred}")
