@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from cluster.admin_apis import AdminApis
-from cluster.apis import Apis
 from cluster.blocking_logs import BlockingLogs
+from cluster.broker.apis.admin import AdminApis
+from cluster.broker.apis.data import Apis
+from cluster.broker.apis.group_offsets import GroupOffsetApis
+from cluster.broker.apis.groups import GroupApis
+from cluster.broker.apis.metadata import MetadataApis
+from cluster.broker.apis.offsets_topic import OffsetsTopic
 from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.cpu import CpuTimes
 from cluster.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.fetcher_context import FetcherContext
-from cluster.group_apis import GroupApis
-from cluster.group_offset_apis import GroupOffsetApis
 from cluster.group_service import GroupService
 from cluster.kraft_plane import KRaftPlane
 from cluster.log_dir_failures import LogDirFailures
-from cluster.metadata_apis import MetadataApis
 from cluster.metadata_follower import MetadataCache
 from cluster.node import Action, ConnectionId
-from cluster.offsets_topic import OffsetsTopic
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
 from cluster.producer_ids import InitProducerIdApi

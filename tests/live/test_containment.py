@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.offset_apis import OffsetApis
+from cluster.broker.apis.offsets import OffsetApis
 from replica.trace.events import RecordRead, RequestCrashed
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from cluster.accepted_connections import AcceptedConnections
+from cluster.broker.apis.offsets_topic import OffsetsTopic
 from cluster.group_service import GroupService
 from cluster.groups.events import (
     DeleteGroups,
@@ -26,7 +27,6 @@ from cluster.groups.events import (
     SyncResult,
 )
 from cluster.node import ConnectionId
-from cluster.offsets_topic import OffsetsTopic
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.entities import Entity

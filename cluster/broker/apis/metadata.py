@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cluster.auto_topics import WantedTopic
+from cluster.broker.apis.offsets_topic import wanted_topic
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
-from cluster.offsets_topic import wanted_topic
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.entities import Entity

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.blocking_logs import BlockingLogs
+from cluster.broker.apis.offsets import OffsetApis
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.cpu import HandlerTime
@@ -19,7 +20,6 @@ from cluster.delayed import FetchParams, FetchResults, ProduceResults
 from cluster.fetch_sessions import Asked, FetchContext, FetchSessions, Key
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
-from cluster.offset_apis import OffsetApis
 from cluster.outbox import Outbox
 from cluster.replica_manager import ReplicaManager, size_bytes
 from cluster.responder import Handler, Responder
