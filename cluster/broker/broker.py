@@ -12,6 +12,10 @@ from cluster.broker.apis.group_offsets import GroupOffsetApis
 from cluster.broker.apis.groups import GroupApis
 from cluster.broker.apis.metadata import MetadataApis
 from cluster.broker.apis.offsets_topic import OffsetsTopic
+from cluster.broker.control_planes.kraft import KRaftPlane
+from cluster.broker.control_planes.producer_ids import InitProducerIdApi
+from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
+from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
@@ -19,13 +23,11 @@ from cluster.cpu import CpuTimes
 from cluster.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.fetcher_context import FetcherContext
 from cluster.group_service import GroupService
-from cluster.kraft_plane import KRaftPlane
 from cluster.log_dir_failures import LogDirFailures
 from cluster.metadata_follower import MetadataCache
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
-from cluster.producer_ids import InitProducerIdApi
 from cluster.record_deletion import RecordDeletion
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_fetchers import ReplicaFetchers
@@ -37,8 +39,6 @@ from cluster.socket_server import SocketServer
 from cluster.wall_clock import WallClock
 from cluster.wire.headers import RequestHeader
 from cluster.wire.primitives import MAX_INT32
-from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
-from cluster.zookeeper_plane import ZooKeeperPlane
 from controller.events import Reply
 from replica.config import TopicConfig
 from replica.ids import BrokerId, Names, TopicPartition

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.auto_topics import WantedTopic
 from cluster.broker.apis.offsets_topic import wanted_topic
+from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId

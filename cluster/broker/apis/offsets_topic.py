@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.auto_topics import WantedTopic
+from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from controller.image import BrokerRegistration

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from cluster.broker.control_planes.controller_runner import ControllerRunner
+from cluster.broker.control_planes.registry_client import RegistryClient
+from cluster.broker.control_planes.topic_configs import TopicConfigs
 from cluster.broker_lifecycle import BrokerIdentity, BrokerState
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
-from cluster.controller_runner import ControllerRunner
 from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
-from cluster.registry_client import RegistryClient
-from cluster.topic_configs import TopicConfigs
 from cluster.wire import cold
 from cluster.wire.control_messages import version_of
 from cluster.wire.versions import CONTROLLED_SHUTDOWN

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.auto_topics import AutoTopics, WantedTopic
+from cluster.broker.control_planes.auto_topics import AutoTopics, WantedTopic
+from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
+from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETRY_US
+from cluster.broker.control_planes.forwarding import Forwarding
+from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
+from cluster.broker.control_planes.producer_ids import IdsOfController
 from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.controller_channel import ActiveController, ControllerChannel
-from cluster.directory_assignments import DirectoryAssignments
 from cluster.envelopes import FORWARDED
-from cluster.forwarding import RETRY_US as FORWARDING_RETRY_US
-from cluster.forwarding import Forwarding
-from cluster.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.metadata_follower import MetadataCache, MetadataFollower
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
-from cluster.producer_ids import IdsOfController
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.outbox import Outbox
 from cluster.partition import Partition
-from cluster.registry_client import RegistryClient
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, GetData, RegistryError, Result, SetData

@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.auto_topics import WantedTopic
+from cluster.broker.control_planes.auto_topics import WantedTopic
+from cluster.broker.control_planes.control_apis import ControlApis
+from cluster.broker.control_planes.controller_runner import ControllerRunner
+from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
+from cluster.broker.control_planes.isr_writes import IsrWrites
+from cluster.broker.control_planes.producer_ids import IdsOfRegistration
+from cluster.broker.control_planes.registry_client import RegistryClient
+from cluster.broker.control_planes.registry_topics import RegistryTopics
+from cluster.broker.control_planes.topic_configs import TopicConfigs
+from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
-from cluster.control_apis import ControlApis
-from cluster.controller_runner import ControllerRunner
-from cluster.isr_updates import FOR_EVER_US, IsrUpdates
-from cluster.isr_writes import IsrWrites
 from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
-from cluster.producer_ids import IdsOfRegistration
-from cluster.registry_client import RegistryClient
-from cluster.registry_topics import RegistryTopics
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
-from cluster.topic_configs import TopicConfigs
-from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from controller.events import Reply
 from controller.zookeeper.kafka_controller import KafkaController
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from cluster.registry_client import RegistryClient
+from cluster.broker.control_planes.registry_client import RegistryClient
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import GetData, RegistryError, Result
 

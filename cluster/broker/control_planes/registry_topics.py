@@ -10,13 +10,13 @@ from functools import partial
 from uuid import UUID, uuid5
 
 from cluster.admin_requests import AdminRequest
-from cluster.auto_topics import WantedTopic
+from cluster.broker.control_planes.auto_topics import WantedTopic
+from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
 from cluster.refusals import refusal
-from cluster.registry_client import RegistryClient
 from cluster.responder import Handler, Responder
 from cluster.topic_files import creation
 from cluster.topic_requests import create_topics

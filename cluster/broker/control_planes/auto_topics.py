@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from cluster.forwarding import Forwarding
+from cluster.broker.control_planes.forwarding import Forwarding
 from cluster.wire import cold
 from cluster.wire.versions import CREATE_TOPICS
 from replica.errors import ErrorCode

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from cluster.forwarding import Forwarding
+from cluster.broker.control_planes.forwarding import Forwarding
 from cluster.node import Action, ConnectionId
 from cluster.responder import Handler, Responder
 from cluster.timers import Timers

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
+from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
@@ -28,7 +29,6 @@ from cluster.wire.versions import (
     UPDATE_METADATA,
     api_name,
 )
-from cluster.zookeeper_lifecycle import ZooKeeperLifecycle
 from controller.events import AlterPartitionReply
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.zookeeper.control_requests import TopicState

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from cluster.broker.control_planes.isr_updates import FOR_EVER_US
+from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker_lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
-from cluster.isr_updates import FOR_EVER_US
 from cluster.outbox import Outbox
-from cluster.registry_client import RegistryClient
 from cluster.timers import Timer
 from cluster.wire.control_messages import api_of, encode_control_request
 from controller.zookeeper import znodes
