@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
-from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
 from cluster.replica_manager import ReplicaManager

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cluster.metadata_follower import MetadataCache
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.outbox import Outbox
 from cluster.replica_manager import ReplicaManager
 from cluster.timers import Timer

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
-from cluster.metadata_follower import MetadataCache
 from cluster.node import Action
 from cluster.partition import Partition
 from cluster.replica_fetchers import ReplicaFetchers

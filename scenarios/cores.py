@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
 from cluster.decisions import Chronicle

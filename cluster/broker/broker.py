@@ -16,7 +16,8 @@ from cluster.broker.control_planes.kraft import KRaftPlane
 from cluster.broker.control_planes.producer_ids import InitProducerIdApi
 from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
-from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.cpu import CpuTimes
@@ -24,7 +25,6 @@ from cluster.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.fetcher_context import FetcherContext
 from cluster.group_service import GroupService
 from cluster.log_dir_failures import LogDirFailures
-from cluster.metadata_follower import MetadataCache
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks

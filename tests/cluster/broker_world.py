@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.controller_node import ControllerCore
 from cluster.decisions import Chronicle

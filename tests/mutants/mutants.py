@@ -33,7 +33,7 @@ LOG, SEGMENT, LOADER, EPOCHS = (
     "replica.log.leader_epochs",
 )
 PRODUCERS, MANAGER = "replica.log.producer_state", "cluster.replica_manager"
-METADATA = "cluster.metadata_follower"
+METADATA = "cluster.broker.metadata.follower"
 GROUPS, COMMITS, MEMBERSHIP = "cluster.group_service", "cluster.groups.commits", "cluster.groups.membership"
 COORDINATOR = "cluster.groups.coordinator"
 ELIGIBLE, QUORUM = "controller.eligible_leaders", "controller.quorum.quorum"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
 from cluster.config_entries import ConfigEntry, broker_entries, topic_entries
 from cluster.config_requests import BROKER, TOPIC, broker_of
-from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
 from cluster.record_deletion import Deleted, RecordDeletion
 from cluster.replica_manager import ReplicaManager

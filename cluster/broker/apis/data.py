@@ -13,12 +13,12 @@ from uuid import UUID
 from cluster.accepted_connections import AcceptedConnections
 from cluster.blocking_logs import BlockingLogs
 from cluster.broker.apis.offsets import OffsetApis
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.cpu import HandlerTime
 from cluster.delayed import FetchParams, FetchResults, ProduceResults
 from cluster.fetch_sessions import Asked, FetchContext, FetchSessions, Key
-from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.replica_manager import ReplicaManager, size_bytes

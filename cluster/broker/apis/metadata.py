@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cluster.broker.apis.offsets_topic import wanted_topic
 from cluster.broker.control_planes.auto_topics import WantedTopic
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
-from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
 from cluster.responder import Handler, Responder
 from cluster.wire import cold

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from cluster.metadata_follower import MetadataCache
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.partition import Partition
 from cluster.replica_manager import ReplicaManager
 from cluster.wire.entities import Entity

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.broker.control_planes.auto_topics import WantedTopic
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
-from cluster.metadata_follower import MetadataCache
 from controller.image import BrokerRegistration
 from replica.ids import OFFSETS_TOPIC
 

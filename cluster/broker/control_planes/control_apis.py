@@ -11,8 +11,8 @@ from uuid import UUID
 
 from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
-from cluster.broker_lifecycle import BrokerIdentity
-from cluster.metadata_follower import MetadataCache
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.node import ConnectionId
 from cluster.replica_changes import Assignment, ReplicaChanges
 from cluster.replica_manager import ReplicaManager

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from cluster.broker_lifecycle import BrokerIdentity
-from cluster.controller_channel import ControllerChannel
-from cluster.metadata_follower import MetadataCache
+from cluster.broker.metadata.controller_channel import ControllerChannel
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.outbox import Outbox
 from cluster.replica_manager import ReplicaManager
 from cluster.wire import cold

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Requests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.outbox import Outbox
 from cluster.partition import Partition
 from controller.image import PartitionRegistration

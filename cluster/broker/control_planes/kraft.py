@@ -11,12 +11,12 @@ from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETR
 from cluster.broker.control_planes.forwarding import Forwarding
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.broker.control_planes.producer_ids import IdsOfController
-from cluster.broker_lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from cluster.broker.metadata.controller_channel import ActiveController, ControllerChannel
+from cluster.broker.metadata.follower import MetadataCache, MetadataFollower
+from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
-from cluster.controller_channel import ActiveController, ControllerChannel
 from cluster.envelopes import FORWARDED
-from cluster.metadata_follower import MetadataCache, MetadataFollower
 from cluster.outbox import Outbox
 from cluster.partition_locks import PartitionLocks
 from cluster.replica_changes import ReplicaChanges

@@ -12,9 +12,9 @@ from uuid import UUID, uuid5
 from cluster.admin_requests import AdminRequest
 from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
-from cluster.metadata_follower import MetadataCache
 from cluster.node import ConnectionId
 from cluster.refusals import refusal
 from cluster.responder import Handler, Responder

@@ -15,10 +15,10 @@ from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.control_planes.registry_topics import RegistryTopics
 from cluster.broker.control_planes.topic_configs import TopicConfigs
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
-from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
 from cluster.replica_changes import ReplicaChanges
 from cluster.replica_manager import ReplicaManager

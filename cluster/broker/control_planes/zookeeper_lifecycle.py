@@ -11,10 +11,10 @@ from uuid import UUID
 from cluster.broker.control_planes.controller_runner import ControllerRunner
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.control_planes.topic_configs import TopicConfigs
-from cluster.broker_lifecycle import BrokerIdentity, BrokerState
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerState
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
-from cluster.metadata_follower import MetadataCache
 from cluster.outbox import Outbox
 from cluster.wire import cold
 from cluster.wire.control_messages import version_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel
 from cluster.metadata_snapshots import decode_snapshot
 from cluster.quorum_wire import decode_snapshot_answer, encode_fetch_snapshot

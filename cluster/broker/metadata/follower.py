@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from cluster.broker_lifecycle import BrokerIdentity
+from cluster.broker.metadata.controller_channel import ActiveController
+from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.snapshot_fetcher import SnapshotFetcher
 from cluster.channel import Channel, Channels
-from cluster.controller_channel import ActiveController
 from cluster.outbox import Outbox
-from cluster.snapshot_fetcher import SnapshotFetcher
 from cluster.wire.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
 from cluster.wire.fetch_request_codec import RepeatedFetches
 from cluster.wire.fetch_response_codec import decode_fetch_response
