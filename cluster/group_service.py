@@ -13,8 +13,9 @@ from itertools import count
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
+from cluster.broker.replicas.delayed import ProduceResults
+from cluster.broker.replicas.manager import ACKS_ALL, ReplicaManager
 from cluster.config import BrokerConfig
-from cluster.delayed import ProduceResults
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.events import (
@@ -36,7 +37,6 @@ from cluster.groups.loading import Replay
 from cluster.groups.member import RequestId
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.replica_manager import ACKS_ALL, ReplicaManager
 from cluster.timers import Timer
 from cluster.wall_clock import WallClock
 from cluster.wire.versions import PRODUCE, VERSIONS

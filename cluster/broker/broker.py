@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from cluster.blocking_logs import BlockingLogs
 from cluster.broker.apis.admin import AdminApis
 from cluster.broker.apis.data import Apis
 from cluster.broker.apis.group_offsets import GroupOffsetApis
@@ -18,21 +17,22 @@ from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle
+from cluster.broker.replicas.blocking_logs import BlockingLogs
+from cluster.broker.replicas.changes import ReplicaChanges
+from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
+from cluster.broker.replicas.fetcher_context import FetcherContext
+from cluster.broker.replicas.fetchers import ReplicaFetchers
+from cluster.broker.replicas.log_dir_failures import LogDirFailures
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.replicas.partition_locks import PartitionLocks
+from cluster.broker.replicas.record_deletion import RecordDeletion
+from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.cpu import CpuTimes
-from cluster.fetch_sessions import FetchSessionCache, FetchSessions
-from cluster.fetcher_context import FetcherContext
 from cluster.group_service import GroupService
-from cluster.log_dir_failures import LogDirFailures
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.partition_locks import PartitionLocks
-from cluster.record_deletion import RecordDeletion
-from cluster.replica_changes import ReplicaChanges
-from cluster.replica_fetchers import ReplicaFetchers
-from cluster.replica_manager import ReplicaManager
-from cluster.replication_quotas import ReplicationQuotas
 from cluster.request_log import RequestLog
 from cluster.responder import Handler, Responder
 from cluster.socket_server import SocketServer

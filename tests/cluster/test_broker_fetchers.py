@@ -3,7 +3,7 @@
 import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch
 
-from cluster.replica_fetchers import fetcher_number
+from cluster.broker.replicas.fetchers import fetcher_number
 from cluster.wire.api_01_fetch import FetchPartitionResponse
 from cluster.wire.fetch_request_codec import decode_fetch_request
 from cluster.wire.fetch_response_codec import fetch_response_segments

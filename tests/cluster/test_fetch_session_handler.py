@@ -10,8 +10,8 @@ from broker_world import B1, B2, BrokerWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.fetch_session_handler import FetchSessionHandler, Wanted
-from cluster.fetch_sessions import FetchSessionCache, FetchSessions
+from cluster.broker.replicas.fetch_session_handler import FetchSessionHandler, Wanted
+from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.wire.api_01_fetch import (
     FINAL_EPOCH,
     NO_SESSION,

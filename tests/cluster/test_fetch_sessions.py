@@ -11,7 +11,7 @@ from broker_world import B1, BrokerWorld, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.fetch_sessions import FetchContext, FetchSessionCache, FetchSessions
+from cluster.broker.replicas.fetch_sessions import FetchContext, FetchSessionCache, FetchSessions
 from cluster.wire.api_01_fetch import (
     FINAL_EPOCH,
     NO_SESSION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from cluster.replication_quotas import ReplicationQuotas, SimpleRate
+from cluster.broker.replicas.replication_quotas import ReplicationQuotas, SimpleRate
 from controller.image import MetadataImage
 from controller.metadata import BrokerConfigChanged, ConfigChanged, MetadataRecord, TopicCreated
 from replica.ids import TopicPartition

@@ -3,7 +3,7 @@
 import pytest
 from broker_world import B1, B2, MS, T0, BrokerWorld, batch
 
-from cluster.partition_locks import PartitionLocks
+from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.request_handlers import RequestHandlers
 from controller.events import ElectLeader
 from replica.errors import ErrorCode

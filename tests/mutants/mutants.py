@@ -25,14 +25,14 @@ def mutant(name: str, rule: str, module: str, old: str, new: str, *caught_by: st
     return Mutant(name, rule, (Edit(module, old, new),), caught_by)
 
 
-LEADER, FOLLOWER, PARTITION = "replica.leader", "replica.follower", "cluster.partition"
+LEADER, FOLLOWER, PARTITION = "replica.leader", "replica.follower", "cluster.broker.replicas.partition"
 LOG, SEGMENT, LOADER, EPOCHS = (
     "replica.log.log",
     "replica.log.segment",
     "replica.log.loader",
     "replica.log.leader_epochs",
 )
-PRODUCERS, MANAGER = "replica.log.producer_state", "cluster.replica_manager"
+PRODUCERS, MANAGER = "replica.log.producer_state", "cluster.broker.replicas.manager"
 METADATA = "cluster.broker.metadata.follower"
 GROUPS, COMMITS, MEMBERSHIP = "cluster.group_service", "cluster.groups.commits", "cluster.groups.membership"
 COORDINATOR = "cluster.groups.coordinator"
@@ -386,7 +386,7 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "throttle-hits-the-isr",
         "A throttle leaves replicas alone that are in sync (KIP-73)",
-        "cluster.followed_partition",
+        "cluster.broker.replicas.followed_partition",
         "        is_in_sync = self.lag_records is not None and self.lag_records <= 0",
         "        is_in_sync = False",
         "throttle-below-ingest",

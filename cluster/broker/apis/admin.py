@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.replicas.record_deletion import Deleted, RecordDeletion
 from cluster.config import BrokerConfig
 from cluster.config_entries import ConfigEntry, broker_entries, topic_entries
 from cluster.config_requests import BROKER, TOPIC, broker_of
 from cluster.node import ConnectionId
-from cluster.record_deletion import Deleted, RecordDeletion
-from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.entities import Entity

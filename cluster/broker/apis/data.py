@@ -11,17 +11,17 @@ from functools import partial
 from uuid import UUID
 
 from cluster.accepted_connections import AcceptedConnections
-from cluster.blocking_logs import BlockingLogs
 from cluster.broker.apis.offsets import OffsetApis
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.blocking_logs import BlockingLogs
+from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
+from cluster.broker.replicas.fetch_sessions import Asked, FetchContext, FetchSessions, Key
+from cluster.broker.replicas.manager import ReplicaManager, size_bytes
 from cluster.config import BrokerConfig
 from cluster.cpu import HandlerTime
-from cluster.delayed import FetchParams, FetchResults, ProduceResults
-from cluster.fetch_sessions import Asked, FetchContext, FetchSessions, Key
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.replica_manager import ReplicaManager, size_bytes
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response

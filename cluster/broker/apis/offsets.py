@@ -9,8 +9,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from cluster.broker.metadata.follower import MetadataCache
-from cluster.partition import Partition
-from cluster.replica_manager import ReplicaManager
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.replicas.partition import Partition
 from cluster.wire.entities import Entity
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition

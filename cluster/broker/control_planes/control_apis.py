@@ -13,9 +13,9 @@ from cluster.alter_partition_wire import alter_partition_event, alter_partition_
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.changes import Assignment, ReplicaChanges
+from cluster.broker.replicas.manager import ReplicaManager
 from cluster.node import ConnectionId
-from cluster.replica_changes import Assignment, ReplicaChanges
-from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
 from cluster.wire.control_messages import live_brokers, stopped_partitions, topic_states

@@ -11,8 +11,8 @@ from uuid import UUID
 from cluster.broker.metadata.controller_channel import ControllerChannel
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.manager import ReplicaManager
 from cluster.outbox import Outbox
-from cluster.replica_manager import ReplicaManager
 from cluster.wire import cold
 from cluster.wire.versions import ASSIGN_REPLICAS_TO_DIRS
 from replica.ids import BrokerEpoch

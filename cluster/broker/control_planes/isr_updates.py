@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.partition import Partition
 from cluster.channel import Requests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
-from cluster.partition import Partition
 from cluster.wire import cold
 from cluster.wire.entities import Entity
 from cluster.wire.versions import ALTER_PARTITION

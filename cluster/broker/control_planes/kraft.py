@@ -14,13 +14,13 @@ from cluster.broker.control_planes.producer_ids import IdsOfController
 from cluster.broker.metadata.controller_channel import ActiveController, ControllerChannel
 from cluster.broker.metadata.follower import MetadataCache, MetadataFollower
 from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from cluster.broker.replicas.changes import ReplicaChanges
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.envelopes import FORWARDED
 from cluster.outbox import Outbox
-from cluster.partition_locks import PartitionLocks
-from cluster.replica_changes import ReplicaChanges
-from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs

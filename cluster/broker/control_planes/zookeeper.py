@@ -17,11 +17,11 @@ from cluster.broker.control_planes.topic_configs import TopicConfigs
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.changes import ReplicaChanges
+from cluster.broker.replicas.manager import ReplicaManager
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
-from cluster.replica_changes import ReplicaChanges
-from cluster.replica_manager import ReplicaManager
 from cluster.responder import Handler, Responder
 from controller.events import Reply
 from controller.zookeeper.kafka_controller import KafkaController

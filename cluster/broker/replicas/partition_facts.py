@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.delayed import FetchParams
+from cluster.broker.replicas.delayed import FetchParams
 from cluster.wire.api_01_fetch import FetchPartition
 from controller.image import PartitionRegistration
 from replica.follower_events import SetHighWatermark

@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.fetchers import ReplicaFetchers
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.replicas.partition import Partition
 from cluster.config import BrokerConfig
 from cluster.node import Action
-from cluster.partition import Partition
-from cluster.replica_fetchers import ReplicaFetchers
-from cluster.replica_manager import ReplicaManager
 from cluster.timers import Timers
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cluster.fetcher_context import FetcherContext
-from cluster.partition import Partition
-from cluster.replication_quotas import ReplicationQuota
+from cluster.broker.replicas.fetcher_context import FetcherContext
+from cluster.broker.replicas.partition import Partition
+from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.wire.api_01_fetch import FetchedPartition
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode, KafkaError

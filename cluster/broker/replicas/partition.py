@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from cluster.delayed import FetchParams
-from cluster.high_watermark_push import HighWatermarkPush
-from cluster.partition_facts import PartitionFacts
+from cluster.broker.replicas.delayed import FetchParams
+from cluster.broker.replicas.high_watermark_push import HighWatermarkPush
+from cluster.broker.replicas.partition_facts import PartitionFacts
 from cluster.wall_clock import WallClock
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration

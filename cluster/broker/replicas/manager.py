@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from cluster.broker.replicas.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
+from cluster.broker.replicas.partition import Partition, ProducedBatch
+from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.config import BrokerConfig
-from cluster.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.partition import Partition, ProducedBatch
-from cluster.replication_quotas import ReplicationQuotas
 from cluster.wall_clock import WallClock
 from cluster.wire.api_00_produce import ProducePartitionResponse
 from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of

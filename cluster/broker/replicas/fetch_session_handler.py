@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from cluster.fetch_sessions import INITIAL_EPOCH, next_epoch
+from cluster.broker.replicas.fetch_sessions import INITIAL_EPOCH, next_epoch
 from cluster.wire.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchedPartition, FetchPartition, FetchResponse, Topic
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.replicas.partition_locks import PartitionLocks
+from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
-from cluster.partition_locks import PartitionLocks
-from cluster.replica_manager import ReplicaManager
-from cluster.replication_quotas import ReplicationQuota
 from cluster.wall_clock import WallClock
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
 from replica.log.broker_logs import BrokerLogs

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cluster.delayed import FetchParams, FetchResults, ProduceResults
+from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
+from cluster.broker.replicas.manager import ReplicaManager, size_bytes
+from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.outbox import Outbox
-from cluster.partition_locks import PartitionLocks
-from cluster.replica_manager import ReplicaManager, size_bytes
 from cluster.request_handlers import RequestHandlers
 from cluster.wire.api_01_fetch import FetchPartition
 from replica.errors import KafkaError

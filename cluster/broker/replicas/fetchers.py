@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cluster.fetcher_context import FetcherContext
-from cluster.partition import Partition
-from cluster.replica_fetcher import ReplicaFetcher
+from cluster.broker.replicas.fetcher import ReplicaFetcher
+from cluster.broker.replicas.fetcher_context import FetcherContext
+from cluster.broker.replicas.partition import Partition
 from controller.image import PartitionRegistration
 from replica.ids import BrokerId, TopicPartition
 

@@ -7,6 +7,10 @@ source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 
 from __future__ import annotations
 
+from cluster.broker.replicas.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
+from cluster.broker.replicas.fetcher_context import FetcherContext
+from cluster.broker.replicas.followed_partition import FollowedPartition
+from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
 from cluster.epoch_questions import (
     OFFSET_FOR_LEADER_EPOCH_VERSION,
@@ -14,10 +18,6 @@ from cluster.epoch_questions import (
     epoch_ends_answers,
     epoch_ends_request,
 )
-from cluster.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
-from cluster.fetcher_context import FetcherContext
-from cluster.followed_partition import FollowedPartition
-from cluster.partition import Partition
 from cluster.timers import Timer
 from cluster.wire import cold
 from cluster.wire.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from cluster.replica_fetchers import ReplicaFetchers
-from cluster.replica_manager import ReplicaManager
+from cluster.broker.replicas.fetchers import ReplicaFetchers
+from cluster.broker.replicas.manager import ReplicaManager
 from replica.log.broker_logs import BrokerLogs
 from replica.log.disk import Disk
 from replica.trace.events import LogDirFailed, Recorder

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.replicas.manager import ReplicaManager
 from cluster.outbox import Outbox
-from cluster.replica_manager import ReplicaManager
 from cluster.timers import Timer
 from controller.topics import is_internal
 from replica.errors import ErrorCode, KafkaError
