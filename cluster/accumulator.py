@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cluster.backoff import ExponentialBackoff
 from cluster.buffer_pool import BufferPool
+from cluster.client.backoff import ExponentialBackoff
+from cluster.client.metadata_cache import MetadataCache
 from cluster.config import ProducerConfig
-from cluster.metadata_cache import MetadataCache
 from cluster.producer_batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
 from cluster.producer_idempotence import IdempotenceState
 from replica.config import NEVER

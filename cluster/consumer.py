@@ -12,16 +12,16 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
-from cluster.backoff import ExponentialBackoff
-from cluster.client_connections import ClientConnections
-from cluster.client_facts import CausalRecorder
-from cluster.client_node import ClientNode
+from cluster.client.backoff import ExponentialBackoff
+from cluster.client.connections import ClientConnections
+from cluster.client.facts import CausalRecorder
+from cluster.client.metadata_cache import MetadataCache
+from cluster.client.node import ClientNode
 from cluster.config import ConsumerConfig
 from cluster.consumer_facts import ConsumerFacts
 from cluster.consumer_fetcher import ConsumerFetcher
 from cluster.consumer_offsets import OffsetLookups
 from cluster.consumer_positions import PartitionPosition
-from cluster.metadata_cache import MetadataCache
 from cluster.node import Action, Exit
 from cluster.timers import Timer, Timers
 from replica.config import NEVER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.client_facts import ClientFacts
+from cluster.client.facts import ClientFacts
 from replica.ids import TopicPartition
 from replica.log.records import Record
 from replica.trace import events as trace

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cluster.backoff import ExponentialBackoff
-from cluster.client_connections import Answer, ClientConnections
+from cluster.client.backoff import ExponentialBackoff
+from cluster.client.connections import Answer, ClientConnections
 from cluster.config import ConsumerConfig
 from cluster.consumer_facts import ConsumerFacts
 from cluster.consumer_positions import FetchState, PartitionPosition

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cluster.backoff import ExponentialBackoff
-from cluster.client_connections import Answer, ClientConnections
+from cluster.client.backoff import ExponentialBackoff
+from cluster.client.connections import Answer, ClientConnections
+from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.consumer_facts import ConsumerFacts
 from cluster.consumer_positions import FetchState, PartitionPosition
-from cluster.metadata_cache import LeaderAndEpoch
 from cluster.wire.cold import decode_response, encode_request, request
 from cluster.wire.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from replica.config import NEVER

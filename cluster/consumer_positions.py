@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from cluster.metadata_cache import NO_LEADER, LeaderAndEpoch
+from cluster.client.metadata_cache import NO_LEADER, LeaderAndEpoch
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.rules import Rules
 

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cluster.accumulator import RecordAccumulator
-from cluster.backoff import ExponentialBackoff
 from cluster.buffer_pool import BufferPool
-from cluster.client_connections import ClientConnections
-from cluster.client_facts import CausalRecorder
-from cluster.client_node import ClientNode
+from cluster.client.backoff import ExponentialBackoff
+from cluster.client.connections import ClientConnections
+from cluster.client.facts import CausalRecorder
+from cluster.client.metadata_cache import MetadataCache
+from cluster.client.node import ClientNode
 from cluster.config import ProducerConfig
-from cluster.metadata_cache import MetadataCache
 from cluster.node import Action, Exit
 from cluster.partitioner import StickyPartitioner, partition_for_key
 from cluster.producer_batch import PendingRecord, ProducerRecord, record_bytes_upper_bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.client_facts import CausalRecorder, ClientFacts
+from cluster.client.facts import CausalRecorder, ClientFacts
 from cluster.producer_batch import PendingRecord, ProducerBatch
 from replica.ids import TopicPartition
 from replica.log.records import read_header

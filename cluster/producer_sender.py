@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster.accumulator import RecordAccumulator
-from cluster.client_connections import Answer, ClientConnections
+from cluster.client.connections import Answer, ClientConnections
+from cluster.client.metadata_cache import INVALID_METADATA
 from cluster.config import ProducerConfig
-from cluster.metadata_cache import INVALID_METADATA
 from cluster.producer_batch import ProducerBatch
 from cluster.producer_facts import ProducerFacts
 from cluster.producer_idempotence import IdempotenceState

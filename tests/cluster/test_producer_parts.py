@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as third_party_murmur2
 
-from cluster.backoff import ExponentialBackoff
 from cluster.buffer_pool import BufferPool
-from cluster.metadata_cache import LeaderAndEpoch, MetadataCache
+from cluster.client.backoff import ExponentialBackoff
+from cluster.client.metadata_cache import LeaderAndEpoch, MetadataCache
 from cluster.partitioner import StickyPartitioner, murmur2, partition_for_key
 from cluster.producer import ProducerRecord, producer_config_from
 from cluster.producer_batch import PendingRecord, ProducerBatch, record_bytes_upper_bound

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from cluster.client_connections import ClientConnections
-from cluster.client_facts import ClientFacts
+from cluster.client.connections import ClientConnections
+from cluster.client.facts import ClientFacts
 from cluster.node import Action, ConnectionId
 from cluster.timers import Timers
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cluster.backoff import ExponentialBackoff
+from cluster.client.backoff import ExponentialBackoff
 from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from replica.config import NEVER
 from replica.errors import ErrorCode

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from cluster.backoff import ExponentialBackoff
-from cluster.metadata_cache import MetadataCache, Node
+from cluster.client.backoff import ExponentialBackoff
+from cluster.client.metadata_cache import MetadataCache, Node
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.timers import Timer, Timers
 from cluster.wire.cold import decode_response, encode_request, request
