@@ -9,7 +9,7 @@ from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.consumer import ConsumerCore
+from cluster.client.consumer.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
 from cluster.decisions import Chronicle
 from cluster.producer import ProducerCore

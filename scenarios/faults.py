@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from cluster.consumer import ConsumerCore
+from cluster.client.consumer.consumer import ConsumerCore
 from cluster.links import Hold, Link
 from cluster.wire.versions import api_key
 from controller.events import ElectReply, Reply

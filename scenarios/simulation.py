@@ -15,7 +15,7 @@ import trio
 
 from cluster.broker.broker import BrokerCore
 from cluster.cards import Card
-from cluster.consumer import ConsumerCore
+from cluster.client.consumer.consumer import ConsumerCore
 from cluster.controller_node import ControllerCore
 from cluster.host import Host
 from cluster.live.remote_core import RemoteCore

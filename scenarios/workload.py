@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from cluster.consumer import ConsumerCore
+from cluster.client.consumer.consumer import ConsumerCore
 from cluster.producer import ProducerCore, ProducerRecord
 from replica.ids import TopicPartition
 from scenarios.simulation import Simulation

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fake_cluster import MS, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, handle, never_answer, refuse
 
+from cluster.client.consumer.consumer import ConsumerCore
 from cluster.config import ConsumerConfig
-from cluster.consumer import ConsumerCore
 from cluster.wire.leaders import LeaderIdAndEpoch
 from cluster.wire.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
 from replica.errors import ErrorCode

@@ -14,14 +14,14 @@ from typing import Literal
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
+from cluster.client.consumer.facts import ConsumerFacts
+from cluster.client.consumer.fetcher import ConsumerFetcher
+from cluster.client.consumer.offsets import OffsetLookups
+from cluster.client.consumer.positions import PartitionPosition
 from cluster.client.facts import CausalRecorder
 from cluster.client.metadata_cache import MetadataCache
 from cluster.client.node import ClientNode
 from cluster.config import ConsumerConfig
-from cluster.consumer_facts import ConsumerFacts
-from cluster.consumer_fetcher import ConsumerFetcher
-from cluster.consumer_offsets import OffsetLookups
-from cluster.consumer_positions import PartitionPosition
 from cluster.node import Action, Exit
 from cluster.timers import Timer, Timers
 from replica.config import NEVER

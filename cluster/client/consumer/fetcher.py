@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import Answer, ClientConnections
+from cluster.client.consumer.facts import ConsumerFacts
+from cluster.client.consumer.positions import FetchState, PartitionPosition
 from cluster.config import ConsumerConfig
-from cluster.consumer_facts import ConsumerFacts
-from cluster.consumer_positions import FetchState, PartitionPosition
 from cluster.wire.api_01_fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition, FetchRequest
 from cluster.wire.fetch_request_codec import RepeatedFetches
 from cluster.wire.fetch_response_codec import decode_fetch_response

@@ -10,9 +10,9 @@ from typing import Any
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import Answer, ClientConnections
+from cluster.client.consumer.facts import ConsumerFacts
+from cluster.client.consumer.positions import FetchState, PartitionPosition
 from cluster.client.metadata_cache import LeaderAndEpoch
-from cluster.consumer_facts import ConsumerFacts
-from cluster.consumer_positions import FetchState, PartitionPosition
 from cluster.wire.cold import decode_response, encode_request, request
 from cluster.wire.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from replica.config import NEVER
