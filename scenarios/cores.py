@@ -10,9 +10,9 @@ from uuid import UUID
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.client.consumer.consumer import ConsumerCore
+from cluster.client.producer.producer import ProducerCore
 from cluster.controller_node import ControllerCore
 from cluster.decisions import Chronicle
-from cluster.producer import ProducerCore
 from cluster.registry_node import RegistryCore
 from cluster.wall_clock import WallClock
 from cluster.world import Fabric

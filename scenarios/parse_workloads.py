@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from cluster.client.producer.config import producer_config_from
 from cluster.config import ConsumerConfig, ProducerConfig
-from cluster.producer_config import producer_config_from
 from replica.config import ConfigError
 from scenarios.parse_cluster import new_node
 from scenarios.reading import Reader

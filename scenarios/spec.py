@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cluster.client.producer.config import producer_config_from
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from cluster.cpu import CpuTimes
-from cluster.producer_config import producer_config_from
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.log.disk_speed import ServiceTime

@@ -6,7 +6,7 @@ import random
 from functools import partial
 
 from cluster.client.consumer.consumer import ConsumerCore
-from cluster.producer import ProducerCore, ProducerRecord
+from cluster.client.producer.producer import ProducerCore, ProducerRecord
 from replica.ids import TopicPartition
 from scenarios.simulation import Simulation
 from scenarios.spec import Workload

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from cluster.client.producer.sender import RETRIABLE
 from cluster.live.observations import (
     ConnectionEnded,
     FetchAnswered,
@@ -25,7 +26,6 @@ from cluster.live.observations import (
     Topic,
 )
 from cluster.live.record_names import NamedBatch, Names, RecordNames
-from cluster.producer_sender import RETRIABLE
 from cluster.telling_limit import TellingLimit
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import Offset, TopicPartition

@@ -21,8 +21,8 @@ from fake_cluster import (
     reset,
 )
 
+from cluster.client.producer.producer import ProducerCore, ProducerRecord, producer_config_from
 from cluster.node import Close, Connect
-from cluster.producer import ProducerCore, ProducerRecord, producer_config_from
 from cluster.wire.leaders import LeaderIdAndEpoch
 from cluster.wire.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from replica.errors import ErrorCode

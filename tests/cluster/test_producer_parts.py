@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as third_party_murmur2
 
-from cluster.buffer_pool import BufferPool
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.metadata_cache import LeaderAndEpoch, MetadataCache
-from cluster.partitioner import StickyPartitioner, murmur2, partition_for_key
-from cluster.producer import ProducerRecord, producer_config_from
-from cluster.producer_batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
+from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
+from cluster.client.producer.buffer_pool import BufferPool
+from cluster.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
+from cluster.client.producer.producer import ProducerRecord, producer_config_from
 from cluster.wire.cold import response
 from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.wire.versions import METADATA

@@ -10,7 +10,7 @@ import pytest
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from cluster import producer_batch
+from cluster.client.producer import batch as producer_batch
 from replica.log.records import BatchHeader, batches, build_batch
 from scenarios.catalogue import find_scenario
 from scenarios.loading import load_file, load_text

@@ -8,7 +8,7 @@ Source: TransactionManager.java, TxnPartitionEntry.java, without the transaction
 
 from __future__ import annotations
 
-from cluster.producer_batch import ProducerBatch
+from cluster.client.producer.batch import ProducerBatch
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, TopicPartition
 from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster.accumulator import RecordAccumulator
 from cluster.client.connections import Answer, ClientConnections
 from cluster.client.metadata_cache import INVALID_METADATA
+from cluster.client.producer.accumulator import RecordAccumulator
+from cluster.client.producer.batch import ProducerBatch
+from cluster.client.producer.facts import ProducerFacts
+from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
-from cluster.producer_batch import ProducerBatch
-from cluster.producer_facts import ProducerFacts
-from cluster.producer_idempotence import IdempotenceState
 from cluster.wire.api_00_produce import (
     ProducePartitionResponse,
     ProduceRequest,

@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cluster.buffer_pool import BufferPool
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.metadata_cache import MetadataCache
+from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
+from cluster.client.producer.buffer_pool import BufferPool
+from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
-from cluster.producer_batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
-from cluster.producer_idempotence import IdempotenceState
 from replica.config import NEVER
 from replica.ids import NO_BROKER, TopicPartition
 

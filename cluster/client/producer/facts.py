@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.client.facts import CausalRecorder, ClientFacts
-from cluster.producer_batch import PendingRecord, ProducerBatch
+from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from replica.ids import TopicPartition
 from replica.log.records import read_header
 from replica.trace import events as trace

@@ -14,21 +14,21 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster.accumulator import RecordAccumulator
-from cluster.buffer_pool import BufferPool
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.facts import CausalRecorder
 from cluster.client.metadata_cache import MetadataCache
 from cluster.client.node import ClientNode
+from cluster.client.producer.accumulator import RecordAccumulator
+from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
+from cluster.client.producer.buffer_pool import BufferPool
+from cluster.client.producer.config import producer_config_from
+from cluster.client.producer.facts import ProducerFacts
+from cluster.client.producer.idempotence import IdempotenceState
+from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
+from cluster.client.producer.sender import Sender
 from cluster.config import ProducerConfig
 from cluster.node import Action, Exit
-from cluster.partitioner import StickyPartitioner, partition_for_key
-from cluster.producer_batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
-from cluster.producer_config import producer_config_from
-from cluster.producer_facts import ProducerFacts
-from cluster.producer_idempotence import IdempotenceState
-from cluster.producer_sender import Sender
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.config import NEVER
