@@ -11,9 +11,9 @@ from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.producer import ProducerCore
-from cluster.controller_node import ControllerCore
-from cluster.decisions import Chronicle
-from cluster.registry_node import RegistryCore
+from cluster.controller_node.decisions import Chronicle
+from cluster.controller_node.node import ControllerCore
+from cluster.controller_node.registry_node import RegistryCore
 from cluster.wall_clock import WallClock
 from cluster.world import Fabric
 from replica.log.disk import Disk

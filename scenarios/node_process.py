@@ -22,7 +22,7 @@ from typing import Any
 import trio
 
 from cluster.broker.broker import BrokerCore
-from cluster.controller_node import ControllerCore
+from cluster.controller_node.node import ControllerCore
 from cluster.host import Host
 from cluster.links import Network
 from cluster.live.control import (

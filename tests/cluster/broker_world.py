@@ -16,8 +16,8 @@ from uuid import UUID
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
-from cluster.controller_node import ControllerCore
-from cluster.decisions import Chronicle
+from cluster.controller_node.decisions import Chronicle
+from cluster.controller_node.node import ControllerCore
 from cluster.node import Action, Close, Connect, Exit, Resume, Send
 from cluster.wall_clock import WallClock
 from cluster.wire import cold

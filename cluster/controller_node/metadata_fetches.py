@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cluster.metadata_log import MetadataLog
+from cluster.controller_node.metadata_log import MetadataLog
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.quorum_description import QuorumDescription

@@ -14,16 +14,17 @@ from cluster.accepted_connections import AcceptedConnections
 from cluster.admin_requests import AdminRequest
 from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
-from cluster.controller_admin import READERS
+from cluster.controller_node.admin import READERS
+from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue, OnReply
+from cluster.controller_node.metadata_fetches import MetadataFetches
+from cluster.controller_node.metadata_log import MetadataLog
+from cluster.controller_node.quorum_peers import QuorumPeers
+from cluster.controller_node.snapshot_writer import SnapshotWriter
 from cluster.controller_requests import encoded, error_response, event_of, is_request_of_brokers, response_of
-from cluster.decisions import Chronicle, Decision, DecisionQueue, OnReply
 from cluster.envelopes import enclosed_answer, opened
-from cluster.metadata_fetches import MetadataFetches
-from cluster.metadata_log import MetadataLog
 from cluster.metadata_snapshots import file_name
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.quorum_peers import QuorumPeers
 from cluster.quorum_wire import (
     VOTER_REQUESTS,
     decode_fetch_snapshot,
@@ -31,7 +32,6 @@ from cluster.quorum_wire import (
     encode_answer,
     encode_snapshot_answer,
 )
-from cluster.snapshot_writer import SnapshotWriter
 from cluster.wall_clock import WallClock
 from cluster.wire.cold import decode_request as decode_cold
 from cluster.wire.headers import RequestHeader, read_request_header
