@@ -30,7 +30,7 @@ from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.cpu import CpuTimes
-from cluster.group_service import GroupService
+from cluster.groups.service import GroupService
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.request_log import RequestLog

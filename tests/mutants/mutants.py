@@ -34,7 +34,7 @@ LOG, SEGMENT, LOADER, EPOCHS = (
 )
 PRODUCERS, MANAGER = "replica.log.producer_state", "cluster.broker.replicas.manager"
 METADATA = "cluster.broker.metadata.follower"
-GROUPS, COMMITS, MEMBERSHIP = "cluster.group_service", "cluster.groups.commits", "cluster.groups.membership"
+GROUPS, COMMITS, MEMBERSHIP = "cluster.groups.service", "cluster.groups.commits", "cluster.groups.membership"
 COORDINATOR = "cluster.groups.coordinator"
 ELIGIBLE, QUORUM = "controller.eligible_leaders", "controller.quorum.quorum"
 ALTER, ELECTION, CHANGES, BROKERS = (

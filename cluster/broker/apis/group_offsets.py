@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from cluster.broker.metadata.follower import MetadataCache
-from cluster.group_service import GroupService
 from cluster.groups.events import CommitOffsets, CommitResult, DeleteOffsets, DeleteOffsetsResult, Result
 from cluster.groups.group import Group, State
 from cluster.groups.member import Member
 from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
+from cluster.groups.service import GroupService
 from cluster.node import ConnectionId
 from cluster.responder import Handler, Responder
 from cluster.wall_clock import WallClock

@@ -11,7 +11,6 @@ from typing import Any
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.broker.apis.offsets_topic import OffsetsTopic
-from cluster.group_service import GroupService
 from cluster.groups.events import (
     DeleteGroups,
     DeleteGroupsResult,
@@ -26,6 +25,7 @@ from cluster.groups.events import (
     SyncGroup,
     SyncResult,
 )
+from cluster.groups.service import GroupService
 from cluster.node import ConnectionId
 from cluster.responder import Handler, Responder
 from cluster.wire import cold
