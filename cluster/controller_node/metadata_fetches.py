@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster.controller_node.metadata_log import MetadataLog
+from cluster.messages.quorum_description import QuorumDescription
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.quorum_description import QuorumDescription
 from cluster.timers import Timer
 from cluster.wire.api_01_fetch import (
     FIRST_VERSION_WITH_TOPIC_IDS,

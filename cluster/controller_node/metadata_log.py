@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import UUID, uuid5
 
-from cluster.metadata_snapshots import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
+from cluster.messages.metadata_snapshots import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
 from controller.image import MetadataImage
 from controller.metadata import LeaderChange, MetadataRecord, decode_record, encode_record
 from controller.quorum.messages import ControllerEpoch, Election, OffsetAndEpoch, leader_or_none

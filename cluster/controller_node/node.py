@@ -20,18 +20,18 @@ from cluster.controller_node.metadata_fetches import MetadataFetches
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.controller_node.quorum_peers import QuorumPeers
 from cluster.controller_node.snapshot_writer import SnapshotWriter
-from cluster.controller_requests import encoded, error_response, event_of, is_request_of_brokers, response_of
-from cluster.envelopes import enclosed_answer, opened
-from cluster.metadata_snapshots import file_name
-from cluster.node import Action, ConnectionId
-from cluster.outbox import Outbox
-from cluster.quorum_wire import (
+from cluster.messages.controller_requests import encoded, error_response, event_of, is_request_of_brokers, response_of
+from cluster.messages.envelopes import enclosed_answer, opened
+from cluster.messages.metadata_snapshots import file_name
+from cluster.messages.quorum import (
     VOTER_REQUESTS,
     decode_fetch_snapshot,
     decode_request,
     encode_answer,
     encode_snapshot_answer,
 )
+from cluster.node import Action, ConnectionId
+from cluster.outbox import Outbox
 from cluster.wall_clock import WallClock
 from cluster.wire.cold import decode_request as decode_cold
 from cluster.wire.headers import RequestHeader, read_request_header

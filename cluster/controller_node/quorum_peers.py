@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.channel import Channel, Channels
+from cluster.messages.quorum import api_of, decode_answer, encode_request
 from cluster.outbox import Outbox
-from cluster.quorum_wire import api_of, decode_answer, encode_request
 from controller.quorum.messages import AnyAnswer, Request
 from replica.ids import BrokerId
 

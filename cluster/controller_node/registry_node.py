@@ -12,9 +12,9 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from cluster.accepted_connections import AcceptedConnections
 from cluster.config import BrokerConfig, topic_defaults
+from cluster.messages.topic_files import creation
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.topic_files import creation
 from cluster.wire.versions import ZOOKEEPER
 from controller import topics
 from controller.events import ChangeConfig, CreateTopicReply, Event, Reply, TopicReply

@@ -7,7 +7,7 @@ Differs from Kafka: it is made of the last snapshot and the log when it is due; 
 from __future__ import annotations
 
 from cluster.controller_node.metadata_log import MetadataLog
-from cluster.metadata_snapshots import file_name
+from cluster.messages.metadata_snapshots import file_name
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from replica.ids import Offset

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.changes import Assignment, ReplicaChanges
 from cluster.broker.replicas.manager import ReplicaManager
+from cluster.messages.alter_partition import alter_partition_event, alter_partition_results
 from cluster.node import ConnectionId
 from cluster.responder import Handler, Responder
 from cluster.wire import cold

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.channel import Requests
-from cluster.envelopes import answer_inside, enclose
+from cluster.messages.envelopes import answer_inside, enclose
+from cluster.messages.refusals import refusal
 from cluster.node import ConnectionId
-from cluster.refusals import refusal
 from cluster.responder import Responder
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader

@@ -19,7 +19,7 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
-from cluster.envelopes import FORWARDED
+from cluster.messages.envelopes import FORWARDED
 from cluster.outbox import Outbox
 from cluster.responder import Handler, Responder
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition

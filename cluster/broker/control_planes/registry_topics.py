@@ -15,10 +15,10 @@ from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
+from cluster.messages.refusals import refusal
+from cluster.messages.topic_files import creation
 from cluster.node import ConnectionId
-from cluster.refusals import refusal
 from cluster.responder import Handler, Responder
-from cluster.topic_files import creation
 from cluster.topic_requests import create_topics
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.channel import RECONNECT_BACKOFF_US, Channel, Channels, OnAnswer
-from cluster.envelopes import error_of as envelope_error
+from cluster.messages.envelopes import error_of as envelope_error
 from cluster.outbox import Outbox
 from cluster.wire.headers import response_body_position
 from cluster.wire.primitives import INT16

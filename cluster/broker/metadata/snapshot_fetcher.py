@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel
-from cluster.metadata_snapshots import decode_snapshot
-from cluster.quorum_wire import decode_snapshot_answer, encode_fetch_snapshot
+from cluster.messages.metadata_snapshots import decode_snapshot
+from cluster.messages.quorum import decode_snapshot_answer, encode_fetch_snapshot
 from cluster.wire.versions import FETCH_SNAPSHOT
 from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch
 from controller.snapshot import Snapshot

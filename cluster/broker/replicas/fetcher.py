@@ -12,7 +12,7 @@ from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
-from cluster.epoch_questions import (
+from cluster.messages.epoch_questions import (
     OFFSET_FOR_LEADER_EPOCH_VERSION,
     Asked,
     epoch_ends_answers,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.alter_partition_wire import alter_partition_event, alter_partition_results
-from cluster.assign_replicas_wire import assign_replicas_event
+from cluster.messages.alter_partition import alter_partition_event, alter_partition_results
+from cluster.messages.assign_replicas import assign_replicas_event
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import (
