@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cluster.admin_requests import AdminRequest, Asked
-from cluster.config_requests import alter_configs, incremental_alter_configs
-from cluster.partition_requests import alter_partition_reassignments, elect_leaders, list_partition_reassignments
-from cluster.topic_requests import create_partitions, create_topics, delete_topics
+from cluster.messages.admin.config_requests import alter_configs, incremental_alter_configs
+from cluster.messages.admin.partition_requests import (
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+)
+from cluster.messages.admin.requests import AdminRequest, Asked
+from cluster.messages.admin.topic_requests import create_partitions, create_topics, delete_topics
 from cluster.wire.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,

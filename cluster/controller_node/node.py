@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cluster.accepted_connections import AcceptedConnections
-from cluster.admin_requests import AdminRequest
 from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.controller_node.admin import READERS
@@ -20,6 +19,7 @@ from cluster.controller_node.metadata_fetches import MetadataFetches
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.controller_node.quorum_peers import QuorumPeers
 from cluster.controller_node.snapshot_writer import SnapshotWriter
+from cluster.messages.admin.requests import AdminRequest
 from cluster.messages.controller_requests import encoded, error_response, event_of, is_request_of_brokers, response_of
 from cluster.messages.envelopes import enclosed_answer, opened
 from cluster.messages.metadata_snapshots import file_name

@@ -12,8 +12,8 @@ from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.record_deletion import Deleted, RecordDeletion
 from cluster.config import BrokerConfig
-from cluster.config_entries import ConfigEntry, broker_entries, topic_entries
-from cluster.config_requests import BROKER, TOPIC, broker_of
+from cluster.messages.admin.config_entries import ConfigEntry, broker_entries, topic_entries
+from cluster.messages.admin.config_requests import BROKER, TOPIC, broker_of
 from cluster.node import ConnectionId
 from cluster.responder import Handler, Responder
 from cluster.wire import cold

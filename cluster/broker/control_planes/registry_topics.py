@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from uuid import UUID, uuid5
 
-from cluster.admin_requests import AdminRequest
 from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
+from cluster.messages.admin.requests import AdminRequest
+from cluster.messages.admin.topic_requests import create_topics
 from cluster.messages.refusals import refusal
 from cluster.messages.topic_files import creation
 from cluster.node import ConnectionId
 from cluster.responder import Handler, Responder
-from cluster.topic_requests import create_topics
 from cluster.wire import cold
 from cluster.wire.headers import RequestHeader
 from cluster.wire.versions import CREATE_TOPICS

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-from cluster.admin_requests import AdminRequest, Asked, Entry, error_fields, refused
+from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
 from controller.events import ElectLeader, Reassign, SingleReply
 from replica.errors import ErrorCode
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.admin_requests import AdminRequest, Asked, Entry, error_fields, refused
-from cluster.config_entries import is_list
+from cluster.messages.admin.config_entries import is_list
+from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
 from cluster.wire.entities import Entity
 from controller.events import ChangeBrokerConfig, ChangeConfig, SingleReply
 from controller.topics import check_legal

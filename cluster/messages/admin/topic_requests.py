@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from cluster.admin_requests import AdminRequest, Asked, Entry, error_fields, refused
-from cluster.config_entries import topic_entries
+from cluster.messages.admin.config_entries import topic_entries
+from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
 from cluster.wire.entities import Entity
 from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
 from controller.image import MetadataImage
