@@ -14,8 +14,8 @@ from cluster.client.producer.producer import ProducerCore
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
 from cluster.controller_node.registry_node import RegistryCore
+from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
-from cluster.world import Fabric
 from replica.log.disk import Disk
 from replica.trace.events import TraceLog
 from scenarios.spec import Scenario, Workload

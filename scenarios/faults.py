@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from cluster.client.consumer.consumer import ConsumerCore
-from cluster.links import Hold, Link
+from cluster.network.links import Hold, Link
 from cluster.wire.versions import api_key
 from controller.events import ElectReply, Reply
 from replica.errors import ErrorCode

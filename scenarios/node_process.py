@@ -23,8 +23,6 @@ import trio
 
 from cluster.broker.broker import BrokerCore
 from cluster.controller_node.node import ControllerCore
-from cluster.host import Host
-from cluster.links import Network
 from cluster.live.control import (
     PACKET_BYTES,
     AnswerTold,
@@ -50,7 +48,9 @@ from cluster.live.node_life import OwnProcess
 from cluster.live.observations import Observation, Topic
 from cluster.live.processes import NodeOrder
 from cluster.live.time import LiveTime
-from cluster.passage import ByteCounts
+from cluster.network.host import Host
+from cluster.network.links import Network
+from cluster.network.passage import ByteCounts
 from cluster.wall_clock import WallClock
 from cluster.wire.versions import api_name
 from replica.log.disk import Disk

@@ -15,7 +15,7 @@ from uuid import UUID
 import trio
 import yaml
 
-from cluster.world import Fabric
+from cluster.network.world import Fabric
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow

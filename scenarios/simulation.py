@@ -14,15 +14,15 @@ from pathlib import Path
 import trio
 
 from cluster.broker.broker import BrokerCore
-from cluster.cards import Card
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.producer import ProducerCore
 from cluster.controller_node.node import ControllerCore
 from cluster.controller_node.registry_node import RegistryCore
-from cluster.host import Host
 from cluster.live.remote_core import RemoteCore
+from cluster.network.cards import Card
+from cluster.network.host import Host
+from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
-from cluster.world import Fabric
 from controller.events import CreateTopicReply, Event, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.links import Latency, Network
+from cluster.network.links import Latency, Network
+from cluster.network.world import Fabric
 from cluster.wire.versions import api_name
-from cluster.world import Fabric
 from replica.trace.events import TraceLog
 from scenarios.spec import DEFAULT_LATENCY, Scenario
 from scenarios.steps import Delay
@@ -34,8 +34,8 @@ def measured(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
 
 
 def _simulated(scenario: Scenario, trace: TraceLog, *, measures_requests: bool) -> Fabric:
-    from cluster.fabric import SimulatedFabric
-    from cluster.virtual_time import VirtualTime
+    from cluster.network.fabric import SimulatedFabric
+    from cluster.network.virtual_time import VirtualTime
 
     network = Network(scenario.seed, link_latency(scenario.network.latency), {})
     return SimulatedFabric(VirtualTime(trace, measures_requests=measures_requests), network, trace, api_name)

@@ -30,8 +30,8 @@ SPARK_COMMANDS = (
 """The only files that may import spark_reports, and only inside their functions: no other command waits for Spark."""
 
 SHELLS = [
-    "cluster/shell.py", "cluster/world.py", "cluster/fabric.py", "cluster/fabric_wire.py", "cluster/host.py",
-    "cluster/virtual_time.py", "cluster/live/time.py", "cluster/live/fabric.py", "cluster/live/wire.py",
+    "cluster/network/shell.py", "cluster/network/world.py", "cluster/network/fabric.py", "cluster/network/fabric_wire.py", "cluster/network/host.py",
+    "cluster/network/virtual_time.py", "cluster/live/time.py", "cluster/live/fabric.py", "cluster/live/wire.py",
     "cluster/live/acceptor.py", "cluster/live/frames.py", "cluster/live/sockets.py", "cluster/live/writer.py",
     "cluster/live/control.py", "cluster/live/neighbours.py", "cluster/live/processes.py", "cluster/live/node_life.py",
     "cluster/live/remote_core.py", "cluster/live/remote_host.py",

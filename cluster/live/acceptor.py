@@ -16,8 +16,8 @@ from cluster.live.sockets import prepare
 from cluster.live.wire import TcpWire
 
 if TYPE_CHECKING:
-    from cluster.host import Host
     from cluster.live.fabric import TcpFabric
+    from cluster.network.host import Host
 
 ACCEPTED_PER_TURN = 20
 """Then other tasks have their turn (Processor.ConnectionQueueSize)."""

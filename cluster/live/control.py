@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from cluster.links import Hold, Latency, Link, Network
 from cluster.live.observations import Observation
-from cluster.passage import ByteCounts
+from cluster.network.links import Hold, Latency, Link, Network
+from cluster.network.passage import ByteCounts
 from replica.log.disk import Disk
 from replica.log.disk_speed import ServiceTime
 from replica.trace.events import TraceEvent

@@ -1,6 +1,6 @@
 """The way of a request that somebody outside of the cluster sends, as far as faults of the network make it longer.
 
-What our own machines send is delayed, cut or held where it leaves (`cluster.passage`); a client of somebody else's has
+What our own machines send is delayed, cut or held where it leaves (`cluster.network.passage`); a client of somebody else's has
 no such end, so its requests are held up where they have come in. Kernels have carried them by then; the broker has not
 seen them. source: as Passage
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.links import Hold
 from cluster.live.frames import SIZE_BYTES
 from cluster.live.peers import client_name
+from cluster.network.links import Hold
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric

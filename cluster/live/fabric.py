@@ -14,8 +14,6 @@ from pathlib import Path
 
 import trio
 
-from cluster.host import Host
-from cluster.links import Network
 from cluster.live.acceptor import Acceptor
 from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
@@ -24,9 +22,11 @@ from cluster.live.request_memory import RequestMemory
 from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
 from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
-from cluster.passage import CLOSED, NetworkFacts
+from cluster.network.host import Host
+from cluster.network.links import Network
+from cluster.network.passage import CLOSED, NetworkFacts
+from cluster.network.world import ConnectionGone, Parking
 from cluster.telling_limit import EndsOfConnections
-from cluster.world import ConnectionGone, Parking
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 
-from cluster.links import Network
 from cluster.live.fabric import Address, TcpFabric
 from cluster.live.time import LiveTime
+from cluster.network.links import Network
 from replica.trace.events import TraceLog
 
 SOURCE_NETWORK = "127.77"

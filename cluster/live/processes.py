@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import trio
 
-from cluster.host import Host
-from cluster.links import Network
 from cluster.live.control import PACKET_BYTES, SETTLE_S, DiskState, LinkState, NodeState, Reset
 from cluster.live.fabric import Address
 from cluster.live.gathering import GatheringTime
@@ -23,6 +21,8 @@ from cluster.live.node_life import OwnProcess
 from cluster.live.remote_core import RemoteCore
 from cluster.live.remote_host import RemoteHost
 from cluster.live.time import Started
+from cluster.network.host import Host
+from cluster.network.links import Network
 from replica.trace.events import TraceLog
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from cluster.host import Host, Process
 from cluster.live.control import (
     SETTLE_S,
     AnswerTold,
@@ -30,8 +29,9 @@ from cluster.live.gathering import InPlace, Source
 from cluster.live.node_life import Life
 from cluster.live.observations import ConnectionEnded
 from cluster.live.remote_core import RemoteCore, RemoteShell
+from cluster.network.host import Host, Process
+from cluster.network.shell import NodeShell
 from cluster.node import Action, NodeCore
-from cluster.shell import NodeShell
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
 

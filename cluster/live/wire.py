@@ -22,14 +22,14 @@ from cluster.live.frames import FrameReader, FrameTooLarge, LargeFrame
 from cluster.live.observations import Observation, WireTap
 from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, KeptSlice
+from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
+from cluster.network.world import ConnectionGone, Parking, TornSend
 from cluster.node import OnSent, Segment
-from cluster.passage import CLOSED, END_BYTES, RESET, Message, Passage
-from cluster.world import ConnectionGone, Parking, TornSend
 from replica.log.file_slice import FileSlice
 
 if TYPE_CHECKING:
-    from cluster.host import Host
     from cluster.live.fabric import TcpFabric
+    from cluster.network.host import Host
 
 READS_PER_TURN = 16
 """So many reads that found something are done before other tasks get their turn."""

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cluster.network.passage import ByteCounts
+from cluster.network.world import TornSend
 from cluster.node import OnSent, Segment, Sent
-from cluster.passage import ByteCounts
-from cluster.world import TornSend
 from replica.log.file_slice import FileSlice
 
 MORE = getattr(socket, "MSG_MORE", 0)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.cards import TURN_BYTES, Card, Lane, Parcel, Piece
-from cluster.road import Road
+from cluster.network.cards import TURN_BYTES, Card, Lane, Parcel, Piece
+from cluster.network.road import Road
 
 MS, S = 1000, 1_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cluster.live.control import PACKET_BYTES, BytesTold, ObservationTold, Told, ToldParts, control_pair, packets
 from cluster.live.observations import FetchArrived
-from cluster.passage import ByteCounts
+from cluster.network.passage import ByteCounts
 from replica.ids import TopicPartition
 
 

@@ -17,7 +17,7 @@ from serving import serving
 from test_run_live import LOST
 
 from cluster.live.time import LiveTime
-from cluster.world import Fabric
+from cluster.network.world import Fabric
 from replica.trace.events import CheckMade, NodeStopped, TraceLog, TraceRow
 from scenarios.loading import load_text
 from scenarios.runner import Run, RunResult, run_scenario

@@ -13,17 +13,17 @@ import pytest
 import trio
 import trio.testing
 
-from cluster.host import Process
-from cluster.links import Hold, Latency, Link, Network
 from cluster.live.fabric import TcpFabric
 from cluster.live.observations import ConnectionEnded, Observation, ProduceArrived, Topic
 from cluster.live.request_memory import RequestMemory
 from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
+from cluster.network.host import Process
+from cluster.network.links import Hold, Latency, Link, Network
+from cluster.network.passage import CLOSED, RESET
+from cluster.network.world import ConnectionGone
 from cluster.node import Segment
-from cluster.passage import CLOSED, RESET
 from cluster.wire.api_00_produce import ProduceRequest, encode_produce_request
-from cluster.world import ConnectionGone
 from replica.log.file_slice import FileSlice
 from replica.trace.events import MessageHeld, MessageReleased, TraceLog, TraceRow
 

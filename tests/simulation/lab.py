@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from cluster.fabric import SimulatedFabric
-from cluster.host import Host
-from cluster.links import Hold, Latency, Network
+from cluster.network.fabric import SimulatedFabric
+from cluster.network.host import Host
+from cluster.network.links import Hold, Latency, Network
+from cluster.network.virtual_time import VirtualTime
 from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Send
-from cluster.virtual_time import VirtualTime
 from replica.trace.events import TraceLog, TraceRow
 
 MS = 1000

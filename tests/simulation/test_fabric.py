@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from lab import FETCH, MS, PRODUCE, Lab, Node, frame, milliseconds
 
-from cluster import fabric as fabric_module
-from cluster.cards import Card
-from cluster.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
+from cluster.network import fabric as fabric_module
+from cluster.network.cards import Card
+from cluster.network.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
 from cluster.node import Send
 from replica.log.file_slice import FileSlice
 from replica.trace.events import MessageHeld, MessageReleased

@@ -10,8 +10,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.virtual_time import VirtualTime
-from cluster.world import Parking
+from cluster.network.virtual_time import VirtualTime
+from cluster.network.world import Parking
 from replica.trace.events import RunFinished, TraceLog, TraceRow
 
 

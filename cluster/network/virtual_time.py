@@ -15,7 +15,7 @@ from functools import partial
 
 import trio
 
-from cluster.world import Parking
+from cluster.network.world import Parking
 from replica.trace.events import TraceLog
 
 Callback = Callable[[], None]

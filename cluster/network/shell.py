@@ -13,8 +13,8 @@ from functools import partial
 
 import trio
 
+from cluster.network.world import ConnectionGone, TornSend, Wire, World
 from cluster.node import Action, Close, Connect, ConnectionId, Exit, NodeCore, Resume, Send
-from cluster.world import ConnectionGone, TornSend, Wire, World
 
 
 class NodeShell:

@@ -8,12 +8,12 @@ from functools import partial
 
 import trio
 
-from cluster.fabric_wire import FabricWire
-from cluster.host import Host
-from cluster.links import Link, Network
-from cluster.passage import RESET, NetworkFacts
-from cluster.virtual_time import VirtualTime
-from cluster.world import ConnectionGone, Parking
+from cluster.network.fabric_wire import FabricWire
+from cluster.network.host import Host
+from cluster.network.links import Link, Network
+from cluster.network.passage import RESET, NetworkFacts
+from cluster.network.virtual_time import VirtualTime
+from cluster.network.world import ConnectionGone, Parking
 from replica.trace.events import TraceLog
 
 SOCKET_BUFFER_BYTES = 1 << 20

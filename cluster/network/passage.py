@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from cluster.links import Hold, Network
+from cluster.network.links import Hold, Network
+from cluster.network.road import Road
+from cluster.network.world import Fabric, TornSend
 from cluster.node import OnSent, Segment
-from cluster.road import Road
-from cluster.world import Fabric, TornSend
 from replica.log.file_slice import FileSlice
 from replica.trace.events import ConnectionClosed, ConnectionLost, MessageHeld, MessageReleased, TraceLog
 

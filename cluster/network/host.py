@@ -12,11 +12,11 @@ from functools import partial
 
 import trio
 
+from cluster.network.passage import ByteCounts
+from cluster.network.shell import NodeShell
+from cluster.network.world import Fabric, Parking, Wire
 from cluster.node import NodeCore
-from cluster.passage import ByteCounts
-from cluster.shell import NodeShell
 from cluster.wall_clock import WallClock
-from cluster.world import Fabric, Parking, Wire
 from replica.log.disk import Disk
 
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
+from cluster.network.world import ConnectionGone, Parking, TornSend
 from cluster.node import OnSent, Segment, Sent
-from cluster.passage import CLOSED, END_BYTES, RESET, Message, Passage
-from cluster.world import ConnectionGone, Parking, TornSend
 from replica.log.file_slice import FileSlice
 
 if TYPE_CHECKING:
-    from cluster.fabric import SimulatedFabric
-    from cluster.host import Host
+    from cluster.network.fabric import SimulatedFabric
+    from cluster.network.host import Host
 
 
 AT_ONCE_BYTES = 2048

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cluster.cards import Card, Lane, Parcel, Piece
-from cluster.world import Time
+from cluster.network.cards import Card, Lane, Parcel, Piece
+from cluster.network.world import Time
 
 
 class Road:

@@ -1,7 +1,7 @@
 """The seam between the two worlds: what a node's shell and its machine need of time and network, and nothing else.
 
-`cluster.fabric` is virtual time over AF_UNIX socket pairs, `cluster.live` the wall clock over TCP. Machines
-(`cluster.host`) and shells are the same in both, so a broker cannot tell in which of them it runs.
+`cluster.network.fabric` is virtual time over AF_UNIX socket pairs, `cluster.live` the wall clock over TCP. Machines
+(`cluster.network.host`) and shells are the same in both, so a broker cannot tell in which of them it runs.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from cluster.links import Network
+from cluster.network.links import Network
 from cluster.node import OnSent, Segment
 
 if TYPE_CHECKING:
-    from cluster.host import Host
+    from cluster.network.host import Host
 
 
 class ConnectionGone(Exception):

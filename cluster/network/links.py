@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cluster.cards import Card
+from cluster.network.cards import Card
 
 RETRANSMISSION_TIMEOUT_US = 200_000
 """Linux's minimum RTO: what one lost segment costs, doubled for each further loss of the same one."""
