@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.node import Action, Close, ConnectionId, Resume, Send, Sent
+from cluster.protocol.api_01_fetch import size_of
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import FETCH, api_name
 from cluster.telling_limit import TellingLimit
-from cluster.wire.api_01_fetch import size_of
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import FETCH, api_name
 from replica.ids import OUTSIDE
 from replica.log.file_slice import FileSlice
 from replica.trace.events import Recorder, RequestCompleted

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from cluster.accepted_connections import AcceptedConnections
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.wire import cold
-from cluster.wire.headers import RequestHeader
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
 
 Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
 """Handles one request: (connection, peer, header, frame, now_us). It answers in its call or later, through a closure.

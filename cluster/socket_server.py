@@ -18,9 +18,9 @@ from cluster.cpu import CpuTimes, HandlerTime
 from cluster.network_thread import Acceptor, NetworkThread
 from cluster.node import Action, ConnectionId, Resume, Send
 from cluster.outbox import Outbox
+from cluster.protocol.headers import RequestHeader
 from cluster.request_handlers import RequestHandlers
 from cluster.request_log import RequestLog
-from cluster.wire.headers import RequestHeader
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder
 

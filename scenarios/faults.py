@@ -11,7 +11,7 @@ from functools import partial
 
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.network.links import Hold, Link
-from cluster.wire.versions import api_key
+from cluster.protocol.versions import api_key
 from controller.events import ElectReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

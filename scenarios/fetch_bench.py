@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
-from cluster.wire.fetch_request_codec import decode_fetch_request, encode_fetch_request
-from cluster.wire.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from cluster.wire.headers import read_request_header
+from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from cluster.protocol.fetch_request_codec import decode_fetch_request, encode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
+from cluster.protocol.headers import read_request_header
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

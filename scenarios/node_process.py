@@ -51,8 +51,8 @@ from cluster.live.time import LiveTime
 from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import ByteCounts
+from cluster.protocol.versions import api_name
 from cluster.wall_clock import WallClock
-from cluster.wire.versions import api_name
 from replica.log.disk import Disk
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.cores import Cores, ServerCore, new_disks

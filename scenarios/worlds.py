@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster.network.links import Latency, Network
 from cluster.network.world import Fabric
-from cluster.wire.versions import api_name
+from cluster.protocol.versions import api_name
 from replica.trace.events import TraceLog
 from scenarios.spec import DEFAULT_LATENCY, Scenario
 from scenarios.steps import Delay

@@ -33,12 +33,12 @@ from cluster.cpu import CpuTimes
 from cluster.groups.service import GroupService
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.primitives import MAX_INT32
 from cluster.request_log import RequestLog
 from cluster.responder import Handler, Responder
 from cluster.socket_server import SocketServer
 from cluster.wall_clock import WallClock
-from cluster.wire.headers import RequestHeader
-from cluster.wire.primitives import MAX_INT32
 from controller.events import Reply
 from replica.config import TopicConfig
 from replica.ids import BrokerId, Names, TopicPartition

@@ -18,10 +18,10 @@ from typing import NamedTuple, Protocol
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.metadata_cache import MetadataCache, Node
 from cluster.node import Action, Close, Connect, ConnectionId, Send
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.headers import response_correlation_id
+from cluster.protocol.versions import METADATA
 from cluster.timers import Timer, Timers
-from cluster.wire.cold import decode_response, encode_request, request
-from cluster.wire.headers import response_correlation_id
-from cluster.wire.versions import METADATA
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, Names
 

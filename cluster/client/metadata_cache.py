@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, TopicPartition

@@ -15,7 +15,7 @@ from cluster.messages.admin.partition_requests import (
 )
 from cluster.messages.admin.requests import AdminRequest, Asked
 from cluster.messages.admin.topic_requests import create_partitions, create_topics, delete_topics
-from cluster.wire.versions import (
+from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,

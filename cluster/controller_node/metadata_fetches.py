@@ -12,18 +12,18 @@ from cluster.controller_node.metadata_log import MetadataLog
 from cluster.messages.quorum_description import QuorumDescription
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.timers import Timer
-from cluster.wire.api_01_fetch import (
+from cluster.protocol.api_01_fetch import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
     SnapshotId,
 )
-from cluster.wire.fetch_request_codec import decode_fetch_request
-from cluster.wire.fetch_response_codec import fetch_response_segments
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import FETCH
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import FETCH
+from cluster.timers import Timer
 from controller.quorum.messages import FetchLog, OffsetAndEpoch
 from controller.quorum.quorum import Quorum
 from replica.errors import ErrorCode, KafkaError, PeerViolation

@@ -32,10 +32,10 @@ from cluster.messages.quorum import (
 )
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
+from cluster.protocol.cold import decode_request as decode_cold
+from cluster.protocol.headers import RequestHeader, read_request_header
+from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.wall_clock import WallClock
-from cluster.wire.cold import decode_request as decode_cold
-from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from controller.events import Action as Decided
 from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply, SeveralReply
 from controller.quorum.messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell

@@ -15,7 +15,7 @@ from cluster.config import BrokerConfig, topic_defaults
 from cluster.messages.topic_files import creation
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.wire.versions import ZOOKEEPER
+from cluster.protocol.versions import ZOOKEEPER
 from controller import topics
 from controller.events import ChangeConfig, CreateTopicReply, Event, Reply, TopicReply
 from controller.image import BrokerRegistration, MetadataImage, TopicImage

@@ -22,7 +22,7 @@ from cluster.groups.facts import GroupFacts
 from cluster.groups.group import Group, State
 from cluster.groups.index import GroupIndex
 from cluster.groups.rebalance import Rebalances
-from cluster.wire.primitives import MAX_TEXT_BYTES
+from cluster.protocol.primitives import MAX_TEXT_BYTES
 from replica.errors import ErrorCode
 from replica.wording import shown
 

@@ -13,7 +13,16 @@ from typing import NamedTuple
 from cluster.groups.group import Group, State
 from cluster.groups.member import Member
 from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
-from cluster.wire.primitives import INT16, INT32, INT64, decodes, read_array_count, read_length, read_string, read_text
+from cluster.protocol.primitives import (
+    INT16,
+    INT32,
+    INT64,
+    decodes,
+    read_array_count,
+    read_length,
+    read_string,
+    read_text,
+)
 from replica.errors import PeerViolation
 from replica.ids import UNDEFINED_EPOCH, TopicPartition
 

@@ -37,9 +37,9 @@ from cluster.groups.loading import Replay
 from cluster.groups.member import RequestId
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
+from cluster.protocol.versions import PRODUCE, VERSIONS
 from cluster.timers import Timer
 from cluster.wall_clock import WallClock
-from cluster.wire.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
 from replica.log.records import BatchHeader, build_batch, check_crc, read_records

@@ -5,7 +5,7 @@ source: ConsumerProtocol.deserializeSubscription (version 0 is a prefix of all v
 
 from __future__ import annotations
 
-from cluster.wire.primitives import decodes, read_array_count, read_text
+from cluster.protocol.primitives import decodes, read_array_count, read_text
 from replica.errors import PeerViolation
 
 CONSUMER = "consumer"

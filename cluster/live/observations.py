@@ -14,11 +14,11 @@ from uuid import UUID
 
 from cluster.live.record_names import RecordSeen, is_believable, word_of
 from cluster.node import Segment
-from cluster.wire.api_00_produce import decode_produce_request, decode_produce_response
-from cluster.wire.fetch_request_codec import decode_fetch_request
-from cluster.wire.fetch_response_codec import decode_fetch_response
-from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.versions import FETCH, PRODUCE
+from cluster.protocol.api_00_produce import decode_produce_request, decode_produce_response
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response
+from cluster.protocol.headers import RequestHeader, read_request_header
+from cluster.protocol.versions import FETCH, PRODUCE
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import NO_BROKER, Offset, TopicPartition
 from replica.log.file_slice import FileSlice

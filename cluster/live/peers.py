@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from cluster.wire.headers import read_request_header
+from cluster.protocol.headers import read_request_header
 from replica.errors import PeerViolation
 from replica.ids import OUTSIDE
 

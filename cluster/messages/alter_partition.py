@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from cluster.wire.entities import Entity
+from cluster.protocol.entities import Entity
 from controller.events import AlterPartition, AlterPartitionReply, IsrProposal
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cluster.messages.alter_partition import alter_partition_event, alter_partition_results
 from cluster.messages.assign_replicas import assign_replicas_event
-from cluster.wire import cold
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,

@@ -6,9 +6,9 @@ EnvelopeUtils.scala, RequestChannel.Request.buildResponseSend
 
 from __future__ import annotations
 
-from cluster.wire import cold
-from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader, read_request_header
+from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,

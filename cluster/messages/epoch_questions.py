@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.versions import OFFSET_FOR_LEADER_EPOCH
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import OFFSET_FOR_LEADER_EPOCH
 from replica.errors import ErrorCode
 from replica.fetch_fencing import current_leader_epoch
 from replica.follower import FollowerState

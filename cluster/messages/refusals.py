@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import (
     ALTER_CONFIGS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.wire.cold import encode_response, response
-from cluster.wire.versions import ADVERTISED, API_VERSIONS, VERSIONS
+from cluster.protocol.cold import encode_response, response
+from cluster.protocol.versions import ADVERTISED, API_VERSIONS, VERSIONS
 from replica.errors import ErrorCode
 
 Ranges = Mapping[int, tuple[int, int]]

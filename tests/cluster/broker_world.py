@@ -19,14 +19,14 @@ from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
 from cluster.node import Action, Close, Connect, Exit, Resume, Send
+from cluster.protocol import cold
+from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
+from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
+from cluster.protocol.fetch_request_codec import encode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response
+from cluster.protocol.headers import read_request_header
+from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from cluster.wall_clock import WallClock
-from cluster.wire import cold
-from cluster.wire.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
-from cluster.wire.api_01_fetch import FetchPartition, FetchRequest
-from cluster.wire.fetch_request_codec import encode_fetch_request
-from cluster.wire.fetch_response_codec import decode_fetch_response
-from cluster.wire.headers import read_request_header
-from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from controller.events import Event
 from replica.ids import Names, TopicPartition
 from replica.log.disk import Disk

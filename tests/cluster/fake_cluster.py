@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster.node import Close, Connect, Exit, Send
-from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
-from cluster.wire.api_01_fetch import FetchPartitionResponse
-from cluster.wire.cold import decode_request, encode_response, response
-from cluster.wire.fetch_request_codec import decode_fetch_request
-from cluster.wire.fetch_response_codec import fetch_response_segments
-from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.leaders import LeaderIdAndEpoch
-from cluster.wire.versions import (
+from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
+from cluster.protocol.api_01_fetch import FetchPartitionResponse
+from cluster.protocol.cold import decode_request, encode_response, response
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.headers import RequestHeader, read_request_header
+from cluster.protocol.leaders import LeaderIdAndEpoch
+from cluster.protocol.versions import (
     FETCH,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,

@@ -6,8 +6,8 @@ from typing import Any
 
 from broker_world import BrokerWorld, Caller
 
-from cluster.wire import cold
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.versions import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,

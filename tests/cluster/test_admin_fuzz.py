@@ -7,9 +7,9 @@ from broker_world import B1, B2, BrokerWorld, batch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.wire.cold import decode_response, encode_request, make, request_class
-from cluster.wire.entities import Shape, shapes
-from cluster.wire.versions import (
+from cluster.protocol.cold import decode_response, encode_request, make, request_class
+from cluster.protocol.entities import Shape, shapes
+from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,

@@ -3,8 +3,8 @@
 import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch
 
-from cluster.wire.cold import decode_response, encode_request, request
-from cluster.wire.versions import (
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,

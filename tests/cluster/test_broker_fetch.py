@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 
-from cluster.wire.api_01_fetch import FetchPartition
-from cluster.wire.fetch_response_codec import decode_fetch_response
+from cluster.protocol.api_01_fetch import FetchPartition
+from cluster.protocol.fetch_response_codec import decode_fetch_response
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
 from replica.trace.events import FollowerFetched, RecordsSent

@@ -4,11 +4,11 @@ import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch
 
 from cluster.broker.replicas.fetchers import fetcher_number
-from cluster.wire.api_01_fetch import FetchPartitionResponse
-from cluster.wire.fetch_request_codec import decode_fetch_request
-from cluster.wire.fetch_response_codec import fetch_response_segments
-from cluster.wire.headers import read_request_header
-from cluster.wire.versions import FETCH, LIST_OFFSETS
+from cluster.protocol.api_01_fetch import FetchPartitionResponse
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.headers import read_request_header
+from cluster.protocol.versions import FETCH, LIST_OFFSETS
 from controller.events import ElectLeader
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode

@@ -7,7 +7,7 @@ from broker_world import B1, B2, MS, T0, BrokerWorld, batch
 
 from cluster.broker.metadata.lifecycle import BrokerState
 from cluster.node import Close
-from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, METADATA
+from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, METADATA
 from replica.errors import ErrorCode
 from replica.trace.events import LogRecovered
 

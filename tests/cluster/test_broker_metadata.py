@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from broker_world import B1, B2, T0, BrokerWorld, batch
 
-from cluster.wire.versions import DESCRIBE_TOPIC_PARTITIONS, METADATA
+from cluster.protocol.versions import DESCRIBE_TOPIC_PARTITIONS, METADATA
 from controller.events import ChangeConfig, DeleteTopic
 from replica.errors import ErrorCode
 from replica.trace.events import LeaderElected

@@ -3,7 +3,7 @@
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 
-from cluster.wire.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
 

@@ -10,8 +10,8 @@ from fake_cluster import MS, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, ha
 
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.config import ConsumerConfig
-from cluster.wire.leaders import LeaderIdAndEpoch
-from cluster.wire.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
+from cluster.protocol.leaders import LeaderIdAndEpoch
+from cluster.protocol.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import build_batch

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cluster.broker.replicas.fetch_session_handler import FetchSessionHandler, Wanted
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
-from cluster.wire.api_01_fetch import (
+from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     NO_SESSION,
     FetchedPartition,
@@ -21,9 +21,9 @@ from cluster.wire.api_01_fetch import (
     FetchRequest,
     FetchResponse,
 )
-from cluster.wire.fetch_request_codec import decode_fetch_request
-from cluster.wire.fetch_response_codec import fetch_response_segments
-from cluster.wire.headers import read_request_header
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.headers import read_request_header
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import PROFILES

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.broker.replicas.fetch_sessions import FetchContext, FetchSessionCache, FetchSessions
-from cluster.wire.api_01_fetch import (
+from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     NO_SESSION,
     FetchPartition,
@@ -20,8 +20,8 @@ from cluster.wire.api_01_fetch import (
     FetchRequest,
     size_of,
 )
-from cluster.wire.fetch_request_codec import encode_fetch_request
-from cluster.wire.fetch_response_codec import decode_fetch_response
+from cluster.protocol.fetch_request_codec import encode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response
 from replica.errors import ErrorCode
 
 SECOND = 1_000_000

@@ -23,7 +23,7 @@ from cluster.groups.records import (
     read_key,
     read_offset_value,
 )
-from cluster.wire.primitives import INT16, INT32
+from cluster.protocol.primitives import INT16, INT32
 from replica.ids import TopicPartition
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -11,9 +11,9 @@ from broker_world import B1, BrokerWorld
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.wire import cold
-from cluster.wire.entities import shapes
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.entities import shapes
+from cluster.protocol.versions import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,

@@ -23,8 +23,8 @@ from fake_cluster import (
 
 from cluster.client.producer.producer import ProducerCore, ProducerRecord, producer_config_from
 from cluster.node import Close, Connect
-from cluster.wire.leaders import LeaderIdAndEpoch
-from cluster.wire.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
+from cluster.protocol.leaders import LeaderIdAndEpoch
+from cluster.protocol.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from replica.errors import ErrorCode
 from replica.ids import Names
 

@@ -3,8 +3,8 @@
 import pytest
 from broker_world import B2, BrokerWorld
 
-from cluster.wire.cold import decode_response, encode_request, request
-from cluster.wire.versions import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.versions import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
 from replica.errors import ErrorCode
 
 DEFAULTS = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}

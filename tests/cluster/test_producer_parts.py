@@ -16,9 +16,9 @@ from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_b
 from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
 from cluster.client.producer.producer import ProducerRecord, producer_config_from
-from cluster.wire.cold import response
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.wire.versions import METADATA
+from cluster.protocol.cold import response
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.protocol.versions import METADATA
 from replica.config import ConfigError
 from replica.ids import NO_BROKER, TopicPartition
 

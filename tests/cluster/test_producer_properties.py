@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_producer import cluster_of, names_of, producer, send, stored, warm_up
 
-from cluster.wire.versions import PRODUCE
+from cluster.protocol.versions import PRODUCE
 from replica.errors import ErrorCode
 
 VERDICTS = st.sampled_from(

@@ -6,11 +6,11 @@ from cluster.config import BrokerConfig
 from cluster.cpu import CpuTimes, HandlerTime
 from cluster.node import Action, Send
 from cluster.outbox import Outbox
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import METADATA
 from cluster.request_handlers import RequestHandlers
 from cluster.sampled_rate import Rate
 from cluster.socket_server import SocketServer
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import METADATA
 from replica.trace.events import TraceLog
 
 MS, S = 1000, 1_000_000

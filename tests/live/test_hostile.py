@@ -15,8 +15,8 @@ from hostile_frames import HostileFrames
 from kafka import KafkaProducer
 from serving import Served, serving
 
-from cluster.wire.cold import decode_response, encode_request, request
-from cluster.wire.versions import METADATA
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.versions import METADATA
 
 PATIENCE_S = 30
 

@@ -12,9 +12,9 @@ from live_cluster import live_cluster
 from cluster import request_log, telling_limit
 from cluster.live.client_tap import ClientTap
 from cluster.live.observations import FetchAnswered, FetchArrived
+from cluster.protocol.cold import encode_request, request
+from cluster.protocol.versions import METADATA
 from cluster.telling_limit import STATED_EVERY_US, TellingLimit
-from cluster.wire.cold import encode_request, request
-from cluster.wire.versions import METADATA
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import BatchHeader, build_batch, read_header

@@ -23,7 +23,7 @@ from cluster.network.links import Hold, Latency, Link, Network
 from cluster.network.passage import CLOSED, RESET
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
-from cluster.wire.api_00_produce import ProduceRequest, encode_produce_request
+from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
 from replica.log.file_slice import FileSlice
 from replica.trace.events import MessageHeld, MessageReleased, TraceLog, TraceRow
 

@@ -15,11 +15,11 @@ from cluster.config import BrokerConfig
 from cluster.messages.admin.config_entries import ConfigEntry, broker_entries, topic_entries
 from cluster.messages.admin.config_requests import BROKER, TOPIC, broker_of
 from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import DELETE_RECORDS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS
 from cluster.responder import Handler, Responder
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import DELETE_RECORDS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, TopicPartition

@@ -22,16 +22,14 @@ from cluster.config import BrokerConfig
 from cluster.cpu import HandlerTime
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.responder import Handler, Responder
-from cluster.wire import cold
-from cluster.wire.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
-from cluster.wire.api_01_fetch import FetchPartitionResponse, Topic
-from cluster.wire.api_18_api_versions import encode_api_versions_response
-from cluster.wire.fetch_request_codec import decode_fetch_request
-from cluster.wire.fetch_response_codec import fetch_response_segments
-from cluster.wire.headers import RequestHeader, read_request_header
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
+from cluster.protocol.api_01_fetch import FetchPartitionResponse, Topic
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.headers import RequestHeader, read_request_header
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.protocol.versions import (
     ADVERTISED,
     API_VERSIONS,
     FETCH,
@@ -39,6 +37,8 @@ from cluster.wire.versions import (
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
 )
+from cluster.responder import Handler, Responder
+from cluster.wire.api_18_api_versions import encode_api_versions_response
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Offset, TopicPartition
 from replica.trace.events import Recorder, RecordsSent

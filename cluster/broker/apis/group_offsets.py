@@ -16,12 +16,12 @@ from cluster.groups.member import Member
 from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.groups.service import GroupService
 from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
 from cluster.responder import Handler, Responder
 from cluster.wall_clock import WallClock
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 

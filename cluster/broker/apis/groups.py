@@ -27,11 +27,10 @@ from cluster.groups.events import (
 )
 from cluster.groups.service import GroupService
 from cluster.node import ConnectionId
-from cluster.responder import Handler, Responder
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import (
     DELETE_GROUPS,
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -39,6 +38,7 @@ from cluster.wire.versions import (
     LEAVE_GROUP,
     SYNC_GROUP,
 )
+from cluster.responder import Handler, Responder
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER
 

@@ -13,11 +13,11 @@ from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, METADATA
 from cluster.responder import Handler, Responder
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, METADATA
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.topics import check_legal, is_internal
 from replica.errors import ErrorCode, KafkaError

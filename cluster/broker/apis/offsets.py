@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
-from cluster.wire.entities import Entity
+from cluster.protocol.entities import Entity
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.log.log import Log

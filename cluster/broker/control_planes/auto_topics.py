@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cluster.broker.control_planes.forwarding import Forwarding
-from cluster.wire import cold
-from cluster.wire.versions import CREATE_TOPICS
+from cluster.protocol import cold
+from cluster.protocol.versions import CREATE_TOPICS
 from replica.errors import ErrorCode
 
 CREATE_TOPICS_VERSION = 7

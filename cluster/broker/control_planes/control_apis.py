@@ -16,12 +16,11 @@ from cluster.broker.replicas.changes import Assignment, ReplicaChanges
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.messages.alter_partition import alter_partition_event, alter_partition_results
 from cluster.node import ConnectionId
-from cluster.responder import Handler, Responder
-from cluster.wire import cold
-from cluster.wire.control_messages import live_brokers, stopped_partitions, topic_states
-from cluster.wire.entities import Entity
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import (
+from cluster.protocol import cold
+from cluster.protocol.control_messages import live_brokers, stopped_partitions, topic_states
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import (
     ALTER_PARTITION,
     CONTROLLED_SHUTDOWN,
     LEADER_AND_ISR,
@@ -29,6 +28,7 @@ from cluster.wire.versions import (
     UPDATE_METADATA,
     api_name,
 )
+from cluster.responder import Handler, Responder
 from controller.events import AlterPartitionReply
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.zookeeper.control_requests import TopicState

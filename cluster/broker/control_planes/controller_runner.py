@@ -15,8 +15,8 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
+from cluster.protocol.control_messages import api_of, encode_control_request
 from cluster.timers import Timer
-from cluster.wire.control_messages import api_of, encode_control_request
 from controller.zookeeper import znodes
 from controller.zookeeper.control_requests import ControlRequest
 from controller.zookeeper.controller_context import Process, Reply, Tell

@@ -13,8 +13,8 @@ from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.outbox import Outbox
-from cluster.wire import cold
-from cluster.wire.versions import ASSIGN_REPLICAS_TO_DIRS
+from cluster.protocol import cold
+from cluster.protocol.versions import ASSIGN_REPLICAS_TO_DIRS
 from replica.ids import BrokerEpoch
 from replica.log.broker_logs import BrokerLogs
 

@@ -14,10 +14,10 @@ from cluster.channel import Requests
 from cluster.messages.envelopes import answer_inside, enclose
 from cluster.messages.refusals import refusal
 from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import ENVELOPE
 from cluster.responder import Responder
-from cluster.wire import cold
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import ENVELOPE
 from replica.errors import ErrorCode
 
 RETRY_US = 60_000_000

@@ -12,9 +12,9 @@ from cluster.broker.replicas.partition import Partition
 from cluster.channel import Requests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.versions import ALTER_PARTITION
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import ALTER_PARTITION
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, TopicPartition
 from replica.leader_events import IsrAccepted, IsrRefused, ProposeIsr

@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 from cluster.broker.control_planes.forwarding import Forwarding
 from cluster.node import Action, ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
 from cluster.responder import Handler, Responder
 from cluster.timers import Timers
-from cluster.wire import cold
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerEpoch, BrokerId
 

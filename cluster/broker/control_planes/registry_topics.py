@@ -19,10 +19,10 @@ from cluster.messages.admin.topic_requests import create_topics
 from cluster.messages.refusals import refusal
 from cluster.messages.topic_files import creation
 from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import CREATE_TOPICS
 from cluster.responder import Handler, Responder
-from cluster.wire import cold
-from cluster.wire.headers import RequestHeader
-from cluster.wire.versions import CREATE_TOPICS
 from controller.events import CreateTopic, CreateTopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.kafka_controller import KafkaController

@@ -16,9 +16,9 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerState
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
-from cluster.wire import cold
-from cluster.wire.control_messages import version_of
-from cluster.wire.versions import CONTROLLED_SHUTDOWN
+from cluster.protocol import cold
+from cluster.protocol.control_messages import version_of
+from cluster.protocol.versions import CONTROLLED_SHUTDOWN
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, GetData, RegistryError, Result
 from replica.errors import ErrorCode

@@ -13,10 +13,10 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.metadata.snapshot_fetcher import SnapshotFetcher
 from cluster.channel import Channel, Channels
 from cluster.outbox import Outbox
-from cluster.wire.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
-from cluster.wire.fetch_request_codec import RepeatedFetches
-from cluster.wire.fetch_response_codec import decode_fetch_response
-from cluster.wire.versions import FETCH
+from cluster.protocol.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
+from cluster.protocol.fetch_request_codec import RepeatedFetches
+from cluster.protocol.fetch_response_codec import decode_fetch_response
+from cluster.protocol.versions import FETCH
 from controller.image import MetadataImage
 from controller.metadata import (
     ConfigChanged,

@@ -14,9 +14,9 @@ from uuid import UUID
 from cluster.channel import Requests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
+from cluster.protocol import cold
+from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from cluster.timers import Timer
-from cluster.wire import cold
-from cluster.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
 

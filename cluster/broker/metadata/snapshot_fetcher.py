@@ -8,7 +8,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel
 from cluster.messages.metadata_snapshots import decode_snapshot
 from cluster.messages.quorum import decode_snapshot_answer, encode_fetch_snapshot
-from cluster.wire.versions import FETCH_SNAPSHOT
+from cluster.protocol.versions import FETCH_SNAPSHOT
 from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch
 from controller.snapshot import Snapshot
 from replica.errors import ErrorCode

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cluster.node import ConnectionId
+from cluster.protocol.api_00_produce import ProducePartitionResponse
+from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.timers import Timer
-from cluster.wire.api_00_produce import ProducePartitionResponse
-from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
 

@@ -11,7 +11,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cluster.broker.replicas.fetch_sessions import INITIAL_EPOCH, next_epoch
-from cluster.wire.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchedPartition, FetchPartition, FetchResponse, Topic
+from cluster.protocol.api_01_fetch import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    FetchedPartition,
+    FetchPartition,
+    FetchResponse,
+    Topic,
+)
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from cluster.wire.api_01_fetch import (
+from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
     NO_SESSION,
@@ -20,7 +20,7 @@ from cluster.wire.api_01_fetch import (
     Topic,
     size_of,
 )
-from cluster.wire.primitives import MAX_INT32
+from cluster.protocol.primitives import MAX_INT32
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
 

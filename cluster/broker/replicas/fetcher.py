@@ -18,12 +18,12 @@ from cluster.messages.epoch_questions import (
     epoch_ends_answers,
     epoch_ends_request,
 )
+from cluster.protocol import cold
+from cluster.protocol.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest
+from cluster.protocol.fetch_request_codec import encode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response
+from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from cluster.timers import Timer
-from cluster.wire import cold
-from cluster.wire.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest
-from cluster.wire.fetch_request_codec import encode_fetch_request
-from cluster.wire.fetch_response_codec import decode_fetch_response
-from cluster.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.image import BrokerRegistration, PartitionRegistration
 from replica.errors import ErrorCode, PeerViolation
 from replica.fetch_fencing import current_leader_epoch

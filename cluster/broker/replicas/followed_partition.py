@@ -10,7 +10,7 @@ from typing import Protocol
 from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuota
-from cluster.wire.api_01_fetch import FetchedPartition
+from cluster.protocol.api_01_fetch import FetchedPartition
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import FollowerState

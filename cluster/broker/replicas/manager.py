@@ -14,9 +14,9 @@ from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
+from cluster.protocol.api_00_produce import ProducePartitionResponse
+from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.wall_clock import WallClock
-from cluster.wire.api_00_produce import ProducePartitionResponse
-from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.leader_events import ProposeIsr

@@ -13,8 +13,8 @@ from uuid import UUID
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.broker.replicas.high_watermark_push import HighWatermarkPush
 from cluster.broker.replicas.partition_facts import PartitionFacts
+from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.wall_clock import WallClock
-from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration
 from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError

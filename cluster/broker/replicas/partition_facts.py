@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.broker.replicas.delayed import FetchParams
-from cluster.wire.api_01_fetch import FetchPartition
+from cluster.protocol.api_01_fetch import FetchPartition
 from controller.image import PartitionRegistration
 from replica.follower_events import SetHighWatermark
 from replica.ids import BrokerId, LeaderEpoch, Names, Offset, TopicPartition

@@ -14,10 +14,10 @@ from cluster.client.connections import Answer, ClientConnections
 from cluster.client.consumer.facts import ConsumerFacts
 from cluster.client.consumer.positions import FetchState, PartitionPosition
 from cluster.config import ConsumerConfig
-from cluster.wire.api_01_fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition, FetchRequest
-from cluster.wire.fetch_request_codec import RepeatedFetches
-from cluster.wire.fetch_response_codec import decode_fetch_response
-from cluster.wire.versions import FETCH
+from cluster.protocol.api_01_fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition, FetchRequest
+from cluster.protocol.fetch_request_codec import RepeatedFetches
+from cluster.protocol.fetch_response_codec import decode_fetch_response
+from cluster.protocol.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, TopicPartition

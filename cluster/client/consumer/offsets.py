@@ -13,8 +13,8 @@ from cluster.client.connections import Answer, ClientConnections
 from cluster.client.consumer.facts import ConsumerFacts
 from cluster.client.consumer.positions import FetchState, PartitionPosition
 from cluster.client.metadata_cache import LeaderAndEpoch
-from cluster.wire.cold import decode_response, encode_request, request
-from cluster.wire.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, TopicPartition

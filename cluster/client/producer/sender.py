@@ -14,15 +14,15 @@ from cluster.client.producer.batch import ProducerBatch
 from cluster.client.producer.facts import ProducerFacts
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
-from cluster.wire.api_00_produce import (
+from cluster.protocol.api_00_produce import (
     ProducePartitionResponse,
     ProduceRequest,
     ProduceResponse,
     decode_produce_response,
     encode_produce_request,
 )
-from cluster.wire.cold import decode_response, encode_request, request
-from cluster.wire.versions import INIT_PRODUCER_ID, PRODUCE
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
 from replica.errors import INDEFINITE, ErrorCode, PeerViolation
 from replica.ids import UNKNOWN_OFFSET, TopicPartition

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cluster.messages.admin.config_entries import is_list
 from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
-from cluster.wire.entities import Entity
+from cluster.protocol.entities import Entity
 from controller.events import ChangeBrokerConfig, ChangeConfig, SingleReply
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cluster.config import BrokerConfig
-from cluster.wire.entities import Entity
-from cluster.wire.headers import RequestHeader
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
 from controller.events import Several, SingleEvent, SingleReply, TopicReply
 from controller.image import MetadataImage
 from replica.errors import ErrorCode

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from cluster.messages.admin.config_entries import topic_entries
 from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
-from cluster.wire.entities import Entity
+from cluster.protocol.entities import Entity
 from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
 from controller.image import MetadataImage
 from controller.topics import check_name

@@ -13,9 +13,9 @@ from uuid import UUID
 from wire_oracles import kio_body, kio_header
 from wire_strategies import LIES
 
-from cluster.wire.cold import make, request_class
-from cluster.wire.entities import Shape, shapes
-from cluster.wire.versions import CONTROL_PLANE, VERSIONS
+from cluster.protocol.cold import make, request_class
+from cluster.protocol.entities import Shape, shapes
+from cluster.protocol.versions import CONTROL_PLANE, VERSIONS
 from replica.errors import ErrorCode
 from replica.log.records import build_batch
 

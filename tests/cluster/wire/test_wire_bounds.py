@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from wire_oracles import kio_body, kio_header, kio_request, kio_response, served
 from wire_strategies import damaged, plain_fields
 
-from cluster.wire.api_00_produce import (
+from cluster.protocol.api_00_produce import (
     ProducePartitionResponse,
     ProduceRequest,
     decode_produce_request,
@@ -14,25 +14,25 @@ from cluster.wire.api_00_produce import (
     encode_produce_request,
     encode_produce_response,
 )
-from cluster.wire.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
-from cluster.wire.cold import (
+from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
+from cluster.protocol.cold import (
     decode_request,
     decode_response,
     make,
     request_class,
     response_class,
 )
-from cluster.wire.entities import least_bytes
-from cluster.wire.fetch_request_codec import decode_fetch_request, encode_fetch_request
-from cluster.wire.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from cluster.wire.headers import (
+from cluster.protocol.entities import least_bytes
+from cluster.protocol.fetch_request_codec import decode_fetch_request, encode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
+from cluster.protocol.headers import (
     read_request_header,
     response_body_position,
     response_correlation_id,
     response_frame,
 )
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.wire.primitives import (
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.protocol.primitives import (
     _uuid_of,
     read_count,
     read_string,
@@ -42,7 +42,7 @@ from cluster.wire.primitives import (
     tagged,
     uvarint,
 )
-from cluster.wire.versions import BROKER_HEARTBEAT, CREATE_TOPICS, FETCH, METADATA, PRODUCE, VERSIONS
+from cluster.protocol.versions import BROKER_HEARTBEAT, CREATE_TOPICS, FETCH, METADATA, PRODUCE, VERSIONS
 from replica.errors import ErrorCode, PeerViolation
 
 TOPIC_ID = _uuid_of(bytes(range(16)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wire_oracles import kio_body, kio_decoded, kio_request, kio_response, served
 from wire_strategies import plain_fields
 
-from cluster.wire.cold import (
+from cluster.protocol.cold import (
     decode_request,
     decode_response,
     encode_body,
@@ -25,9 +25,9 @@ from cluster.wire.cold import (
     response,
     response_class,
 )
-from cluster.wire.entities import entity_reader
-from cluster.wire.headers import read_request_header
-from cluster.wire.versions import (
+from cluster.protocol.entities import entity_reader
+from cluster.protocol.headers import read_request_header
+from cluster.protocol.versions import (
     ALTER_PARTITION,
     BROKER_HEARTBEAT,
     CREATE_TOPICS,
@@ -137,10 +137,10 @@ def test_every_api_is_found():
 def test_importing_the_codecs_imports_no_message():
     """A run starts fast: kio's classes are imported one by one, when first used."""
     code = (
-        "import sys, cluster.wire.cold, cluster.wire.api_00_produce\n"
-        "import cluster.wire.fetch_request_codec, cluster.wire.fetch_response_codec\n"
+        "import sys, cluster.protocol.cold, cluster.protocol.api_00_produce\n"
+        "import cluster.protocol.fetch_request_codec, cluster.protocol.fetch_response_codec\n"
         "assert 'kio' not in sys.modules\n"
-        "cluster.wire.cold.request_class(63, 1)\n"
+        "cluster.protocol.cold.request_class(63, 1)\n"
         "assert 'kio.schema.broker_heartbeat.v1' in sys.modules\n"
         "assert not [name for name in sys.modules if name.startswith(('kio.serial', 'kio.schema.metadata'))]\n"
     )

@@ -8,7 +8,7 @@ from kafka.protocol.consumer.fetch import FetchRequest as KafkaPythonRequest
 from kafka.protocol.consumer.fetch import FetchResponse as KafkaPythonResponse
 from wire_oracles import kafka_python, kio_request, kio_response, served
 
-from cluster.wire.api_01_fetch import (
+from cluster.protocol.api_01_fetch import (
     EpochEndOffset,
     FetchedPartition,
     FetchPartition,
@@ -17,11 +17,11 @@ from cluster.wire.api_01_fetch import (
     FetchResponse,
     SnapshotId,
 )
-from cluster.wire.fetch_request_codec import decode_fetch_request, encode_fetch_request
-from cluster.wire.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from cluster.wire.headers import read_request_header
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.wire.versions import FETCH
+from cluster.protocol.fetch_request_codec import decode_fetch_request, encode_fetch_request
+from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
+from cluster.protocol.headers import read_request_header
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.protocol.versions import FETCH
 from replica.errors import ErrorCode
 from replica.log.file_slice import FileSlice
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.wire.framing import FrameReader, with_size
+from cluster.protocol.framing import FrameReader, with_size
 from replica.errors import PeerViolation
 
 

@@ -3,16 +3,15 @@
 import pytest
 from wire_oracles import kio_body, kio_header, kio_response, served
 
-from cluster.wire.api_18_api_versions import encode_api_versions_response
-from cluster.wire.cold import decode_response, make, response_class
-from cluster.wire.headers import (
+from cluster.protocol.cold import decode_response, make, response_class
+from cluster.protocol.headers import (
     read_request_header,
     request_frame,
     response_body_position,
     response_correlation_id,
     response_frame,
 )
-from cluster.wire.versions import (
+from cluster.protocol.versions import (
     ADVERTISED,
     API_VERSIONS,
     FETCH,
@@ -24,6 +23,7 @@ from cluster.wire.versions import (
     has_flexible_response_header,
     is_flexible,
 )
+from cluster.wire.api_18_api_versions import encode_api_versions_response
 from replica.errors import ErrorCode, PeerViolation
 
 ALL = [(key, version) for key in VERSIONS for version in served(key)]

@@ -7,7 +7,7 @@ from kafka.protocol.producer import ProduceRequest as KafkaPythonRequest
 from kafka.protocol.producer import ProduceResponse as KafkaPythonResponse
 from wire_oracles import kafka_python, kio_request, kio_response, served
 
-from cluster.wire.api_00_produce import (
+from cluster.protocol.api_00_produce import (
     ProducePartitionResponse,
     ProduceRequest,
     ProduceResponse,
@@ -16,9 +16,9 @@ from cluster.wire.api_00_produce import (
     encode_produce_request,
     encode_produce_response,
 )
-from cluster.wire.headers import read_request_header
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.wire.versions import PRODUCE
+from cluster.protocol.headers import read_request_header
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.protocol.versions import PRODUCE
 from replica.errors import ErrorCode
 
 BATCH = bytes(range(256)) * 3

@@ -9,8 +9,8 @@ from kafka.protocol.api_message import ApiMessage
 from kio.serial import entity_reader, entity_writer
 from kio.static.protocol import Entity
 
-from cluster.wire import versions
-from cluster.wire.cold import make, request_class, response_class
+from cluster.protocol import versions
+from cluster.protocol.cold import make, request_class, response_class
 
 
 def kio_body(entity: Entity) -> bytes:

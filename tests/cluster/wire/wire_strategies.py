@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cluster.wire.entities import Shape, shapes
+from cluster.protocol.entities import Shape, shapes
 from replica.errors import ErrorCode
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

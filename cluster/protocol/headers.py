@@ -19,8 +19,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from cluster.wire import versions
-from cluster.wire.primitives import NO_TAGS, Frame, decodes, read_string, skip_tagged, string
+from cluster.protocol import versions
+from cluster.protocol.primitives import NO_TAGS, Frame, decodes, read_string, skip_tagged, string
 from replica.errors import PeerViolation
 
 _REQUEST_START = Struct(">hhi")

@@ -21,7 +21,7 @@ allowed, else empty or zero, as in Kafka's own message classes. A field that thi
 serves all versions; a name that no version has is a TypeError that lists the fields there are.
 
 kio's name of a field is Kafka's in snake case; of durations without `Ms` (`timeout_ms` -> `timeout`, `throttle_time`).
-To see them: `python -c "from cluster.wire.cold import *; print(field_names(request_class(56, 3)))"`.
+To see them: `python -c "from cluster.protocol.cold import *; print(field_names(request_class(56, 3)))"`.
 
 An answer that goes out many times may be encoded once, with `encode_body`, and framed with `headers.response_frame`.
 Message classes are imported when first used: one costs about 2 ms.
@@ -40,7 +40,7 @@ from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
-from cluster.wire.entities import (
+from cluster.protocol.entities import (
     ONE_MS,
     Entity,
     Shape,
@@ -49,9 +49,9 @@ from cluster.wire.entities import (
     implicit_default,
     shapes,
 )
-from cluster.wire.headers import RequestHeader, request_frame, response_body_position, response_frame
-from cluster.wire.primitives import Frame, check_consumed, decodes, error_of
-from cluster.wire.versions import CONTROL_PLANE, VERSIONS, api_name
+from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
+from cluster.protocol.primitives import Frame, check_consumed, decodes, error_of
+from cluster.protocol.versions import CONTROL_PLANE, VERSIONS, api_name
 
 Converter = Callable[[Any], Any]
 

@@ -28,10 +28,10 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from cluster.wire.by_topic import read_by_topic
-from cluster.wire.headers import RequestHeader, request_frame, response_body_position, response_frame
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
-from cluster.wire.primitives import (
+from cluster.protocol.by_topic import read_by_topic
+from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
+from cluster.protocol.primitives import (
     INT32,
     NO_TAGS,
     Frame,
@@ -48,7 +48,7 @@ from cluster.wire.primitives import (
     string,
     tagged,
 )
-from cluster.wire.versions import PRODUCE, is_flexible
+from cluster.protocol.versions import PRODUCE, is_flexible
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, Offset
 

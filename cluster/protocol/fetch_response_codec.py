@@ -10,7 +10,7 @@ from functools import lru_cache
 from struct import Struct
 
 from cluster.node import Segment
-from cluster.wire.api_01_fetch import (
+from cluster.protocol.api_01_fetch import (
     NO_SESSION,
     REMEMBERED_BODIES_MAX,
     REMEMBERED_BYTES_MAX,
@@ -24,10 +24,10 @@ from cluster.wire.api_01_fetch import (
     read_topic,
     size_of,
 )
-from cluster.wire.by_topic import read_by_topic
-from cluster.wire.headers import response_body_position
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
-from cluster.wire.primitives import (
+from cluster.protocol.by_topic import read_by_topic
+from cluster.protocol.headers import response_body_position
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
+from cluster.protocol.primitives import (
     INT32,
     NO_TAGS,
     Frame,
@@ -42,7 +42,7 @@ from cluster.wire.primitives import (
     skip_tagged,
     tagged,
 )
-from cluster.wire.versions import FETCH, has_flexible_response_header, is_flexible
+from cluster.protocol.versions import FETCH, has_flexible_response_header, is_flexible
 from replica.errors import ErrorCode
 from replica.ids import (
     NO_BROKER,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.wire import cold
-from cluster.wire.entities import Entity
-from cluster.wire.versions import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, VERSIONS
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, VERSIONS
 from controller.image import PartitionRegistration
 from controller.zookeeper.control_requests import ControlRequest, LeaderAndIsr, StopReplica, TopicState, UpdateMetadata
 from controller.zookeeper.znodes import LiveBroker

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 
-from cluster.wire.api_01_fetch import (
+from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     NO_SESSION,
     REMEMBERED_BODIES_MAX,
@@ -17,9 +17,9 @@ from cluster.wire.api_01_fetch import (
     encode_topic,
     read_topic,
 )
-from cluster.wire.by_topic import read_by_topic
-from cluster.wire.headers import RequestHeader, request_frame
-from cluster.wire.primitives import (
+from cluster.protocol.by_topic import read_by_topic
+from cluster.protocol.headers import RequestHeader, request_frame
+from cluster.protocol.primitives import (
     INT32,
     NO_TAGS,
     Frame,
@@ -33,7 +33,7 @@ from cluster.wire.primitives import (
     string,
     tagged,
 )
-from cluster.wire.versions import FETCH, is_flexible
+from cluster.protocol.versions import FETCH, is_flexible
 from replica.ids import (
     NO_BROKER,
     NO_BROKER_EPOCH,

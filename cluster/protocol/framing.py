@@ -12,7 +12,7 @@ bytes that arrived, never with the size a peer claims.
 
 from __future__ import annotations
 
-from cluster.wire.primitives import INT32
+from cluster.protocol.primitives import INT32
 from replica.errors import PeerViolation
 
 PREFIX_BYTES = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from cluster.wire.primitives import Frame, read_array_count, skip_tagged
+from cluster.protocol.primitives import Frame, read_array_count, skip_tagged
 
 Topic = TypeVar("Topic")
 Partitions = TypeVar("Partitions")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from cluster.wire.primitives import (
+from cluster.protocol.primitives import (
     INT32,
     NO_TAGS,
     Frame,

@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, get_args, get_origin
 from uuid import UUID
 
-from cluster.wire.primitives import (
+from cluster.protocol.primitives import (
     INT8,
     INT16,
     INT32,

@@ -36,8 +36,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cluster.node import Segment
-from cluster.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.wire.primitives import (
+from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
+from cluster.protocol.primitives import (
     MAX_INT32,
     Frame,
     read_text,
