@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from cluster.cpu import CpuTimes
+from cluster.server.cpu import CpuTimes
 from replica.log.disk_speed import ServiceTime
 from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.expect import Expect

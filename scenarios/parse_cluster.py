@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping as MappingType
 
 from cluster.config import BrokerConfig
-from cluster.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
+from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction

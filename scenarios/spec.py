@@ -12,7 +12,7 @@ from typing import Literal
 
 from cluster.client.producer.config import producer_config_from
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
-from cluster.cpu import CpuTimes
+from cluster.server.cpu import CpuTimes
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.log.disk_speed import ServiceTime

@@ -29,15 +29,15 @@ from cluster.broker.replicas.record_deletion import RecordDeletion
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
-from cluster.cpu import CpuTimes
 from cluster.groups.service import GroupService
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
-from cluster.request_log import RequestLog
-from cluster.responder import Handler, Responder
-from cluster.socket_server import SocketServer
+from cluster.server.cpu import CpuTimes
+from cluster.server.request_log import RequestLog
+from cluster.server.responder import Handler, Responder
+from cluster.server.socket_server import SocketServer
 from cluster.wall_clock import WallClock
 from controller.events import Reply
 from replica.config import TopicConfig

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.controller_node.admin import READERS
@@ -35,6 +34,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request as decode_cold
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
+from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
 from controller.events import Action as Decided
 from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply, SeveralReply

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.messages.topic_files import creation
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.versions import ZOOKEEPER
+from cluster.server.accepted_connections import AcceptedConnections
 from controller import topics
 from controller.events import ChangeConfig, CreateTopicReply, Event, Reply, TopicReply
 from controller.image import BrokerRegistration, MetadataImage, TopicImage

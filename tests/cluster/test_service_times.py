@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cluster.config import BrokerConfig
-from cluster.cpu import CpuTimes, HandlerTime
 from cluster.node import Action, Send
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import METADATA
-from cluster.request_handlers import RequestHandlers
 from cluster.sampled_rate import Rate
-from cluster.socket_server import SocketServer
+from cluster.server.cpu import CpuTimes, HandlerTime
+from cluster.server.request_handlers import RequestHandlers
+from cluster.server.socket_server import SocketServer
 from replica.trace.events import TraceLog
 
 MS, S = 1000, 1_000_000

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from cluster.config import BrokerConfig
-from cluster.cpu import CpuTimes
 from cluster.node import Close, Send, Sent
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import METADATA
-from cluster.request_handlers import RequestHandlers
-from cluster.request_log import RequestLog
-from cluster.socket_server import SocketServer
+from cluster.server.cpu import CpuTimes
+from cluster.server.request_handlers import RequestHandlers
+from cluster.server.request_log import RequestLog
+from cluster.server.socket_server import SocketServer
 from replica.config import ConfigError
 from replica.errors import PeerViolation
 from replica.trace.events import ConnectionClosed, RequestCompleted, TraceLog, TraceRow

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from live_cluster import live_cluster
 
-from cluster import request_log, telling_limit
+from cluster import telling_limit
 from cluster.live.client_tap import ClientTap
 from cluster.live.observations import FetchAnswered, FetchArrived
 from cluster.protocol.cold import encode_request, request
 from cluster.protocol.versions import METADATA
+from cluster.server import request_log
 from cluster.telling_limit import STATED_EVERY_US, TellingLimit
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

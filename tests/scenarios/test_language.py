@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from language import HEAD, caret_text, errors_of, file_of, load, load_whole
 
-from cluster.cpu import CpuTimes
+from cluster.server.cpu import CpuTimes
 from replica.ids import TopicPartition
 from scenarios.conditions import NumberTest, RecordsTest, TimeTest
 from scenarios.diagnostics import Place, Problems, SourceText

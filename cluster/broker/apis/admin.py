@@ -19,7 +19,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DELETE_RECORDS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS
-from cluster.responder import Handler, Responder
+from cluster.server.responder import Handler, Responder
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, TopicPartition

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.broker.apis.offsets import OffsetApis
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
@@ -19,7 +18,6 @@ from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceRe
 from cluster.broker.replicas.fetch_sessions import Asked, FetchContext, FetchSessions, Key
 from cluster.broker.replicas.manager import ReplicaManager, size_bytes
 from cluster.config import BrokerConfig
-from cluster.cpu import HandlerTime
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol import cold
@@ -37,7 +35,9 @@ from cluster.protocol.versions import (
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
 )
-from cluster.responder import Handler, Responder
+from cluster.server.accepted_connections import AcceptedConnections
+from cluster.server.cpu import HandlerTime
+from cluster.server.responder import Handler, Responder
 from cluster.wire.api_18_api_versions import encode_api_versions_response
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Offset, TopicPartition

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.broker.apis.offsets_topic import OffsetsTopic
 from cluster.groups.events import (
     DeleteGroups,
@@ -38,7 +37,8 @@ from cluster.protocol.versions import (
     LEAVE_GROUP,
     SYNC_GROUP,
 )
-from cluster.responder import Handler, Responder
+from cluster.server.accepted_connections import AcceptedConnections
+from cluster.server.responder import Handler, Responder
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER
 

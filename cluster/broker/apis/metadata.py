@@ -17,7 +17,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, METADATA
-from cluster.responder import Handler, Responder
+from cluster.server.responder import Handler, Responder
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.topics import check_legal, is_internal
 from replica.errors import ErrorCode, KafkaError

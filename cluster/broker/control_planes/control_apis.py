@@ -28,7 +28,7 @@ from cluster.protocol.versions import (
     UPDATE_METADATA,
     api_name,
 )
-from cluster.responder import Handler, Responder
+from cluster.server.responder import Handler, Responder
 from controller.events import AlterPartitionReply
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.zookeeper.control_requests import TopicState

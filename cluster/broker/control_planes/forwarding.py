@@ -17,7 +17,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ENVELOPE
-from cluster.responder import Responder
+from cluster.server.responder import Responder
 from replica.errors import ErrorCode
 
 RETRY_US = 60_000_000

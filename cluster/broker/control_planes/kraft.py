@@ -21,7 +21,7 @@ from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.messages.envelopes import FORWARDED
 from cluster.outbox import Outbox
-from cluster.responder import Handler, Responder
+from cluster.server.responder import Handler, Responder
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.trace.events import Recorder

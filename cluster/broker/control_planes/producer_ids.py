@@ -14,7 +14,7 @@ from cluster.node import Action, ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
-from cluster.responder import Handler, Responder
+from cluster.server.responder import Handler, Responder
 from cluster.timers import Timers
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerEpoch, BrokerId

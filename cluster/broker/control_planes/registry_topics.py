@@ -22,7 +22,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import CREATE_TOPICS
-from cluster.responder import Handler, Responder
+from cluster.server.responder import Handler, Responder
 from controller.events import CreateTopic, CreateTopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.kafka_controller import KafkaController

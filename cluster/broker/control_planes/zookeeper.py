@@ -22,7 +22,7 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
-from cluster.responder import Handler, Responder
+from cluster.server.responder import Handler, Responder
 from controller.events import Reply
 from controller.zookeeper.kafka_controller import KafkaController
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition

@@ -14,7 +14,7 @@ from cluster.broker.replicas.manager import ReplicaManager, size_bytes
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition
-from cluster.request_handlers import RequestHandlers
+from cluster.server.request_handlers import RequestHandlers
 from replica.errors import KafkaError
 from replica.ids import TopicPartition
 

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 
 from cluster.outbox import Outbox
-from cluster.request_handlers import RequestHandlers, Work
+from cluster.server.request_handlers import RequestHandlers, Work
 from replica.log.file_slice import FileSlice
 
 CONNECTION_QUEUE_SIZE = 20

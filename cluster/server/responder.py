@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
+from cluster.server.accepted_connections import AcceptedConnections
 
 Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
 """Handles one request: (connection, peer, header, frame, now_us). It answers in its call or later, through a closure.

@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from cluster.accepted_connections import AcceptedConnections
 from cluster.config import BrokerConfig
-from cluster.cpu import CpuTimes, HandlerTime
-from cluster.network_thread import Acceptor, NetworkThread
 from cluster.node import Action, ConnectionId, Resume, Send
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
-from cluster.request_handlers import RequestHandlers
-from cluster.request_log import RequestLog
+from cluster.server.accepted_connections import AcceptedConnections
+from cluster.server.cpu import CpuTimes, HandlerTime
+from cluster.server.network_thread import Acceptor, NetworkThread
+from cluster.server.request_handlers import RequestHandlers
+from cluster.server.request_log import RequestLog
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder
 

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 
 from cluster.config import NO_LIMIT
-from cluster.cpu import CpuTimes
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.sampled_rate import WINDOW_US, Rate
+from cluster.server.cpu import CpuTimes
 
 
 class Acceptor:
