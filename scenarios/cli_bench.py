@@ -182,7 +182,7 @@ def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int)
 @format_option
 def fetch(megabytes: int, repeat: int, format_: str) -> int:
     """Leader to follower: our fetch path against a bare sendfile loop over the same kind of socket."""
-    from scenarios.fetch_bench import measure_fetch_path
+    from scenarios.bench.fetch import measure_fetch_path
 
     with ProgressLine("bench fetch") as line:
         document = {
@@ -218,8 +218,8 @@ def fetch(megabytes: int, repeat: int, format_: str) -> int:
 @format_option
 def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
     """Runs an hour of a sweep on Spark, against the same runs in a plain process pool."""
+    from scenarios.bench.sweep import measure_sweeps
     from scenarios.cli_spark import spark_or_fail
-    from scenarios.sweep_bench import measure_sweeps
 
     with spark_or_fail(), ProgressLine("bench sweep") as line:
         document = {"machine": machine(), **measure_sweeps(runs, repeat, cores, line.show)}
@@ -255,7 +255,7 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
 @format_option
 def acks(latency_us: int, format_: str) -> int:
     """What acks and replication cost in throughput: a model of published benchmarks, and how far it is from them."""
-    from scenarios.acks_bench import measure_acks
+    from scenarios.bench.acks import measure_acks
 
     with ProgressLine("bench acks") as line:
         document = measure_acks(latency_us, line.show)
@@ -292,8 +292,8 @@ def _facts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @format_option
 def spark(events: list[int], heap_mb: int | None, whole: bool, format_: str) -> int:
     """The report on long traces whose outcome is known: time, memory, and whether it finds what is true."""
+    from scenarios.bench.spark import measure_report
     from scenarios.cli_spark import spark_or_fail
-    from scenarios.spark_bench import measure_report
 
     with spark_or_fail(), ProgressLine("bench spark") as line:
         rows = measure_report(events, per_table=not whole, progress=line.show, heap_mb=heap_mb)

@@ -31,8 +31,8 @@ def wire(repeat: int, in_processes: bool, format_: str) -> int:
         from confluent_kafka import KafkaException
     except ImportError:
         fail("librdkafka is not there to measure with", ExitCode.MISSING, "pip install confluent-kafka")
-    from scenarios.wire_bench import measure_wire
-    from scenarios.wire_clusters import ClusterFailed
+    from scenarios.bench.wire import measure_wire
+    from scenarios.bench.wire_clusters import ClusterFailed
 
     found = machine()
     try:

@@ -24,8 +24,8 @@ MAY_IMPORT = {
 
 SPARK_COMMANDS = (
     "scenarios/cli_follow.py", "scenarios/cli_report.py", "scenarios/cli_spark.py", "scenarios/cli_sweep.py",
-    "scenarios/spark_bench.py",
-    "scenarios/sweep_bench.py",
+    "scenarios/bench/spark.py",
+    "scenarios/bench/sweep.py",
 )  # fmt: skip
 """The only files that may import spark_reports, and only inside their functions: no other command waits for Spark."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import BatchAppended, LeaderElected, LogEntryFound, RecordAcked, RecordSent
-from scenarios.acks_bench import BENCHMARKS, EC2, Benchmark, Run, records_per_s, scenario_of, thread_us
+from scenarios.bench.acks import BENCHMARKS, EC2, Benchmark, Run, records_per_s, scenario_of, thread_us
 from scenarios.loading import load_text
 from scenarios.trace_model import ModelTrace
 from scenarios.trace_writer import read_rows

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from scenarios.wire_clusters import (
+from scenarios.bench.wire_clusters import (
     BROKERS,
     PARTITIONS,
     PATIENCE_S,

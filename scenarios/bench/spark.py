@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from scenarios.bench.process_watch import ProcessWatch
 from scenarios.model_rounds import PARTITIONS
-from scenarios.process_watch import ProcessWatch
 from scenarios.trace_model import ModelTrace, Truth
 
 Progress = Callable[[float, str], None]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.live.sockets import LOOPBACK, ports_in_a_row
-from scenarios.process_watch import family
+from scenarios.bench.process_watch import family
 
 BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
