@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from scenarios.bench.model.rounds import PARTITIONS
+from scenarios.bench.model.trace import ModelTrace, Truth
 from scenarios.bench.process_watch import ProcessWatch
-from scenarios.model_rounds import PARTITIONS
-from scenarios.trace_model import ModelTrace, Truth
 
 Progress = Callable[[float, str], None]
 

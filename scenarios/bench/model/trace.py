@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from replica.trace import events as trace
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
-from scenarios.model_batches import batches_of, found_records, found_replicas
-from scenarios.model_columns import Kind, Parts
-from scenarios.model_rounds import (
+from scenarios.bench.model.batches import batches_of, found_records, found_replicas
+from scenarios.bench.model.columns import Kind, Parts
+from scenarios.bench.model.rounds import (
     ACKED_BY_ALL_US,
     ACKED_BY_LEADER_US,
     APPENDED_US,
@@ -41,7 +41,7 @@ from scenarios.model_rounds import (
     TICKS,
     linger_us,
 )
-from scenarios.model_turning_points import beginning, ending, turning_points
+from scenarios.bench.model.turning_points import beginning, ending, turning_points
 from scenarios.trace_writer import TraceWriter
 
 

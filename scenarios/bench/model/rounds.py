@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scenarios.model_columns import Ints
+from scenarios.bench.model.columns import Ints
 
 BROKERS = ("b1", "b2", "b3")
 TOPIC = "t"

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scenarios.model_columns import Columns, Ints, Kind, filled, lists, picked
-from scenarios.model_rounds import (
+from scenarios.bench.model.columns import Columns, Ints, Kind, filled, lists, picked
+from scenarios.bench.model.rounds import (
     ACKED_BY_ALL_US,
     ACKED_BY_LEADER_US,
     APPENDED_US,
