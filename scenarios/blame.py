@@ -12,10 +12,10 @@ from typing import Any
 
 from replica.rules import Rules
 from replica.trace.events import DataLost, InvariantBroken, TraceRow
+from scenarios.check.promises import Gap, gaps
 from scenarios.diagnostics import ScenarioInvalid
 from scenarios.loading import load_text
 from scenarios.processes import in_order
-from scenarios.promises import Gap, gaps
 from scenarios.what_if import Change
 
 FACTS_MAX = 400_000

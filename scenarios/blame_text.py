@@ -9,7 +9,7 @@ from typing import Any
 
 from replica.trace.events import InvariantBroken, RunStarted, TraceRow
 from scenarios.blame import Blame, Suspects, remedies
-from scenarios.promises import Gap
+from scenarios.check.promises import Gap
 from scenarios.style import Style
 from scenarios.wording import count_of, listed
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from scenarios.check.verdict import Anomaly
 from scenarios.forgotten_batches import stored_again
 from scenarios.runner import RunResult, run_scenario
 from scenarios.schedules import Schedule
-from scenarios.verdict import Anomaly
 
 
 @dataclass(frozen=True, slots=True)

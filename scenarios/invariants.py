@@ -29,8 +29,8 @@ from replica.ids import TopicPartition
 from replica.rules import Rules
 from replica.trace.events import EVENT_CLASSES, InvariantBroken, TraceRow
 from replica.wording import listed
+from scenarios.check.promises import missing_rules
 from scenarios.mirror import LogMirror
-from scenarios.promises import missing_rules
 from scenarios.truth import Truth
 from scenarios.view import ClusterView
 

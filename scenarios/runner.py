@@ -19,7 +19,9 @@ import trio
 
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios import lock
-from scenarios.expectations import Expectation, Expectations, RunSight
+from scenarios.check.expectations import Expectation, Expectations, RunSight
+from scenarios.check.summary import Counters, build_summary
+from scenarios.check.verdict import Verdict, judge
 from scenarios.failures import first_leaf
 from scenarios.faults import Faults
 from scenarios.final_state import NameBatch, state_final_logs
@@ -30,10 +32,8 @@ from scenarios.probe import CoreProbe
 from scenarios.simulation import Simulation, SimulationError
 from scenarios.spec import Scenario
 from scenarios.story import Story
-from scenarios.summary import Counters, build_summary
 from scenarios.timeline import EndOffsetAnswers, Timeline
 from scenarios.trace_writer import TraceWriter, trace_sha256
-from scenarios.verdict import Verdict, judge
 from scenarios.view import ClusterView
 from scenarios.workload import Workloads
 from scenarios.worlds import NewWorld, simulated

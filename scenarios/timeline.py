@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
-from scenarios.expectations import Expectation, RunSight, check_now, end_offset_seen
+from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
+from scenarios.check.state_checks import state_failures, state_holds
 from scenarios.fault_words import Done
 from scenarios.faults import Faults
 from scenarios.selectors import SelectorError
 from scenarios.simulation import Simulation, SimulationError
-from scenarios.state_checks import state_failures, state_holds
 from scenarios.steps import At, Check, EndOffsetTest, Produce, Step, When
 from scenarios.workload import Workloads
 

@@ -11,8 +11,8 @@ import pytest
 from trace_script import T0, TraceScript
 
 from replica.trace import events as trace
-from scenarios.expectations import Expectation, latency_statistics
-from scenarios.verdict import RECORD_CLASSES
+from scenarios.check.expectations import Expectation, latency_statistics
+from scenarios.check.verdict import RECORD_CLASSES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

@@ -11,8 +11,8 @@ from scenarios import lock
 from scenarios.blame import Blame, Suspects, additions, blame, can_be_afforded, play_additions, suspects_of
 from scenarios.blame_text import blame_text
 from scenarios.catalogue import bundled
+from scenarios.check.promises import GAPS, gaps
 from scenarios.loading import load_file
-from scenarios.promises import GAPS, gaps
 from scenarios.runner import run_scenario
 
 V2_0 = PROFILES["kafka-2.0"]

@@ -8,6 +8,16 @@ from trace_script import T0, TraceScript
 
 from replica.trace import events as trace
 from scenarios.availability import Window, write_windows
+from scenarios.check.event_watch import EventWatch, described
+from scenarios.check.expectations import (
+    Expectation,
+    Expectations,
+    RunSight,
+    check_now,
+    end_offset_seen,
+    latency_statistics,
+)
+from scenarios.check.state_checks import state_failures, state_holds
 from scenarios.conditions import (
     LogTest,
     NodeTest,
@@ -18,7 +28,6 @@ from scenarios.conditions import (
     StateTest,
     TimeTest,
 )
-from scenarios.event_watch import EventWatch, described
 from scenarios.expect import (
     DivergedTest,
     ErrorTest,
@@ -28,9 +37,7 @@ from scenarios.expect import (
     UnavailableTest,
     UnavailableWindow,
 )
-from scenarios.expectations import Expectation, Expectations, RunSight, check_now, end_offset_seen, latency_statistics
 from scenarios.selectors import NOBODY, Selector, Term, resolve
-from scenarios.state_checks import state_failures, state_holds
 from scenarios.steps import Check, EndOffsetTest
 
 S = 1_000_000

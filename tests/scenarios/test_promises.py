@@ -9,9 +9,9 @@ from stories import summary_of
 from trace_script import TraceScript
 
 from replica.rules import PROFILES, Rules
+from scenarios.check.promises import GAPS, Gap, missing_rules
 from scenarios.explain import explain_record
 from scenarios.explain_text import explanation_text
-from scenarios.promises import GAPS, Gap, missing_rules
 from scenarios.screens import test_line as line_of_test
 from scenarios.style import Style
 

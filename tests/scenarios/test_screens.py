@@ -10,7 +10,7 @@ from trace_script import TraceScript
 
 from replica.trace.events import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated
 from replica.trace.signs import SIGNS, sign_of
-from scenarios.expectations import Expectation
+from scenarios.check.expectations import Expectation
 from scenarios.screens import compare_table, run_screen
 from scenarios.screens import test_line as line_of_test
 from scenarios.story import Story

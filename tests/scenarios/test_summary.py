@@ -8,9 +8,9 @@ from pathlib import Path
 
 from stories import acks_1_leader_dies
 
-from scenarios.expectations import Expectation
+from scenarios.check.expectations import Expectation
+from scenarios.check.summary import Counters, build_summary
 from scenarios.loading import load_text
-from scenarios.summary import Counters, build_summary
 
 SCENARIO = """
 schema: 1

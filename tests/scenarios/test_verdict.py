@@ -7,7 +7,7 @@ from trace_script import T0, TraceScript
 
 from replica.trace.events import RecordSent
 from scenarios.anomalies import ANOMALIES
-from scenarios.jepsen import JEPSEN_CLASS
+from scenarios.check.jepsen import JEPSEN_CLASS
 
 
 def ledger_only() -> TraceScript:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
+from scenarios.check.state_checks import Captured
 from scenarios.conditions import NumberTest, TimeTest
 from scenarios.expect import EventTest, EventValue
-from scenarios.state_checks import Captured
 from scenarios.wording import seconds
 
 NEAR_MISSES_KEPT = 3

@@ -11,8 +11,8 @@ from itertools import groupby
 
 from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
+from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.final_logs import FinalReplica, LogEntry
-from scenarios.jepsen import JEPSEN_CLASS
 from scenarios.ledger import ReadJump, RecordLedger
 from scenarios.record_sets import format_record_names
 

@@ -11,16 +11,16 @@ from itertools import accumulate
 from replica.ids import TopicPartition
 from replica.trace.events import EndOffsetSeen, TraceRow
 from scenarios.availability import ServiceTimes, Window, write_windows
+from scenarios.check.event_watch import EventWatch, described, time_window
+from scenarios.check.state_checks import state_failures, state_findings
+from scenarios.check.verdict import Verdict, classify
 from scenarios.conditions import LogTest, RecordsTest, TimeTest
-from scenarios.event_watch import EventWatch, described, time_window
 from scenarios.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
 from scenarios.final_logs import FinalReplica, LogEntries, LogEntry
 from scenarios.ledger import ErrorTally, RecordLedger
 from scenarios.mirror import LogMirror
 from scenarios.record_sets import format_record_names
-from scenarios.state_checks import state_failures, state_findings
 from scenarios.steps import Check, EndOffsetTest
-from scenarios.verdict import Verdict, classify
 from scenarios.view import ClusterView
 from scenarios.wording import duration, seconds
 

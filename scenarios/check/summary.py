@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from scenarios.availability import write_windows
-from scenarios.expectations import Expectation, latency_statistics
+from scenarios.check.expectations import Expectation, latency_statistics
+from scenarios.check.verdict import RECORD_CLASSES, Anomaly, Verdict
 from scenarios.ledger import RecordLedger
 from scenarios.spec import Scenario
-from scenarios.verdict import RECORD_CLASSES, Anomaly, Verdict
 
 
 class ByteCounts(Protocol):
