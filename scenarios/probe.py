@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scenarios.invariants import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot, MetadataLogSnapshot
+from scenarios.check.invariants.checker import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot, MetadataLogSnapshot
 from scenarios.simulation import Simulation
 
 

@@ -20,12 +20,12 @@ import trio
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios import lock
 from scenarios.check.expectations import Expectation, Expectations, RunSight
+from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
 from scenarios.failures import first_leaf
 from scenarios.faults import Faults
 from scenarios.final_state import NameBatch, state_final_logs
-from scenarios.invariants import InvariantChecker
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror
 from scenarios.probe import CoreProbe

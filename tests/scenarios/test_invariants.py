@@ -9,7 +9,7 @@ import pytest
 from trace_script import HERE, T0, TraceScript, crc_of
 
 from replica.trace import events as trace
-from scenarios.invariants import (
+from scenarios.check.invariants.checker import (
     EVENTS_KEPT,
     EpochCacheSnapshot,
     FetcherSnapshot,
@@ -17,7 +17,7 @@ from scenarios.invariants import (
     MetadataLogSnapshot,
     all_invariants,
 )
-from scenarios.invariants_records import READINGS_MAX, _Route
+from scenarios.check.invariants.records import READINGS_MAX, _Route
 
 Story = Callable[[TraceScript], None]
 

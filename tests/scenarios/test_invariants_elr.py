@@ -9,7 +9,7 @@ from test_invariants import FakeProbe
 from trace_script import T0, TraceScript
 
 from replica.rules import PROFILES
-from scenarios.invariants import LeaderSnapshot
+from scenarios.check.invariants.checker import LeaderSnapshot
 
 Story = Callable[[TraceScript], None]
 

@@ -9,8 +9,8 @@ from replica.ids import TopicPartition
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent, TraceLog, TraceRow
+from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.verdict import Verdict, judge
-from scenarios.invariants import InvariantChecker
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror
 from scenarios.view import ClusterView

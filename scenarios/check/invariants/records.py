@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from replica.ids import OUTSIDE, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.invariants import Handler, Invariant
+from scenarios.check.invariants.checker import Handler, Invariant
 
 
 class AckedIsCommitted(Invariant):

@@ -248,7 +248,11 @@ class InvariantChecker:
 
 def all_invariants() -> list[type[Invariant]]:
     """Every property, in the order of their names."""
-    from scenarios import invariants_control, invariants_elr, invariants_log, invariants_records, liveness
+    from scenarios.check.invariants import control as invariants_control
+    from scenarios.check.invariants import elr as invariants_elr
+    from scenarios.check.invariants import liveness
+    from scenarios.check.invariants import log as invariants_log
+    from scenarios.check.invariants import records as invariants_records
 
     found = [
         *invariants_control.INVARIANTS,

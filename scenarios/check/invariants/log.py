@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.invariants import Handler, Invariant, Probe
+from scenarios.check.invariants.checker import Handler, Invariant, Probe
 from scenarios.mirror import ReplicaLog
 from scenarios.truth import CommittedLog, same_batch
 

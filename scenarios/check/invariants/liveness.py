@@ -12,7 +12,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.invariants import Handler, Invariant, InvariantChecker, Probe
+from scenarios.check.invariants.checker import Handler, Invariant, InvariantChecker, Probe
 
 SETTLE_US = 60_000_000
 """Kafka's default session (9 s) and 1.5 x replica.lag.time.max.ms (45 s), and some: by then every node has reacted."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.invariants import Handler, Invariant
+from scenarios.check.invariants.checker import Handler, Invariant
 from scenarios.view import PartitionView
 
 

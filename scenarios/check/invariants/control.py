@@ -8,7 +8,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.invariants import Handler, Invariant, MetadataLogSnapshot, Probe
+from scenarios.check.invariants.checker import Handler, Invariant, MetadataLogSnapshot, Probe
 from scenarios.view import PartitionView
 
 _DECISIONS = (
