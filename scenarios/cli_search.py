@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from replica.rules import PROFILES
-from scenarios.cli_common import SeedRange, fail, format_option, print_json
+from scenarios.cli.common import SeedRange, fail, format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 from scenarios.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink

@@ -74,7 +74,7 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
     """
     context = multiprocessing.get_context("forkserver")
     # A controller wants networkx to place its first topic; a child imports the main module, which may be the command.
-    context.set_forkserver_preload([__name__, "networkx", "scenarios.cli"])
+    context.set_forkserver_preload([__name__, "networkx", "scenarios.cli.main"])
     first = context.Process(target=_nothing)
     first.start()
     first.join()  # Everything is imported before the clock of the run begins.

@@ -23,7 +23,7 @@ MAY_IMPORT = {
 """What a package may use besides itself and libraries."""
 
 SPARK_COMMANDS = (
-    "scenarios/cli_follow.py", "scenarios/cli_report.py", "scenarios/cli_spark.py", "scenarios/cli_sweep.py",
+    "scenarios/cli/follow.py", "scenarios/cli/report.py", "scenarios/cli/spark.py", "scenarios/cli/sweep.py",
     "scenarios/bench/spark.py",
     "scenarios/bench/sweep.py",
 )  # fmt: skip
@@ -131,7 +131,7 @@ def test_package_files_hold_a_docstring_only() -> None:
 def test_quick_commands_load_nothing_heavy(words: list[str]) -> None:
     """design.md section 8: `list` and `check` answer in 0.3 s."""
     program = (
-        "import sys\nfrom scenarios.cli import cli\n"
+        "import sys\nfrom scenarios.cli.main import cli\n"
         f"cli.main({words!r}, standalone_mode=False)\n"
         f"print('loaded:', *[name for name in {HEAVY!r} if name in sys.modules])"
     )
@@ -139,14 +139,14 @@ def test_quick_commands_load_nothing_heavy(words: list[str]) -> None:
     loaded = done.stdout.splitlines()[-1]
     assert loaded == "loaded:", (
         f"`highwater {words[0]}` {loaded}: import it inside the function that needs it "
-        f"(`python -X importtime -m scenarios.cli {words[0]}` says who asks for it)"
+        f"(`python -X importtime -m scenarios.cli.main {words[0]}` says who asks for it)"
     )
 
 
 def test_a_run_brings_in_no_test_tool(tmp_path: Path) -> None:
     """kio would import hypothesis, and hypothesis would leave a folder in whatever directory one happens to be in."""
     program = (
-        "import sys\nfrom scenarios.cli import cli\n"
+        "import sys\nfrom scenarios.cli.main import cli\n"
         "cli.main(['run', 'acks1-leader-kill'], standalone_mode=False)\n"
         "print('loaded:', *[name for name in ('hypothesis', 'pytest', 'pandas') if name in sys.modules])"
     )

@@ -64,7 +64,7 @@ def highwater(*, in_processes: bool) -> Iterator[Cluster]:
             [
                 sys.executable,
                 "-m",
-                "scenarios.cli",
+                "scenarios.cli.main",
                 "serve",
                 "--record",
                 scratch,

@@ -33,7 +33,7 @@ def play(scenario: str, *variants: str) -> list[Path]:
     """Run a bundled scenario as written and its variants; returns the folders of the runs."""
     folders = []
     for variant in ("", *variants):
-        command = [sys.executable, "-m", "scenarios.cli", "run", scenario, "--no-logs", "--format", "json"]
+        command = [sys.executable, "-m", "scenarios.cli.main", "run", scenario, "--no-logs", "--format", "json"]
         told = subprocess.run(
             [*command, *(["--variant", variant] if variant else [])], stdout=subprocess.PIPE, check=False
         )

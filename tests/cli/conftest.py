@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command import Highwater, Outcome
 
-from scenarios.cli import main
+from scenarios.cli.main import main
 
 
 @pytest.fixture

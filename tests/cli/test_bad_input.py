@@ -120,7 +120,7 @@ def test_a_file_stands_where_the_run_folder_should_be(highwater: Highwater, tmp_
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-from scenarios.cli import main
+from scenarios.cli.main import main
 sys.argv = ["highwater", *sys.argv[1:]]
 main()
 """

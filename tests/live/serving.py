@@ -56,7 +56,7 @@ class Served:
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "scenarios.cli", "serve", *words]
+    return [sys.executable, "-m", "scenarios.cli.main", "serve", *words]
 
 
 @contextmanager

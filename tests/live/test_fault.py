@@ -24,7 +24,7 @@ from scenarios.trace_writer import read_rows
 
 def fault(record: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "scenarios.cli", "fault", "--record", str(record), *words],
+        [sys.executable, "-m", "scenarios.cli.main", "fault", "--record", str(record), *words],
         capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=record,
     )  # fmt: skip
     assert done.returncode == code, done

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from cluster.config import BrokerConfig
 from replica.config import TopicConfig
 from scenarios import catalogue
-from scenarios.cli import cli
-from scenarios.cli_catalogue import story
+from scenarios.cli.catalogue import story
+from scenarios.cli.main import cli
 from scenarios.loading import FIELDS, load_file, load_text
 from scenarios.lock import as_tree, dump
 from scenarios.outline import read_outline
@@ -149,7 +149,7 @@ def test_check_formats_and_exit_codes(tmp_path: Path) -> None:
 def test_list_and_check_load_nothing_heavy() -> None:
     heavy = ("trio", "pyarrow", "pandas", "numpy", "networkx", "kio", "pyspark", "altair", "rich", "jinja2")
     program = (
-        "import sys; from click.testing import CliRunner; from scenarios.cli import cli\n"
+        "import sys; from click.testing import CliRunner; from scenarios.cli.main import cli\n"
         "for words in (['list'], ['show', 'unclean-election'], ['check', 'unclean-election']):\n"
         "    assert CliRunner().invoke(cli, words, standalone_mode=False).exception is None\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"

@@ -11,8 +11,8 @@ from trace_script import TraceScript
 from replica.trace.events import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.check.expectations import Expectation
-from scenarios.screens import compare_table, run_screen
-from scenarios.screens import test_line as line_of_test
+from scenarios.cli.screens import compare_table, run_screen
+from scenarios.cli.screens import test_line as line_of_test
 from scenarios.story import Story
 from scenarios.style import Style
 from scenarios.view import ClusterView

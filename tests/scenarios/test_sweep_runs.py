@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from scenarios import catalogue
-from scenarios.cli import cli
+from scenarios.cli.main import cli
 from scenarios.sweep import Axis, SweepScenario, VaryUnreadable, grid, invalid_values, labels
 
 ACKS = "workloads.p1.config.acks"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from scenarios.cli_follow import _Screen
+from scenarios.cli.follow import _Screen
 from scenarios.progress import WaitingLine
 from scenarios.safe_output import SafeOutput
 from spark_reports.follow import (

@@ -15,22 +15,22 @@ from scenarios.exit_codes import ExitCode
 from scenarios.safe_output import SafeOutput
 
 COMMANDS = {
-    "run": ("scenarios.cli_run", "run", "Run a scenario and say what became of every record."),
-    "compare": ("scenarios.cli_run", "compare", "Run a scenario and its variants, side by side."),
-    "test": ("scenarios.cli_test", "test", "Run scenarios with all variants and check what they expect."),
-    "verify": ("scenarios.cli_test", "verify", "Run twice in two processes and compare the traces byte by byte."),
-    "list": ("scenarios.cli_catalogue", "list_scenarios", "The bundled scenarios, by lesson."),
-    "show": ("scenarios.cli_catalogue", "show", "A scenario's story, timeline and expected results."),
-    "check": ("scenarios.cli_catalogue", "check", "Find the errors in scenario files; runs nothing."),
+    "run": ("scenarios.cli.run", "run", "Run a scenario and say what became of every record."),
+    "compare": ("scenarios.cli.run", "compare", "Run a scenario and its variants, side by side."),
+    "test": ("scenarios.cli.test", "test", "Run scenarios with all variants and check what they expect."),
+    "verify": ("scenarios.cli.test", "verify", "Run twice in two processes and compare the traces byte by byte."),
+    "list": ("scenarios.cli.catalogue", "list_scenarios", "The bundled scenarios, by lesson."),
+    "show": ("scenarios.cli.catalogue", "show", "A scenario's story, timeline and expected results."),
+    "check": ("scenarios.cli.catalogue", "check", "Find the errors in scenario files; runs nothing."),
     "search": ("scenarios.cli_search", "search", "Random fault schedules in an era, until something breaks."),
-    "sweep": ("scenarios.cli_sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
-    "rules": ("scenarios.cli_rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
-    "explain": ("scenarios.cli_explain", "explain", "The causal story of one record."),
-    "path": ("scenarios.cli_path", "path", "The journey of one request through its broker, stage by stage."),
-    "report": ("scenarios.cli_report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
-    "serve": ("scenarios.cli_serve", "serve", "A live cluster for real Kafka clients."),
-    "fault": ("scenarios.cli_fault", "fault", "Break a running cluster, or mend it."),
-    "bench": ("scenarios.cli_bench_wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),
+    "sweep": ("scenarios.cli.sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
+    "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
+    "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
+    "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),
+    "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
+    "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
+    "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
+    "bench": ("scenarios.cli.bench_wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),
 }
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.
 

@@ -7,7 +7,7 @@ import textwrap
 import click
 
 from scenarios import catalogue
-from scenarios.cli_common import plain_option, print_json, style_for_stdout
+from scenarios.cli.common import plain_option, print_json, style_for_stdout
 from scenarios.exit_codes import ExitCode
 from scenarios.loading import load_file
 from scenarios.rules_table import RuleRow, as_markdown, rule_rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.anomalies import ANOMALIES
-from scenarios.cli_common import (
+from scenarios.cli.common import (
     execute,
     exit_code_of,
     format_option,
@@ -88,7 +88,7 @@ def run(
     if format_ == "json":
         print_json(result.summary)
     else:
-        from scenarios.screens import run_screen
+        from scenarios.cli.screens import run_screen
         from scenarios.wording import replay_command
 
         # No live run comes back.
@@ -114,7 +114,7 @@ def compare(
     if format_ == "json":
         print_json({"scenario": file.scenario.id, "runs": [result.summary for result in results]})
     else:
-        from scenarios.screens import compare_table
+        from scenarios.cli.screens import compare_table
 
         click.echo(compare_table([result.summary for result in results], style_for_stdout(plain)), nl=False)
     return exit_code_of(results)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from scenarios.cli_common import fail
+from scenarios.cli.common import fail
 from scenarios.exit_codes import ExitCode
 
 

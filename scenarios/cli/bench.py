@@ -19,8 +19,8 @@ from typing import Any
 
 import click
 
-from scenarios.cli_bench_acks import print_acks
-from scenarios.cli_common import format_option, print_json
+from scenarios.cli.bench_acks import print_acks
+from scenarios.cli.common import format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
@@ -141,7 +141,7 @@ def _process_s(arguments: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         began = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-m", "scenarios.cli", *arguments], cwd=scratch, check=True, capture_output=True
+            [sys.executable, "-m", "scenarios.cli.main", *arguments], cwd=scratch, check=True, capture_output=True
         )
         return time.perf_counter() - began
 
@@ -219,7 +219,7 @@ def fetch(megabytes: int, repeat: int, format_: str) -> int:
 def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
     """Runs an hour of a sweep on Spark, against the same runs in a plain process pool."""
     from scenarios.bench.sweep import measure_sweeps
-    from scenarios.cli_spark import spark_or_fail
+    from scenarios.cli.spark import spark_or_fail
 
     with spark_or_fail(), ProgressLine("bench sweep") as line:
         document = {"machine": machine(), **measure_sweeps(runs, repeat, cores, line.show)}
@@ -293,7 +293,7 @@ def _facts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 def spark(events: list[int], heap_mb: int | None, whole: bool, format_: str) -> int:
     """The report on long traces whose outcome is known: time, memory, and whether it finds what is true."""
     from scenarios.bench.spark import measure_report
-    from scenarios.cli_spark import spark_or_fail
+    from scenarios.cli.spark import spark_or_fail
 
     with spark_or_fail(), ProgressLine("bench spark") as line:
         rows = measure_report(events, per_table=not whole, progress=line.show, heap_mb=heap_mb)

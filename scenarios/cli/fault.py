@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from scenarios.cli_common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
 from scenarios.diagnostics import printable
 from scenarios.exit_codes import ExitCode
 from scenarios.runs import RUNS_DIR

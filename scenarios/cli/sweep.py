@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from scenarios.anomalies import ANOMALIES
-from scenarios.cli_common import (
+from scenarios.cli.common import (
     SeedRange,
     fail,
     fail_invalid,
@@ -23,8 +23,8 @@ from scenarios.cli_common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.cli_run import set_option
-from scenarios.cli_spark import conf_option, master_option, spark_or_fail
+from scenarios.cli.run import set_option
+from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 
@@ -104,7 +104,7 @@ def sweep(
     if format_ == "json":
         print_json(document)
     else:
-        from scenarios.sweep_screen import sweep_screen
+        from scenarios.cli.sweep_screen import sweep_screen
 
         click.echo(sweep_screen(document, style_for_stdout(plain)), nl=False)
     if open_:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli_common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
-from scenarios.cli_run import processes_option, refuse_cards, set_option
+from scenarios.cli.common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
+from scenarios.cli.run import processes_option, refuse_cards, set_option
 from scenarios.exit_codes import ExitCode
 from scenarios.runs import RUNS_DIR
 from scenarios.style import Style
@@ -82,7 +82,7 @@ def serve(
         say_line=lambda line: click.echo(_event(line, style), err=True),
     )
     result = _run(server, record)
-    from scenarios.screens import run_screen
+    from scenarios.cli.screens import run_screen
 
     click.echo(run_screen(result.summary, result.story, style_for_stdout(plain)), nl=False)
     return exit_code_of([result])
@@ -146,7 +146,7 @@ def _run(server: Server, record: Path) -> RunResult:
 
 
 def _event(line: StoryLine, style: Style) -> str:
-    from scenarios.screens import COLOUR_OF
+    from scenarios.cli.screens import COLOUR_OF
 
     mark = style.paint(style.sign(line.sign), COLOUR_OF.get(line.sign, "dim"))
     room = style.width - 14

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli_common import fail
-from scenarios.cli_spark import spark_or_fail
+from scenarios.cli.common import fail
+from scenarios.cli.spark import spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import WaitingLine
 from scenarios.runs import RUNS_DIR

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from scenarios.cli_bench import bench, machine, machine_line
-from scenarios.cli_common import fail, format_option, print_json
+from scenarios.cli.bench import bench, machine, machine_line
+from scenarios.cli.common import fail, format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 

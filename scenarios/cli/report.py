@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from scenarios.cli_common import fail, format_option, print_json
-from scenarios.cli_spark import conf_option, master_option, spark_or_fail
+from scenarios.cli.common import fail, format_option, print_json
+from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine, WaitingLine
 
@@ -108,7 +108,7 @@ ROWS_SHOWN = 1_000
 def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> int:
     if others_given or len(runs) > 1:
         fail("--follow reads one run, and goes with --out only (a page that loads itself again)", ExitCode.USAGE)
-    from scenarios.cli_follow import follow_run
+    from scenarios.cli.follow import follow_run
 
     return follow_run(runs[0] if runs else None, out)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scenarios import catalogue
-from scenarios.cli_common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.diagnostics import (
     Diagnostic,
     ScenarioInvalid,

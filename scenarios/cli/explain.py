@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli_common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import ProgressLine
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios.cli_common import (
+from scenarios.cli.common import (
     fail,
     format_option,
     load_scenario,
@@ -46,7 +46,7 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
     With --profile each is played by the rules of that era: what was written for the era must hold, nothing that the era
     promises may break, and the rest ends as written or differs.
     """
-    from scenarios.screens import test_line
+    from scenarios.cli.screens import test_line
 
     if profile is not None:
         return _test_era(scenarios, profile, jobs or os.cpu_count() or 1, format_, style_for_stdout(plain))
@@ -78,8 +78,8 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
 
 def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_: str, style: Style) -> int:
     from replica.rules import PROFILES
+    from scenarios.cli.screens import era_line
     from scenarios.era_runs import EraJob, play_in_era
-    from scenarios.screens import era_line
 
     if profile not in PROFILES:
         raise click.UsageError(f"there is no era `{profile}`; there are {', '.join(PROFILES)}")
@@ -162,7 +162,7 @@ def _verify(scenario: str, variant: str) -> dict[str, Any]:
         runs = []
         for hash_seed in ("0", "12345"):
             out = Path(scratch) / hash_seed
-            command = [sys.executable, "-m", "scenarios.cli", "run", scenario, "--variant", variant]
+            command = [sys.executable, "-m", "scenarios.cli.main", "run", scenario, "--variant", variant]
             done = subprocess.run(
                 [*command, "--out", str(out), "--format", "json"],
                 env={**os.environ, "PYTHONHASHSEED": hash_seed},
