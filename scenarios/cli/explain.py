@@ -16,10 +16,10 @@ from scenarios.progress import ProgressLine
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
-    from scenarios.blame_text import Findings
-    from scenarios.explanation import Explanation
+    from scenarios.explain.blame_text import Findings
+    from scenarios.explain.explanation import Explanation
+    from scenarios.explain.what_if import Outcome
     from scenarios.spec import Scenario
-    from scenarios.what_if import Outcome
 
 INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
 
@@ -45,8 +45,8 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         summary = read_summary(run_dir)
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
-    from scenarios.explain import RecordUnknown, explain_record
-    from scenarios.explain_text import explanation_text
+    from scenarios.explain.record import RecordUnknown, explain_record
+    from scenarios.explain.record_text import explanation_text
     from scenarios.trace_writer import TraceError, read_rows
 
     asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
@@ -82,7 +82,7 @@ def _explain_invariant(
     run_dir: Path, rows: Sequence[TraceRow], invariant: str, what_if: bool, format_: str, plain: bool
 ) -> int:
     from replica.trace.events import InvariantBroken
-    from scenarios.blame_text import invariant_text
+    from scenarios.explain.blame_text import invariant_text
 
     broken = [row.event for row in rows if isinstance(row.event, InvariantBroken)]
     names = list(dict.fromkeys(fact.invariant for fact in broken))
@@ -103,8 +103,8 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
     what_if: however long that takes     invariant: of this one only
     """
     from replica.trace.events import InvariantBroken
-    from scenarios import blame
-    from scenarios.blame_text import Findings
+    from scenarios.explain import blame
+    from scenarios.explain.blame_text import Findings
 
     if not any(isinstance(row.event, InvariantBroken) and not row.event.promised for row in rows):
         return Findings()
@@ -139,7 +139,7 @@ def _played(run_dir: Path) -> tuple[str, Scenario]:
 
 def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Outcome]]:
     """By record, the outcome of every change."""
-    from scenarios.what_if import changes_for, play_changes
+    from scenarios.explain.what_if import changes_for, play_changes
 
     outcomes: dict[str, list[Outcome]] = {story.record: [] for story in stories}
     lock_text, scenario = _played(run_dir)

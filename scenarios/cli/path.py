@@ -27,8 +27,8 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     client:number, such as p1:7; without it they are listed. Where clients share a client.id, the list tells their
     requests apart by the number of the connection: client/rdkafka:7@b1/31.
     """
-    from scenarios.path_text import journey_text, requests_text
-    from scenarios.request_journey import Requests, RequestUnknown
+    from scenarios.explain.path_text import journey_text, requests_text
+    from scenarios.explain.request_journey import Requests, RequestUnknown
     from scenarios.runs import RunNotFound, find_run, read_summary
 
     try:

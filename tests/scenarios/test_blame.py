@@ -8,10 +8,10 @@ import pytest
 
 from replica.rules import PROFILES
 from scenarios import lock
-from scenarios.blame import Blame, Suspects, additions, blame, can_be_afforded, play_additions, suspects_of
-from scenarios.blame_text import blame_text
 from scenarios.catalogue import bundled
 from scenarios.check.promises import GAPS, gaps
+from scenarios.explain.blame import Blame, Suspects, additions, blame, can_be_afforded, play_additions, suspects_of
+from scenarios.explain.blame_text import blame_text
 from scenarios.loading import load_file
 from scenarios.runner import run_scenario
 

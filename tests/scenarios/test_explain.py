@@ -10,8 +10,8 @@ from trace_script import TraceScript
 
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.explain import RecordUnknown, causal_chain, explain_record
-from scenarios.explain_text import explanation_text
+from scenarios.explain.record import RecordUnknown, causal_chain, explain_record
+from scenarios.explain.record_text import explanation_text
 from scenarios.style import Style
 
 

@@ -9,8 +9,8 @@ from language import load
 from stories import compare_with_golden
 
 from replica.trace.events import RecordAcked, RecordsSent, RequestCompleted
-from scenarios.path_text import journey_text, requests_text
-from scenarios.request_journey import Requests, RequestUnknown, request_of
+from scenarios.explain.path_text import journey_text, requests_text
+from scenarios.explain.request_journey import Requests, RequestUnknown, request_of
 from scenarios.runner import RunResult, run_scenario
 from scenarios.style import Style
 from scenarios.worlds import measured, simulated

@@ -11,8 +11,8 @@ from trace_script import TraceScript
 from replica.rules import PROFILES, Rules
 from scenarios.check.promises import GAPS, Gap, missing_rules
 from scenarios.cli.screens import test_line as line_of_test
-from scenarios.explain import explain_record
-from scenarios.explain_text import explanation_text
+from scenarios.explain.record import explain_record
+from scenarios.explain.record_text import explanation_text
 from scenarios.style import Style
 
 INVARIANTS = {f"S{number}" for number in range(1, 30)} | {"S25 min-isr"} | {f"L{number}" for number in range(1, 6)}

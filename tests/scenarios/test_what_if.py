@@ -8,9 +8,9 @@ import pytest
 
 from scenarios import lock
 from scenarios.catalogue import bundled
+from scenarios.explain.what_if import Outcome, changes_for, play_changes
 from scenarios.loading import load_file, load_text
 from scenarios.runner import run_scenario
-from scenarios.what_if import Outcome, changes_for, play_changes
 
 
 def outcomes_of(scenario_id: str, record: str, producer: str = "p1", variant: str | None = None) -> list[Outcome]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from scenarios.explanation import Explanation
+from scenarios.explain.explanation import Explanation
+from scenarios.explain.what_if import Outcome
 from scenarios.style import Style
-from scenarios.what_if import Outcome
 
 _TEXT_WIDTH = 76
 

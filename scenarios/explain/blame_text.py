@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica.trace.events import InvariantBroken, RunStarted, TraceRow
-from scenarios.blame import Blame, Suspects, remedies
 from scenarios.check.promises import Gap
+from scenarios.explain.blame import Blame, Suspects, remedies
 from scenarios.style import Style
 from scenarios.wording import count_of, listed
 

@@ -12,10 +12,10 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.verdict import judge
-from scenarios.explanation import Explanation, Holding, Moment
+from scenarios.explain.explanation import Explanation, Holding, Moment
+from scenarios.explain.remedies import Remedies, remedies_for
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror
-from scenarios.remedies import Remedies, remedies_for
 from scenarios.view import ClusterView
 from scenarios.wording import duration, listed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from scenarios.request_journey import Journey, Requests, Stage, request_of
+from scenarios.explain.request_journey import Journey, Requests, Stage, request_of
 from scenarios.style import Style
 
 _NAME_WIDTH = 15

@@ -14,9 +14,9 @@ from replica.rules import Rules
 from replica.trace.events import DataLost, InvariantBroken, TraceRow
 from scenarios.check.promises import Gap, gaps
 from scenarios.diagnostics import ScenarioInvalid
+from scenarios.explain.what_if import Change
 from scenarios.loading import load_text
 from scenarios.processes import in_order
-from scenarios.what_if import Change
 
 FACTS_MAX = 400_000
 """Facts of all runs together: about half a minute on one core. What is longer is played again only when asked for."""

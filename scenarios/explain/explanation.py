@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replica.ids import TopicPartition
-from scenarios.remedies import Remedies
+from scenarios.explain.remedies import Remedies
 
 
 @dataclass(slots=True)
