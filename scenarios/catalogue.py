@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.diagnostics import did_you_mean
+from scenarios.language.diagnostics import did_you_mean
 from scenarios.outline import Outline, read_outline
 
 LIBRARY = Path(__file__).parent / "library"

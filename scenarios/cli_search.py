@@ -13,9 +13,9 @@ import click
 from replica.rules import PROFILES
 from scenarios.cli.common import SeedRange, fail, format_option, print_json
 from scenarios.exit_codes import ExitCode
+from scenarios.language.spec import PROFILE
 from scenarios.progress import ProgressLine
 from scenarios.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink
-from scenarios.spec import PROFILE
 
 WIDTH = 100
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from scenarios.language.steps import Kill, Pause, PowerOff, Stop
 from scenarios.runner import Run
-from scenarios.steps import Kill, Pause, PowerOff, Stop
 from scenarios.timeline import InForce
 from scenarios.view import ClusterView
 

@@ -18,7 +18,7 @@ from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
 from replica.trace.events import TraceLog
-from scenarios.spec import Scenario, Workload
+from scenarios.language.spec import Scenario, Workload
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093

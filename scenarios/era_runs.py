@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replica.rules import PROFILES
-from scenarios import lock
 from scenarios.catalogue import find_scenario
-from scenarios.diagnostics import ScenarioInvalid
+from scenarios.language import lock
+from scenarios.language.diagnostics import ScenarioInvalid
+from scenarios.language.spec import Scenario
 from scenarios.loading import load_file, load_text
 from scenarios.runner import run_scenario
 from scenarios.simulation import SimulationError
-from scenarios.spec import Scenario
 
 
 @dataclass(frozen=True, slots=True)

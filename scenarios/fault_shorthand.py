@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica.ids import OUTSIDE
-from scenarios.diagnostics import did_you_mean
-from scenarios.selectors import WORDS
-from scenarios.steps import VERBS
+from scenarios.language.diagnostics import did_you_mean
+from scenarios.language.selectors import WORDS
+from scenarios.language.steps import VERBS
 from scenarios.synonyms import FIELD_SYNONYMS
 
 Step = dict[str, Any]

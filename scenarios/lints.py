@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from scenarios.diagnostics import Diagnostic, Place
-from scenarios.disk_steps import FailDisk, FillDisk
-from scenarios.reading import Reader
-from scenarios.record_sets import RECORDS_MAX
-from scenarios.spec import Scenario, Workload
-from scenarios.steps import (
+from scenarios.language.diagnostics import Diagnostic, Place
+from scenarios.language.disk_steps import FailDisk, FillDisk
+from scenarios.language.record_sets import RECORDS_MAX
+from scenarios.language.spec import Scenario, Workload
+from scenarios.language.steps import (
     AddLatency,
     At,
     CancelReassign,
@@ -28,6 +27,7 @@ from scenarios.steps import (
     Throttle,
     Wipe,
 )
+from scenarios.reading import Reader
 
 FIRINGS_MAX = 10_000
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from scenarios.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
-from scenarios.expect import Expect
+from scenarios.language.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
+from scenarios.language.expect import Expect
+from scenarios.language.spec import SCHEMA, Network, Scenario, ScenarioFile, Source
 from scenarios.lints import lint
 from scenarios.override_paths import suggest_whole_paths
 from scenarios.parse_cluster import read_cluster, read_era, read_network, read_topics
@@ -16,7 +17,6 @@ from scenarios.parse_steps import read_labels, read_timeline
 from scenarios.parse_workloads import read_workloads
 from scenarios.reading import Fields, Reader
 from scenarios.scope import Scope
-from scenarios.spec import SCHEMA, Network, Scenario, ScenarioFile, Source
 from scenarios.variants import Override, apply_variant
 from scenarios.yaml_source import Mapping, Node, Scalar, parse, read_text
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.anomalies import ANOMALIES
-from scenarios.diagnostics import Problems, ScenarioInvalid, SourceText
+from scenarios.language.anomalies import ANOMALIES
+from scenarios.language.diagnostics import Problems, ScenarioInvalid, SourceText
 from scenarios.yaml_source import Mapping, Node, Scalar, Sequence, parse, read_text
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from replica.config import TopicConfig
-from scenarios.diagnostics import Problems, did_you_mean
+from scenarios.language.diagnostics import Problems, did_you_mean
 from scenarios.synonyms import FIELD_SYNONYMS
 from scenarios.variants import Override
 from scenarios.yaml_source import Mapping, Scalar

@@ -10,12 +10,9 @@ from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
-from scenarios.diagnostics import Place
-from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
-from scenarios.reading import SLUG, Fields, Reader
-from scenarios.scope import LINK_END, Scope
-from scenarios.selectors import NOBODY, Selector
-from scenarios.spec import (
+from scenarios.language.diagnostics import Place
+from scenarios.language.selectors import NOBODY, Selector
+from scenarios.language.spec import (
     DEFAULT_LATENCY,
     PROFILE,
     BrokerSpec,
@@ -25,7 +22,10 @@ from scenarios.spec import (
     TopicSpec,
     log_dirs_of,
 )
-from scenarios.steps import Delay
+from scenarios.language.steps import Delay
+from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
+from scenarios.reading import SLUG, Fields, Reader
+from scenarios.scope import LINK_END, Scope
 from scenarios.yaml_source import Mapping, Node, Scalar
 
 BROKERS_MAX = 31

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scenarios.conditions import LogTest, NodeTest, PartitionTest, RecordsTest, ReplicaTest, StateTest
-from scenarios.expect import RECORD_KINDS
+from scenarios.language.conditions import LogTest, NodeTest, PartitionTest, RecordsTest, ReplicaTest, StateTest
+from scenarios.language.expect import RECORD_KINDS
+from scenarios.language.selectors import SelectorError, parse_partition
 from scenarios.scope import BROKER, Scope
-from scenarios.selectors import SelectorError, parse_partition
 from scenarios.yaml_source import Mapping, Node, Scalar
 
 _PARTITION_FIELDS = ("leader", "epoch", "isr", "elr", "hw", "leo", "offline")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from replica.log.disk_speed import ServiceTime
-from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
+from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
+from scenarios.language.selectors import NOBODY, Selector
+from scenarios.language.spec import Workload
 from scenarios.reading import Fields
 from scenarios.scope import BROKER, NO_PARTITION, Scope
-from scenarios.selectors import NOBODY, Selector
-from scenarios.spec import Workload
 from scenarios.yaml_source import Mapping, Node, Scalar
 
 STROBE_PERIOD_MIN_US = 1_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from replica.errors import ErrorCode
 from replica.trace.events import CLASS_OF_EVENT
-from scenarios.anomalies import ANOMALIES
-from scenarios.conditions import NumberTest, TimeTest
-from scenarios.diagnostics import did_you_mean
-from scenarios.event_columns import ALIASES_OF_EVENT, columns_of, value_kind
-from scenarios.expect import (
+from scenarios.language.anomalies import ANOMALIES
+from scenarios.language.conditions import NumberTest, TimeTest
+from scenarios.language.diagnostics import did_you_mean
+from scenarios.language.event_columns import ALIASES_OF_EVENT, columns_of, value_kind
+from scenarios.language.expect import (
     LATENCY_STATISTICS,
     DivergedTest,
     ErrorTest,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from scenarios.diagnostics import did_you_mean
+from scenarios.language.diagnostics import did_you_mean
+from scenarios.language.spec import Workload
+from scenarios.language.steps import UNDOABLE, VERBS, At, Payload, Step, When
 from scenarios.parse_conditions import read_state
 from scenarios.parse_verbs import READ_VERB
 from scenarios.reading import Fields, Reader
 from scenarios.scope import Scope
-from scenarios.spec import Workload
-from scenarios.steps import UNDOABLE, VERBS, At, Payload, Step, When
 from scenarios.synonyms import FIELD_SYNONYMS
 from scenarios.yaml_source import Mapping, Node, Scalar
 

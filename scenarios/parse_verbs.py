@@ -7,24 +7,11 @@ from typing import Literal, cast
 
 from replica.config import DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode
-from scenarios.conditions import NumberTest
-from scenarios.parse_cluster import read_delay, read_sides
-from scenarios.parse_conditions import read_logs, read_records, read_state
-from scenarios.parse_disk_verbs import (
-    read_bitflip,
-    read_bump_clock,
-    read_fail_disk,
-    read_fill_disk,
-    read_slow_disk,
-    read_strobe_clock,
-)
-from scenarios.parse_workloads import BATCH_MAX, RECORD_BYTES_MAX
-from scenarios.reading import Fields
-from scenarios.record_sets import RECORDS_MAX
-from scenarios.scope import BROKER, LINK_END, NO_PARTITION, Scope
-from scenarios.selectors import NOBODY, Selector
-from scenarios.spec import Workload
-from scenarios.steps import (
+from scenarios.language.conditions import NumberTest
+from scenarios.language.record_sets import RECORDS_MAX
+from scenarios.language.selectors import NOBODY, Selector
+from scenarios.language.spec import Workload
+from scenarios.language.steps import (
     AddLatency,
     CancelReassign,
     Check,
@@ -57,6 +44,19 @@ from scenarios.steps import (
     Throttle,
     Wipe,
 )
+from scenarios.parse_cluster import read_delay, read_sides
+from scenarios.parse_conditions import read_logs, read_records, read_state
+from scenarios.parse_disk_verbs import (
+    read_bitflip,
+    read_bump_clock,
+    read_fail_disk,
+    read_fill_disk,
+    read_slow_disk,
+    read_strobe_clock,
+)
+from scenarios.parse_workloads import BATCH_MAX, RECORD_BYTES_MAX
+from scenarios.reading import Fields
+from scenarios.scope import BROKER, LINK_END, NO_PARTITION, Scope
 from scenarios.yaml_source import Mapping, Node, Scalar
 
 HOLDABLE_APIS = (

@@ -8,10 +8,10 @@ from dataclasses import replace
 from cluster.client.producer.config import producer_config_from
 from cluster.config import ConsumerConfig, ProducerConfig
 from replica.config import ConfigError
+from scenarios.language.spec import DEFAULT_RECORD_BYTES, Arrival, Workload
 from scenarios.parse_cluster import new_node
 from scenarios.reading import Reader
 from scenarios.scope import Scope
-from scenarios.spec import DEFAULT_RECORD_BYTES, Arrival, Workload
 from scenarios.yaml_source import Mapping, Node, Scalar
 
 WORKLOADS_MAX = 250

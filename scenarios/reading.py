@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from replica.config import Config, ConfigError
-from scenarios.conditions import NumberTest, TimeTest
-from scenarios.diagnostics import Diagnostic, Place, Problems, did_you_mean
+from scenarios.language.conditions import NumberTest, TimeTest
+from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_mean
 from scenarios.synonyms import FIELD_SYNONYMS
 from scenarios.yaml_source import Mapping, Node, Scalar
 from scenarios.yaml_source import Sequence as SequenceNode

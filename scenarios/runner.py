@@ -18,7 +18,6 @@ from typing import Any
 import trio
 
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
-from scenarios import lock
 from scenarios.check.expectations import Expectation, Expectations, RunSight
 from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.summary import Counters, build_summary
@@ -26,11 +25,12 @@ from scenarios.check.verdict import Verdict, judge
 from scenarios.failures import first_leaf
 from scenarios.faults import Faults
 from scenarios.final_state import NameBatch, state_final_logs
+from scenarios.language import lock
+from scenarios.language.spec import Scenario
 from scenarios.ledger import RecordLedger
 from scenarios.mirror import LogMirror
 from scenarios.probe import CoreProbe
 from scenarios.simulation import Simulation, SimulationError
-from scenarios.spec import Scenario
 from scenarios.story import Story
 from scenarios.timeline import EndOffsetAnswers, Timeline
 from scenarios.trace_writer import TraceWriter, trace_sha256

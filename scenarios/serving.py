@@ -19,12 +19,12 @@ from cluster.network.world import Fabric
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
-from scenarios.expect import Expect
 from scenarios.followed_trace import cut_parts_while_followed
+from scenarios.language.expect import Expect
+from scenarios.language.record_sets import format_record_names
+from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.loading import load_text
-from scenarios.record_sets import format_record_names
 from scenarios.runner import Run, RunResult, run_scenario
-from scenarios.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.story import StoryLine
 from scenarios.telling import PAUSE_S, SayLine, Teller
 from scenarios.wording import count_of

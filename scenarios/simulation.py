@@ -29,8 +29,8 @@ from replica.ids import TopicPartition
 from replica.log.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.cores import Cores, ServerCore, new_disks
-from scenarios.selectors import resolve
-from scenarios.spec import Scenario, TopicSpec
+from scenarios.language.selectors import resolve
+from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.untold import state_untold
 from scenarios.view import ClusterView
 from scenarios.worlds import link_latency

@@ -16,12 +16,12 @@ from typing import Any
 import yaml
 
 from scenarios.collector import collect_rarely
-from scenarios.diagnostics import Diagnostic, ScenarioInvalid
+from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
+from scenarios.language.spec import Scenario
 from scenarios.ledger import RecordLedger
 from scenarios.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.simulation import SimulationError
-from scenarios.spec import Scenario
 from scenarios.wording import replay_command
 
 Settings = tuple[str, ...]

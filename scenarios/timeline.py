@@ -11,9 +11,9 @@ from scenarios.check.expectations import Expectation, RunSight, check_now, end_o
 from scenarios.check.state_checks import state_failures, state_holds
 from scenarios.fault_words import Done
 from scenarios.faults import Faults
-from scenarios.selectors import SelectorError
+from scenarios.language.selectors import SelectorError
+from scenarios.language.steps import At, Check, EndOffsetTest, Produce, Step, When
 from scenarios.simulation import Simulation, SimulationError
-from scenarios.steps import At, Check, EndOffsetTest, Produce, Step, When
 from scenarios.workload import Workloads
 
 Work = Callable[[], Awaitable[None]]

@@ -14,7 +14,7 @@ from cluster.broker.apis.offsets_topic import partition_of
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.spec import Scenario
+from scenarios.language.spec import Scenario
 
 
 @dataclass(slots=True)

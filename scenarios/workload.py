@@ -8,9 +8,9 @@ from functools import partial
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.producer import ProducerCore, ProducerRecord
 from replica.ids import TopicPartition
+from scenarios.language.spec import Workload
+from scenarios.language.steps import Produce
 from scenarios.simulation import Simulation
-from scenarios.spec import Workload
-from scenarios.steps import Produce
 
 MIN_VALUE_BYTES = 1
 

@@ -10,8 +10,8 @@ from cluster.network.links import Latency, Network
 from cluster.network.world import Fabric
 from cluster.protocol.versions import api_name
 from replica.trace.events import TraceLog
-from scenarios.spec import DEFAULT_LATENCY, Scenario
-from scenarios.steps import Delay
+from scenarios.language.spec import DEFAULT_LATENCY, Scenario
+from scenarios.language.steps import Delay
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from scenarios.diagnostics import Diagnostic, Place, Problems, SourceText
+from scenarios.language.diagnostics import Diagnostic, Place, Problems, SourceText
 
 FILE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 40

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
 from scenarios.check.state_checks import Captured
-from scenarios.conditions import NumberTest, TimeTest
-from scenarios.expect import EventTest, EventValue
+from scenarios.language.conditions import NumberTest, TimeTest
+from scenarios.language.expect import EventTest, EventValue
 from scenarios.wording import seconds
 
 NEAR_MISSES_KEPT = 3

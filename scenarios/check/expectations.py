@@ -14,13 +14,13 @@ from scenarios.availability import ServiceTimes, Window, write_windows
 from scenarios.check.event_watch import EventWatch, described, time_window
 from scenarios.check.state_checks import state_failures, state_findings
 from scenarios.check.verdict import Verdict, classify
-from scenarios.conditions import LogTest, RecordsTest, TimeTest
-from scenarios.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
 from scenarios.final_logs import FinalReplica, LogEntries, LogEntry
+from scenarios.language.conditions import LogTest, RecordsTest, TimeTest
+from scenarios.language.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
+from scenarios.language.record_sets import format_record_names
+from scenarios.language.steps import Check, EndOffsetTest
 from scenarios.ledger import ErrorTally, RecordLedger
 from scenarios.mirror import LogMirror
-from scenarios.record_sets import format_record_names
-from scenarios.steps import Check, EndOffsetTest
 from scenarios.view import ClusterView
 from scenarios.wording import duration, seconds
 

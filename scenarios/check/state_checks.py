@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from scenarios.conditions import NodeTest, NumberTest, PartitionTest, ReplicaTest, StateTest
-from scenarios.selectors import Selector, SelectorError, resolve
+from scenarios.language.conditions import NodeTest, NumberTest, PartitionTest, ReplicaTest, StateTest
+from scenarios.language.selectors import Selector, SelectorError, resolve
 from scenarios.view import ClusterView, ReplicaView
 
 Captured = Mapping[str, tuple[str, ...]]

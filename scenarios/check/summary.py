@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from scenarios.availability import write_windows
 from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import RECORD_CLASSES, Anomaly, Verdict
+from scenarios.language.spec import Scenario
 from scenarios.ledger import RecordLedger
-from scenarios.spec import Scenario
 
 
 class ByteCounts(Protocol):

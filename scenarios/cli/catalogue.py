@@ -10,7 +10,8 @@ import click
 
 from scenarios import catalogue
 from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
-from scenarios.diagnostics import (
+from scenarios.exit_codes import ExitCode
+from scenarios.language.diagnostics import (
     Diagnostic,
     ScenarioInvalid,
     count_line,
@@ -18,13 +19,12 @@ from scenarios.diagnostics import (
     format_json,
     format_text,
 )
-from scenarios.exit_codes import ExitCode
 from scenarios.outline import Outcome, Outline
 from scenarios.style import Style
 from scenarios.wording import count_of
 
 if TYPE_CHECKING:
-    from scenarios.spec import Scenario, ScenarioFile
+    from scenarios.language.spec import Scenario, ScenarioFile
 
 # ---------------------------------------------------------------------------------------------------------------- list
 
@@ -124,7 +124,7 @@ def show(scenario: str, as_yaml: bool, plain: bool, format_: str) -> int:
 
 
 def _show_document(file: ScenarioFile) -> dict[str, Any]:
-    from scenarios.lock import as_tree
+    from scenarios.language.lock import as_tree
 
     return {"path": file.path, "story": story(file.text), "scenarios": [as_tree(scenario) for scenario in file.all]}
 
@@ -140,7 +140,7 @@ def story(text: str) -> str:
 
 
 def _show_lines(file: ScenarioFile, style: Style) -> list[str]:
-    from scenarios import describe
+    from scenarios.language import describe
 
     scenario = file.scenario
     lines = ["", f"  {style.bold(scenario.id)} {style.sign('dot')} {scenario.title}"]
@@ -202,7 +202,7 @@ def _settings(config: Any) -> str:
 
 
 def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str]:
-    from scenarios import describe
+    from scenarios.language import describe
 
     title = "Expected" if variant is None else f"Variant {style.bold(variant)}: {scenario.title}"
     return [f"  {title}", *("    " + line for line in describe.expect_lines(scenario.expect))]

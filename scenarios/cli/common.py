@@ -17,9 +17,9 @@ from scenarios.progress import ProgressLine
 from scenarios.style import Style
 
 if TYPE_CHECKING:
-    from scenarios.diagnostics import ScenarioInvalid
+    from scenarios.language.diagnostics import ScenarioInvalid
+    from scenarios.language.spec import Scenario, ScenarioFile
     from scenarios.runner import RunResult
-    from scenarios.spec import Scenario, ScenarioFile
     from scenarios.worlds import NewWorld
 
 FORMATS = click.Choice(["text", "json"])
@@ -70,7 +70,7 @@ def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = N
     only: `base` or a variant's id, if the overrides are for this one alone
     """
     from scenarios.catalogue import UnknownScenario, find_scenario
-    from scenarios.diagnostics import ScenarioInvalid
+    from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.loading import load_file
 
     try:
@@ -83,7 +83,7 @@ def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = N
 
 def fail_invalid(invalid: ScenarioInvalid) -> NoReturn:
     """Every error on stderr, with its place and fix."""
-    from scenarios.diagnostics import format_text
+    from scenarios.language.diagnostics import format_text
 
     click.echo(format_text(invalid.file, invalid.diagnostics), err=True)
     raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO))
@@ -93,7 +93,7 @@ def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> S
     """The scenario itself (`base`), or one of its variants; with another seed if one is given."""
     from dataclasses import replace
 
-    from scenarios.diagnostics import did_you_mean
+    from scenarios.language.diagnostics import did_you_mean
 
     if variant in (None, "base"):
         scenario = file.scenario

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scenarios.explain.blame_text import Findings
     from scenarios.explain.explanation import Explanation
     from scenarios.explain.what_if import Outcome
-    from scenarios.spec import Scenario
+    from scenarios.language.spec import Scenario
 
 INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
 
@@ -127,7 +127,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
 
 def _played(run_dir: Path) -> tuple[str, Scenario]:
     """What the run's own lock file says; it is played again."""
-    from scenarios.diagnostics import ScenarioInvalid
+    from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.loading import load_text
 
     try:
@@ -173,7 +173,7 @@ def _records(record: str | None, lost: bool, lost_records: list[str]) -> list[st
 
 
 def _explain_code(code: str) -> int:
-    from scenarios.codes import EXPLANATIONS
+    from scenarios.language.codes import EXPLANATIONS
 
     if code not in EXPLANATIONS:
         fail(f"there is no diagnostic {code}", ExitCode.USAGE)

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
-from scenarios.diagnostics import printable
 from scenarios.exit_codes import ExitCode
+from scenarios.language.diagnostics import printable
 from scenarios.runs import RUNS_DIR
 from scenarios.style import Style
 

@@ -9,8 +9,8 @@ import click
 from scenarios import catalogue
 from scenarios.cli.common import plain_option, print_json, style_for_stdout
 from scenarios.exit_codes import ExitCode
+from scenarios.language.rules_table import RuleRow, as_markdown, rule_rows
 from scenarios.loading import load_file
-from scenarios.rules_table import RuleRow, as_markdown, rule_rows
 from scenarios.style import Style
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.anomalies import ANOMALIES
 from scenarios.cli.common import (
     execute,
     exit_code_of,
@@ -18,10 +17,11 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
+from scenarios.language.anomalies import ANOMALIES
 from scenarios.runs import RUNS_DIR
 
 if TYPE_CHECKING:
-    from scenarios.spec import Scenario
+    from scenarios.language.spec import Scenario
     from scenarios.worlds import NewWorld
 
 set_option = click.option(

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from replica.ids import TopicPartition
-from scenarios.record_sets import format_record_names, split_record_name
+from scenarios.language.record_sets import format_record_names, split_record_name
+from scenarios.language.spec import PROFILE
 from scenarios.runs import RUNS_DIR
-from scenarios.spec import PROFILE
 from scenarios.story import PartitionHistory, Story, value_at
 from scenarios.style import Style
 from scenarios.wording import count_of, duration

@@ -18,9 +18,9 @@ from scenarios.runs import RUNS_DIR
 from scenarios.style import Style
 
 if TYPE_CHECKING:
+    from scenarios.language.spec import Scenario
     from scenarios.runner import RunResult
     from scenarios.serving import Server
-    from scenarios.spec import Scenario
     from scenarios.story import StoryLine
 
 PORTS = click.IntRange(1, 65_535)
@@ -89,7 +89,7 @@ def serve(
 
 
 def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, overrides: tuple[str, ...]) -> Scenario:
-    from scenarios.diagnostics import ScenarioInvalid, format_text
+    from scenarios.language.diagnostics import ScenarioInvalid, format_text
     from scenarios.serving import TopicWish, cluster_of
 
     try:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from scenarios.anomalies import ANOMALIES
 from scenarios.cli.common import (
     SeedRange,
     fail,
@@ -26,10 +25,11 @@ from scenarios.cli.common import (
 from scenarios.cli.run import set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.exit_codes import ExitCode
+from scenarios.language.anomalies import ANOMALIES
 from scenarios.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from scenarios.spec import Scenario
+    from scenarios.language.spec import Scenario
     from scenarios.sweep import Axis, Settings, SweepScenario
     from spark_reports.sweep.build import Pace, Swept
     from spark_reports.sweep.rows import Run
@@ -124,8 +124,8 @@ class _Plan(NamedTuple):
     @property
     def about(self) -> dict[str, Any]:
         """What a row is a function of besides its settings and its seed: rows of another `about` are not mixed in."""
-        from scenarios import lock
         from scenarios.identity import identity
+        from scenarios.language import lock
 
         # The whole scenario, but neither its comments nor its own seed.
         text = lock.dump(replace(self.base, seed=0))

@@ -13,8 +13,8 @@ from typing import Any
 from replica.rules import Rules
 from replica.trace.events import DataLost, InvariantBroken, TraceRow
 from scenarios.check.promises import Gap, gaps
-from scenarios.diagnostics import ScenarioInvalid
 from scenarios.explain.what_if import Change
+from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.loading import load_text
 from scenarios.processes import in_order
 

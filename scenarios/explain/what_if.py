@@ -12,10 +12,10 @@ from typing import Any
 
 from cluster.config import BrokerConfig
 from replica.rules import PROFILES, Rules, contradiction, spelled
-from scenarios.diagnostics import ScenarioInvalid
+from scenarios.language.diagnostics import ScenarioInvalid
+from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.loading import load_text
 from scenarios.processes import in_order
-from scenarios.spec import Scenario, TopicSpec
 from scenarios.wording import count_of
 
 FASTER_DETECTION = 3

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import MINI, Highwater
 
-from scenarios.spec import PROFILE
+from scenarios.language.spec import PROFILE
 
 RUN_KEYS = {
     "scenario", "variant", "seed", "profile", "held", "verdict", "records", "logs", "expectations", "trace_sha256",

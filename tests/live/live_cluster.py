@@ -15,9 +15,9 @@ from cluster.live.fabric import TcpFabric
 from cluster.live.request_memory import RequestMemory
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
+from scenarios.language.spec import Scenario
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.serving import FOREVER_US, TopicWish, cluster_of
-from scenarios.spec import Scenario
 from scenarios.worlds import live
 
 READY_S, END_S = 30, 60

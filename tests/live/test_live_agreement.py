@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scenarios.catalogue import bundled
+from scenarios.language.spec import Scenario
 from scenarios.loading import load_file
 from scenarios.runner import run_scenario
-from scenarios.spec import Scenario
 from scenarios.worlds import NewWorld, live, processes, simulated
 
 AT_ONCE = 12

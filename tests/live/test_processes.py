@@ -19,10 +19,10 @@ from test_run_live import LOST
 from cluster.live.time import LiveTime
 from cluster.network.world import Fabric
 from replica.trace.events import CheckMade, NodeStopped, TraceLog, TraceRow
+from scenarios.language.spec import Scenario
 from scenarios.loading import load_text
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.simulation import SimulationError
-from scenarios.spec import Scenario
 from scenarios.worlds import processes
 
 KILLS = """

@@ -17,10 +17,10 @@ from mutate import OWN_SCENARIOS, Finding, changed_source, source_of
 
 from replica.rules import Rules, Switch
 from scenarios.catalogue import bundled
+from scenarios.language.rules_table import AS_WRITTEN, RuleRow, rule_rows
+from scenarios.language.spec import Scenario
 from scenarios.loading import load_file
-from scenarios.rules_table import AS_WRITTEN, RuleRow, rule_rows
 from scenarios.runner import run_scenario
-from scenarios.spec import Scenario
 
 ROWS = [row for row in rule_rows(load_file(path) for path in bundled().values()) if row.contrasts]
 LIST = Path(__file__).parent / "CAUGHT.md"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scenarios.diagnostics import Diagnostic, ScenarioInvalid
+from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
+from scenarios.language.spec import Scenario, ScenarioFile
 from scenarios.loading import load_text
-from scenarios.spec import Scenario, ScenarioFile
 
 HEAD = """\
 schema: 1

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from replica.rules import PROFILES
-from scenarios import lock
 from scenarios.catalogue import bundled
 from scenarios.check.promises import GAPS, gaps
 from scenarios.explain.blame import Blame, Suspects, additions, blame, can_be_afforded, play_additions, suspects_of
 from scenarios.explain.blame_text import blame_text
+from scenarios.language import lock
 from scenarios.loading import load_file
 from scenarios.runner import run_scenario
 

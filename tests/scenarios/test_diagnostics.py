@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from language import HEAD, PLAIN_EXPECT, caret_text, errors_of, file_of
 
-from scenarios.codes import EXPLANATIONS, explain
-from scenarios.diagnostics import (
+from scenarios.language.codes import EXPLANATIONS, explain
+from scenarios.language.diagnostics import (
     KEPT_AT_MOST,
     ScenarioInvalid,
     did_you_mean,

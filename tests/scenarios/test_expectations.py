@@ -18,7 +18,7 @@ from scenarios.check.expectations import (
     latency_statistics,
 )
 from scenarios.check.state_checks import state_failures, state_holds
-from scenarios.conditions import (
+from scenarios.language.conditions import (
     LogTest,
     NodeTest,
     NumberTest,
@@ -28,7 +28,7 @@ from scenarios.conditions import (
     StateTest,
     TimeTest,
 )
-from scenarios.expect import (
+from scenarios.language.expect import (
     DivergedTest,
     ErrorTest,
     EventTest,
@@ -37,8 +37,8 @@ from scenarios.expect import (
     UnavailableTest,
     UnavailableWindow,
 )
-from scenarios.selectors import NOBODY, Selector, Term, resolve
-from scenarios.steps import Check, EndOffsetTest
+from scenarios.language.selectors import NOBODY, Selector, Term, resolve
+from scenarios.language.steps import Check, EndOffsetTest
 
 S = 1_000_000
 

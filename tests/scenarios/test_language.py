@@ -12,9 +12,9 @@ from language import HEAD, caret_text, errors_of, file_of, load, load_whole
 
 from cluster.server.cpu import CpuTimes
 from replica.ids import TopicPartition
-from scenarios.conditions import NumberTest, RecordsTest, TimeTest
-from scenarios.diagnostics import Place, Problems, SourceText
-from scenarios.expect import (
+from scenarios.language.conditions import NumberTest, RecordsTest, TimeTest
+from scenarios.language.diagnostics import Place, Problems, SourceText
+from scenarios.language.expect import (
     DivergedTest,
     ErrorTest,
     EventTest,
@@ -23,14 +23,14 @@ from scenarios.expect import (
     UnavailableTest,
     UnavailableWindow,
 )
+from scenarios.language.lock import dump
+from scenarios.language.lock_expect import time_text
+from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names
+from scenarios.language.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
+from scenarios.language.spec import Arrival, Scenario, Source
+from scenarios.language.steps import Delay
 from scenarios.loading import load_text
-from scenarios.lock import dump
-from scenarios.lock_expect import time_text
 from scenarios.reading import Reader
-from scenarios.record_sets import RecordSetError, format_record_names, parse_record_names
-from scenarios.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
-from scenarios.spec import Arrival, Scenario, Source
-from scenarios.steps import Delay
 from scenarios.yaml_source import Scalar
 
 T0 = TopicPartition("t", 0)

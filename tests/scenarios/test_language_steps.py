@@ -7,7 +7,7 @@ from language import errors_of, file_of, load
 
 from replica.ids import TopicPartition
 from replica.log.disk_speed import ServiceTime
-from scenarios.conditions import (
+from scenarios.language.conditions import (
     LogTest,
     NodeTest,
     NumberTest,
@@ -17,12 +17,11 @@ from scenarios.conditions import (
     StateTest,
     TimeTest,
 )
-from scenarios.describe import payload_sentence
-from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
-from scenarios.loading import load_text
-from scenarios.lock import dump
-from scenarios.selectors import NOBODY, Selector, Term
-from scenarios.steps import (
+from scenarios.language.describe import payload_sentence
+from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
+from scenarios.language.lock import dump
+from scenarios.language.selectors import NOBODY, Selector, Term
+from scenarios.language.steps import (
     VERBS,
     AddLatency,
     At,
@@ -56,6 +55,7 @@ from scenarios.steps import (
     When,
     Wipe,
 )
+from scenarios.loading import load_text
 
 T0 = TopicPartition("t", 0)
 TWO_CUTS = ("{at: 1s, cut: {between: [b1, b2]}, as: one}", "{at: 2s, hold: {from: b1, to: b2}, as: two}")

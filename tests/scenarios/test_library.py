@@ -18,10 +18,10 @@ from replica.config import TopicConfig
 from scenarios import catalogue
 from scenarios.cli.catalogue import story
 from scenarios.cli.main import cli
+from scenarios.language.lock import as_tree, dump
+from scenarios.language.steps import VERBS
 from scenarios.loading import FIELDS, load_file, load_text
-from scenarios.lock import as_tree, dump
 from scenarios.outline import read_outline
-from scenarios.steps import VERBS
 
 IDS = list(catalogue.bundled())
 REQUIRED = {

@@ -6,8 +6,8 @@ import pytest
 from trace_script import T0, TraceScript
 
 from replica.trace.events import RecordSent
-from scenarios.anomalies import ANOMALIES
 from scenarios.check.jepsen import JEPSEN_CLASS
+from scenarios.language.anomalies import ANOMALIES
 
 
 def ledger_only() -> TraceScript:

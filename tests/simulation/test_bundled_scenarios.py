@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from scenarios import catalogue
+from scenarios.language.lock import dump
+from scenarios.language.spec import Scenario
 from scenarios.loading import load_file, load_text
-from scenarios.lock import dump
 from scenarios.runner import run_scenario
-from scenarios.spec import Scenario
 
 ALL = [scenario for path in catalogue.bundled().values() for scenario in load_file(path).all]
 

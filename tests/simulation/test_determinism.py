@@ -15,10 +15,10 @@ import pytest
 
 from replica.trace.events import BatchAppended, BatchSent, RecordSent
 from scenarios.catalogue import find_scenario
+from scenarios.language.spec import Scenario
 from scenarios.loading import load_file, load_text
 from scenarios.runner import run_scenario
 from scenarios.schedules import random_schedule
-from scenarios.spec import Scenario
 
 JITTER = {"latency": {"uniform": ["500us", "9ms"]}}
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from replica.log.disk_speed import ServiceTime
 from replica.trace.signs import SIGNS
-from scenarios.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
-from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
-from scenarios.expect import EventTest, Expect
-from scenarios.lock_expect import time_text
-from scenarios.record_sets import format_record_names
-from scenarios.selectors import Selector
-from scenarios.spec import Scenario
-from scenarios.steps import (
+from scenarios.language.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
+from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
+from scenarios.language.expect import EventTest, Expect
+from scenarios.language.lock_expect import time_text
+from scenarios.language.record_sets import format_record_names
+from scenarios.language.selectors import Selector
+from scenarios.language.spec import Scenario
+from scenarios.language.steps import (
     AddLatency,
     At,
     CancelReassign,

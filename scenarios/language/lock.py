@@ -12,9 +12,9 @@ import yaml
 
 from cluster.server.cpu import CpuTimes
 from replica.log.disk_speed import ServiceTime
-from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
-from scenarios.expect import Expect
-from scenarios.lock_expect import (
+from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
+from scenarios.language.expect import Expect
+from scenarios.language.lock_expect import (
     Tree,
     expect_tree,
     given,
@@ -27,10 +27,9 @@ from scenarios.lock_expect import (
     time_text,
     window_tree,
 )
-from scenarios.reading import DEFAULT
-from scenarios.selectors import Selector
-from scenarios.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
-from scenarios.steps import (
+from scenarios.language.selectors import Selector
+from scenarios.language.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
+from scenarios.language.steps import (
     AddLatency,
     At,
     CancelReassign,
@@ -56,6 +55,7 @@ from scenarios.steps import (
     Tear,
     Throttle,
 )
+from scenarios.reading import DEFAULT
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,6 +1,6 @@
 """What is wrong with a scenario: code, place, offending line, caret, suggestion; all of it at once, sorted by line.
 
-`E...` is an error (nothing is run), `W...` a warning. scenarios/codes.py explains each code.
+`E...` is an error (nothing is run), `W...` a warning. scenarios/language/codes.py explains each code.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replica.ids import TopicPartition
-from scenarios.selectors import Selector
+from scenarios.language.selectors import Selector
 
 
 @dataclass(frozen=True, slots=True)

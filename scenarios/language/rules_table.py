@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from replica.rules import PROFILES, Rules, spelled
-from scenarios.spec import Scenario, ScenarioFile
+from scenarios.language.spec import Scenario, ScenarioFile
 
 SHOWN_AT_MOST = 3
 AS_WRITTEN = "as written"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from replica.ids import TopicPartition
 from replica.log.disk_speed import ServiceTime
-from scenarios.selectors import Selector
+from scenarios.language.selectors import Selector
 
 
 @dataclass(frozen=True, slots=True)

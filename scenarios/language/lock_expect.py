@@ -1,11 +1,11 @@
-"""Conditions and expectations back to plain data: the half of scenarios/lock.py that says what must be seen."""
+"""Conditions and expectations back to plain data: the half of scenarios/language/lock.py that says what must be seen."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from scenarios.conditions import (
+from scenarios.language.conditions import (
     LogTest,
     NodeTest,
     NumberTest,
@@ -15,9 +15,9 @@ from scenarios.conditions import (
     StateTest,
     TimeTest,
 )
-from scenarios.expect import EventTest, EventValue, Expect
-from scenarios.record_sets import format_record_names
-from scenarios.selectors import Selector, text_of
+from scenarios.language.expect import EventTest, EventValue, Expect
+from scenarios.language.record_sets import format_record_names
+from scenarios.language.selectors import Selector, text_of
 
 Tree = dict[str, Any]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from replica.ids import TopicPartition
-from scenarios.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
-from scenarios.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
-from scenarios.selectors import Selector
+from scenarios.language.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
+from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
+from scenarios.language.selectors import Selector
 
 Direction = Literal["both", "to", "from"]
 """Relative to the first side of `between`: `to` stops what travels to it, `from` what it sends."""

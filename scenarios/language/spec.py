@@ -1,6 +1,6 @@
 """A scenario as the runner and the checker see it: frozen, typed, all defaults filled in, times in microseconds.
 
-`scenarios.loading.load_file` makes it from YAML; `scenarios.lock.dump` writes it back so that it reads the same.
+`scenarios.loading.load_file` makes it from YAML; `scenarios.language.lock.dump` writes it back so that it reads the same.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules
-from scenarios.diagnostics import Diagnostic
-from scenarios.expect import Expect
-from scenarios.selectors import Selector
-from scenarios.steps import Delay, Step
+from scenarios.language.diagnostics import Diagnostic
+from scenarios.language.expect import Expect
+from scenarios.language.selectors import Selector
+from scenarios.language.steps import Delay, Step
 
 SCHEMA = 1
 PROFILE = tuple(PROFILES)[-1]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replica.ids import TopicPartition
-from scenarios.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
+from scenarios.language.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
 
 RECORD_KINDS = ("acked", "failed", "unknown", "lost", "missing", "duplicated", "reordered", "dirty")
 LATENCY_STATISTICS = ("min", "mean", "p50", "p90", "p99", "max")
