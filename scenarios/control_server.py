@@ -16,8 +16,8 @@ import yaml
 from cluster.live.time import LiveTime
 from scenarios.cluster_state import cluster_state
 from scenarios.control_place import REQUEST_BYTES_MAX
-from scenarios.fault_shorthand import ShorthandError, step_of
 from scenarios.language.diagnostics import ScenarioInvalid, as_dict, format_text
+from scenarios.language.parse.fault_shorthand import ShorthandError, step_of
 from scenarios.operator_steps import read_operator_step
 from scenarios.runner import Run
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
+from scenarios.language.parse.reading import Reader
+from scenarios.language.parse.scope import Scope
+from scenarios.language.parse.steps import read_labels, read_timeline
+from scenarios.language.parse.yaml_source import Mapping, Scalar, Sequence, parse
 from scenarios.language.steps import Step
-from scenarios.parse_steps import read_labels, read_timeline
-from scenarios.reading import Reader
 from scenarios.runner import Run
-from scenarios.scope import Scope
-from scenarios.yaml_source import Mapping, Scalar, Sequence, parse
 
 NAME = "the step"
 

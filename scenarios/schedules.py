@@ -15,8 +15,8 @@ import yaml
 
 from replica.rules import PROFILES, Rules
 from scenarios.era_troubles import may_miss_a_rule, old_troubles
+from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
-from scenarios.loading import load_text
 
 Tree = dict[str, Any]
 

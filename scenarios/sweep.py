@@ -17,9 +17,9 @@ import yaml
 
 from scenarios.collector import collect_rarely
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
+from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.ledger import RecordLedger
-from scenarios.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.simulation import SimulationError
 from scenarios.wording import replay_command

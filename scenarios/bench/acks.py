@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica.trace.events import RecordAcked, TraceEvent, TraceRow
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.processes import in_order
 from scenarios.runner import run_scenario
 

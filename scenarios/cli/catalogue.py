@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios import catalogue
 from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.exit_codes import ExitCode
 from scenarios.language.diagnostics import (
@@ -19,7 +18,8 @@ from scenarios.language.diagnostics import (
     format_json,
     format_text,
 )
-from scenarios.outline import Outcome, Outline
+from scenarios.language.parse import catalogue
+from scenarios.language.parse.outline import Outcome, Outline
 from scenarios.style import Style
 from scenarios.wording import count_of
 
@@ -240,7 +240,7 @@ def _check_one(name: str) -> tuple[str, tuple[Diagnostic, ...], ScenarioFile | N
         path = str(catalogue.find_scenario(name))
     except catalogue.UnknownScenario as unknown:
         fail(str(unknown), ExitCode.INVALID_SCENARIO)
-    from scenarios.loading import load_file
+    from scenarios.language.parse.loading import load_file
 
     try:
         file = load_file(path)

@@ -69,9 +69,9 @@ def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = N
 
     only: `base` or a variant's id, if the overrides are for this one alone
     """
-    from scenarios.catalogue import UnknownScenario, find_scenario
     from scenarios.language.diagnostics import ScenarioInvalid
-    from scenarios.loading import load_file
+    from scenarios.language.parse.catalogue import UnknownScenario, find_scenario
+    from scenarios.language.parse.loading import load_file
 
     try:
         return load_file(find_scenario(name), overrides, only)

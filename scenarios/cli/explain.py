@@ -128,7 +128,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
 def _played(run_dir: Path) -> tuple[str, Scenario]:
     """What the run's own lock file says; it is played again."""
     from scenarios.language.diagnostics import ScenarioInvalid
-    from scenarios.loading import load_text
+    from scenarios.language.parse.loading import load_text
 
     try:
         lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")

@@ -73,7 +73,7 @@ def _rows(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
 
 def _played_again(run_dir: Path) -> list[TraceRow]:
     from scenarios.language.diagnostics import ScenarioInvalid
-    from scenarios.loading import load_text
+    from scenarios.language.parse.loading import load_text
     from scenarios.runner import run_scenario
     from scenarios.worlds import measured
 

@@ -112,7 +112,7 @@ def _holds(summary: dict[str, Any]) -> bool:
 
 
 def _jobs(scenarios: tuple[str, ...]) -> list[Job]:
-    from scenarios.catalogue import bundled
+    from scenarios.language.parse.catalogue import bundled
 
     work: list[Job] = []
     for name in scenarios or bundled():

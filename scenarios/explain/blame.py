@@ -15,7 +15,7 @@ from replica.trace.events import DataLost, InvariantBroken, TraceRow
 from scenarios.check.promises import Gap, gaps
 from scenarios.explain.what_if import Change
 from scenarios.language.diagnostics import ScenarioInvalid
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.processes import in_order
 
 FACTS_MAX = 400_000

@@ -13,8 +13,8 @@ from typing import Any
 from cluster.config import BrokerConfig
 from replica.rules import PROFILES, Rules, contradiction, spelled
 from scenarios.language.diagnostics import ScenarioInvalid
+from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario, TopicSpec
-from scenarios.loading import load_text
 from scenarios.processes import in_order
 from scenarios.wording import count_of
 

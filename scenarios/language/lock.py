@@ -27,6 +27,7 @@ from scenarios.language.lock_expect import (
     time_text,
     window_tree,
 )
+from scenarios.language.parse.reading import DEFAULT
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
 from scenarios.language.steps import (
@@ -55,7 +56,6 @@ from scenarios.language.steps import (
     Tear,
     Throttle,
 )
-from scenarios.reading import DEFAULT
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,6 +1,6 @@
 """A scenario as the runner and the checker see it: frozen, typed, all defaults filled in, times in microseconds.
 
-`scenarios.loading.load_file` makes it from YAML; `scenarios.language.lock.dump` writes it back so that it reads the same.
+`scenarios.language.parse.loading.load_file` makes it from YAML; `scenarios.language.lock.dump` writes it back so that it reads the same.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.broker.apis.offsets import OffsetApis
 from replica.trace.events import RecordRead, RequestCrashed
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.worlds import live, simulated
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from scenarios.catalogue import bundled
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file
 from scenarios.language.spec import Scenario
-from scenarios.loading import load_file
 from scenarios.runner import run_scenario
 from scenarios.worlds import NewWorld, live, processes, simulated
 

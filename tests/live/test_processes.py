@@ -19,8 +19,8 @@ from test_run_live import LOST
 from cluster.live.time import LiveTime
 from cluster.network.world import Fabric
 from replica.trace.events import CheckMade, NodeStopped, TraceLog, TraceRow
+from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
-from scenarios.loading import load_text
 from scenarios.runner import Run, RunResult, run_scenario
 from scenarios.simulation import SimulationError
 from scenarios.worlds import processes

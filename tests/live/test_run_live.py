@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import LogTruncated
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.worlds import live
 

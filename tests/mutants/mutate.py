@@ -134,8 +134,8 @@ def _play_test(run: str) -> Finding:
 
 
 def _scenario(words: str, settings: list[str]) -> tuple[Any, bool]:
-    from scenarios.catalogue import bundled
-    from scenarios.loading import load_file
+    from scenarios.language.parse.catalogue import bundled
+    from scenarios.language.parse.loading import load_file
     from scenarios.schedules import random_schedule
 
     if "schedule " in words:

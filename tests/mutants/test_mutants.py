@@ -16,10 +16,10 @@ from mutants import MUTANTS, Mutant
 from mutate import OWN_SCENARIOS, Finding, changed_source, source_of
 
 from replica.rules import Rules, Switch
-from scenarios.catalogue import bundled
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import AS_WRITTEN, RuleRow, rule_rows
 from scenarios.language.spec import Scenario
-from scenarios.loading import load_file
 from scenarios.runner import run_scenario
 
 ROWS = [row for row in rule_rows(load_file(path) for path in bundled().values()) if row.contrasts]

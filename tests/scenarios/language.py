@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
+from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario, ScenarioFile
-from scenarios.loading import load_text
 
 HEAD = """\
 schema: 1

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from replica.rules import PROFILES
-from scenarios.catalogue import bundled
 from scenarios.check.promises import GAPS, gaps
 from scenarios.explain.blame import Blame, Suspects, additions, blame, can_be_afforded, play_additions, suspects_of
 from scenarios.explain.blame_text import blame_text
 from scenarios.language import lock
-from scenarios.loading import load_file
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file
 from scenarios.runner import run_scenario
 
 V2_0 = PROFILES["kafka-2.0"]

@@ -21,8 +21,8 @@ from scenarios.language.diagnostics import (
     format_text,
     render,
 )
-from scenarios.loading import check_file, load_file, load_text
-from scenarios.synonyms import FIELD_SYNONYMS
+from scenarios.language.parse.loading import check_file, load_file, load_text
+from scenarios.language.parse.synonyms import FIELD_SYNONYMS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "diagnostics"
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from scenarios.fault_shorthand import EXAMPLES, FORMS, ShorthandError, step_of
+from scenarios.language.parse.fault_shorthand import EXAMPLES, FORMS, ShorthandError, step_of
 from scenarios.language.steps import VERBS
 
 NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")

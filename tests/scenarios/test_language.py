@@ -25,13 +25,13 @@ from scenarios.language.expect import (
 )
 from scenarios.language.lock import dump
 from scenarios.language.lock_expect import time_text
+from scenarios.language.parse.loading import load_text
+from scenarios.language.parse.reading import Reader
+from scenarios.language.parse.yaml_source import Scalar
 from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names
 from scenarios.language.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
 from scenarios.language.spec import Arrival, Scenario, Source
 from scenarios.language.steps import Delay
-from scenarios.loading import load_text
-from scenarios.reading import Reader
-from scenarios.yaml_source import Scalar
 
 T0 = TopicPartition("t", 0)
 

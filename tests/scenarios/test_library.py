@@ -15,13 +15,13 @@ from click.testing import CliRunner, Result
 
 from cluster.config import BrokerConfig
 from replica.config import TopicConfig
-from scenarios import catalogue
 from scenarios.cli.catalogue import story
 from scenarios.cli.main import cli
 from scenarios.language.lock import as_tree, dump
+from scenarios.language.parse import catalogue
+from scenarios.language.parse.loading import FIELDS, load_file, load_text
+from scenarios.language.parse.outline import read_outline
 from scenarios.language.steps import VERBS
-from scenarios.loading import FIELDS, load_file, load_text
-from scenarios.outline import read_outline
 
 IDS = list(catalogue.bundled())
 REQUIRED = {

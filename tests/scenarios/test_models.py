@@ -10,7 +10,7 @@ import pytest
 from replica.trace.events import BatchAppended, LeaderElected, LogEntryFound, RecordAcked, RecordSent
 from scenarios.bench.acks import BENCHMARKS, EC2, Benchmark, Run, records_per_s, scenario_of, thread_us
 from scenarios.bench.model.trace import ModelTrace
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.trace_writer import read_rows
 
 

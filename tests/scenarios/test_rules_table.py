@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from replica.rules import PROFILES, Rules
-from scenarios.catalogue import bundled
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import RuleRow, as_markdown, rule_rows
-from scenarios.loading import load_file
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- highwater rules --format markdown -->\n", "<!-- end -->"

@@ -10,7 +10,7 @@ from stories import acks_1_leader_dies
 
 from scenarios.check.expectations import Expectation
 from scenarios.check.summary import Counters, build_summary
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 
 SCENARIO = """
 schema: 1

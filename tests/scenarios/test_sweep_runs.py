@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from scenarios import catalogue
 from scenarios.cli.main import cli
+from scenarios.language.parse import catalogue
 from scenarios.sweep import Axis, SweepScenario, VaryUnreadable, grid, invalid_values, labels
 
 ACKS = "workloads.p1.config.acks"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.catalogue import bundled
 from scenarios.explain.what_if import Outcome, changes_for, play_changes
 from scenarios.language import lock
-from scenarios.loading import load_file, load_text
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file, load_text
 from scenarios.runner import run_scenario
 
 

@@ -12,8 +12,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from cluster.client.producer import batch as producer_batch
 from replica.log.records import BatchHeader, batches, build_batch
-from scenarios.catalogue import find_scenario
-from scenarios.loading import load_file, load_text
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file, load_text
 from scenarios.runner import RunResult, run_scenario
 
 BUSY = """

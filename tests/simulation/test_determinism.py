@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from replica.trace.events import BatchAppended, BatchSent, RecordSent
-from scenarios.catalogue import find_scenario
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
-from scenarios.loading import load_file, load_text
 from scenarios.runner import run_scenario
 from scenarios.schedules import random_schedule
 

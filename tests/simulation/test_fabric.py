@@ -14,8 +14,8 @@ from cluster.network.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
 from cluster.node import Send
 from replica.log.file_slice import FileSlice
 from replica.trace.events import MessageHeld, MessageReleased
-from scenarios.catalogue import find_scenario
-from scenarios.loading import load_file
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
 from scenarios.runner import run_scenario
 
 

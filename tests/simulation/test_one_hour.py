@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from scenarios import trace_writer
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.runner import run_scenario
 
 HOUR_S = 3600

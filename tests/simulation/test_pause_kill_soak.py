@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.runner import RunResult, run_scenario
 
 SEEDS = [*range(1, 3), *(pytest.param(seed, marks=pytest.mark.night) for seed in range(3, 51))]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from scenarios.catalogue import find_scenario
 from scenarios.findings import Finding, judge, kinds_of
-from scenarios.loading import load_text
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_text
 from scenarios.runner import run_scenario
 from scenarios.schedules import Schedule, Tree, random_schedule
 from scenarios.search import Found, SeedJob, by_kind, play_seed, schedule_of, shrink

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.trace.events import RecordAcked, TraceEvent, TraceRow
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.runner import RunResult, run_scenario
 
 LATENCY_US, REQUEST_US, REPLICATE_US = 250, 150, 170

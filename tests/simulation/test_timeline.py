@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.trace.events import CheckMade, FaultBegan, FaultEnded, NodeStarted, RecordAcked
-from scenarios.loading import load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.runner import RunResult, run_scenario
 from scenarios.simulation import SimulationError
 

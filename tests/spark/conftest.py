@@ -87,8 +87,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, list[Fac
 @pytest.fixture(scope="session")
 def bundled_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
     """Every bundled scenario and variant, run once and kept."""
-    from scenarios.catalogue import bundled
-    from scenarios.loading import load_file
+    from scenarios.language.parse.catalogue import bundled
+    from scenarios.language.parse.loading import load_file
     from scenarios.runner import run_scenario
 
     runs_dir = tmp_path_factory.mktemp("bundled")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scenarios.catalogue import bundled
-from scenarios.loading import load_file
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file
 from scenarios.runner import RunResult, run_scenario
 from scenarios.schedules import random_schedule
 from spark_reports.io import read_trace

@@ -20,9 +20,9 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from scenarios import catalogue
 from scenarios.cli.main import cli
 from scenarios.identity import identity
+from scenarios.language.parse import catalogue
 from scenarios.sweep import SweepScenario
 from spark_reports.sweep import build
 from spark_reports.sweep.isolated import Broken, play_isolated

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenarios.language.diagnostics import did_you_mean
-from scenarios.outline import Outline, read_outline
+from scenarios.language.parse.outline import Outline, read_outline
 
 LIBRARY = Path(__file__).parent / "library"
 SCHEMA_FILE = Path(__file__).parent / "scenario.schema.json"

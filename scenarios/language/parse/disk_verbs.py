@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from replica.log.disk_speed import ServiceTime
 from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
+from scenarios.language.parse.reading import Fields
+from scenarios.language.parse.scope import BROKER, NO_PARTITION, Scope
+from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.selectors import NOBODY, Selector
 from scenarios.language.spec import Workload
-from scenarios.reading import Fields
-from scenarios.scope import BROKER, NO_PARTITION, Scope
-from scenarios.yaml_source import Mapping, Node, Scalar
 
 STROBE_PERIOD_MIN_US = 1_000
 

@@ -14,9 +14,9 @@ from typing import TypeVar
 from replica.config import Config, ConfigError
 from scenarios.language.conditions import NumberTest, TimeTest
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_mean
-from scenarios.synonyms import FIELD_SYNONYMS
-from scenarios.yaml_source import Mapping, Node, Scalar
-from scenarios.yaml_source import Sequence as SequenceNode
+from scenarios.language.parse.synonyms import FIELD_SYNONYMS
+from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
+from scenarios.language.parse.yaml_source import Sequence as SequenceNode
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -11,6 +11,10 @@ from replica.config import Config, ConfigError, TopicConfig
 from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place
+from scenarios.language.parse.disk_verbs import SERVICE_TIME_KEYS, read_service_time
+from scenarios.language.parse.reading import SLUG, Fields, Reader
+from scenarios.language.parse.scope import LINK_END, Scope
+from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.selectors import NOBODY, Selector
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
@@ -23,10 +27,6 @@ from scenarios.language.spec import (
     log_dirs_of,
 )
 from scenarios.language.steps import Delay
-from scenarios.parse_disk_verbs import SERVICE_TIME_KEYS, read_service_time
-from scenarios.reading import SLUG, Fields, Reader
-from scenarios.scope import LINK_END, Scope
-from scenarios.yaml_source import Mapping, Node, Scalar
 
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
