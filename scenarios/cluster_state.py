@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scenarios.language.steps import Kill, Pause, PowerOff, Stop
+from scenarios.observe.view import ClusterView
 from scenarios.runner import Run
 from scenarios.timeline import InForce
-from scenarios.view import ClusterView
 
 
 def cluster_state(run: Run) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scenarios.check.verdict import Anomaly
-from scenarios.forgotten_batches import stored_again
+from scenarios.observe.forgotten_batches import stored_again
 from scenarios.runner import RunResult, run_scenario
 from scenarios.schedules import Schedule
 

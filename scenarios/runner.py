@@ -27,14 +27,14 @@ from scenarios.faults import Faults
 from scenarios.final_state import NameBatch, state_final_logs
 from scenarios.language import lock
 from scenarios.language.spec import Scenario
-from scenarios.ledger import RecordLedger
-from scenarios.mirror import LogMirror
+from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.story import Story
+from scenarios.observe.trace_writer import TraceWriter, trace_sha256
+from scenarios.observe.view import ClusterView
 from scenarios.probe import CoreProbe
 from scenarios.simulation import Simulation, SimulationError
-from scenarios.story import Story
 from scenarios.timeline import EndOffsetAnswers, Timeline
-from scenarios.trace_writer import TraceWriter, trace_sha256
-from scenarios.view import ClusterView
 from scenarios.workload import Workloads
 from scenarios.worlds import NewWorld, simulated
 

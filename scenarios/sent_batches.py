@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
-from scenarios.name_index import NameIndex
+from scenarios.observe.name_index import NameIndex
 
 _RECENT_MIN = 1024
 _RECENT_SHARE = 16

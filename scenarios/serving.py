@@ -19,15 +19,15 @@ from cluster.network.world import Fabric
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
-from scenarios.followed_trace import cut_parts_while_followed
 from scenarios.language.expect import Expect
 from scenarios.language.parse.loading import load_text
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
+from scenarios.observe.followed_trace import cut_parts_while_followed
+from scenarios.observe.story import StoryLine
+from scenarios.observe.wording import count_of
 from scenarios.runner import Run, RunResult, run_scenario
-from scenarios.story import StoryLine
 from scenarios.telling import PAUSE_S, SayLine, Teller
-from scenarios.wording import count_of
 from scenarios.worlds import live, processes
 
 if TYPE_CHECKING:

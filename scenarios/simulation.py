@@ -31,8 +31,8 @@ from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStop
 from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario, TopicSpec
-from scenarios.untold import state_untold
-from scenarios.view import ClusterView
+from scenarios.observe.untold import state_untold
+from scenarios.observe.view import ClusterView
 from scenarios.worlds import link_latency
 
 Core = ServerCore | RemoteCore | ProducerCore | ConsumerCore

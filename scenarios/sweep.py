@@ -19,10 +19,10 @@ from scenarios.collector import collect_rarely
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
-from scenarios.ledger import RecordLedger
+from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.wording import replay_command
 from scenarios.runner import run_scenario
 from scenarios.simulation import SimulationError
-from scenarios.wording import replay_command
 
 Settings = tuple[str, ...]
 """One `path=value` for each path that varies, in the order of the command line."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import trio
 
-from scenarios.story import StoryLine
+from scenarios.observe.story import StoryLine
 
 WAITING_MAX = 500
 """So many lines wait for a reader; of more, the oldest are left out."""

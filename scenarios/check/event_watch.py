@@ -12,7 +12,7 @@ from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
 from scenarios.check.state_checks import Captured
 from scenarios.language.conditions import NumberTest, TimeTest
 from scenarios.language.expect import EventTest, EventValue
-from scenarios.wording import seconds
+from scenarios.observe.wording import seconds
 
 NEAR_MISSES_KEPT = 3
 

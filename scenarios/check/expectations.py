@@ -10,19 +10,19 @@ from itertools import accumulate
 
 from replica.ids import TopicPartition
 from replica.trace.events import EndOffsetSeen, TraceRow
-from scenarios.availability import ServiceTimes, Window, write_windows
 from scenarios.check.event_watch import EventWatch, described, time_window
 from scenarios.check.state_checks import state_failures, state_findings
 from scenarios.check.verdict import Verdict, classify
-from scenarios.final_logs import FinalReplica, LogEntries, LogEntry
 from scenarios.language.conditions import LogTest, RecordsTest, TimeTest
 from scenarios.language.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.steps import Check, EndOffsetTest
-from scenarios.ledger import ErrorTally, RecordLedger
-from scenarios.mirror import LogMirror
-from scenarios.view import ClusterView
-from scenarios.wording import duration, seconds
+from scenarios.observe.availability import ServiceTimes, Window, write_windows
+from scenarios.observe.final_logs import FinalReplica, LogEntries, LogEntry
+from scenarios.observe.ledger import ErrorTally, RecordLedger
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.view import ClusterView
+from scenarios.observe.wording import duration, seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from itertools import chain
 
 from scenarios.language.conditions import NodeTest, NumberTest, PartitionTest, ReplicaTest, StateTest
 from scenarios.language.selectors import Selector, SelectorError, resolve
-from scenarios.view import ClusterView, ReplicaView
+from scenarios.observe.view import ClusterView, ReplicaView
 
 Captured = Mapping[str, tuple[str, ...]]
 

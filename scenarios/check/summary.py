@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from scenarios.availability import write_windows
 from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
-from scenarios.ledger import RecordLedger
+from scenarios.observe.availability import write_windows
+from scenarios.observe.ledger import RecordLedger
 
 
 class ByteCounts(Protocol):

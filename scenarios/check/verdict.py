@@ -12,9 +12,9 @@ from itertools import groupby
 from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
 from scenarios.check.jepsen import JEPSEN_CLASS
-from scenarios.final_logs import FinalReplica, LogEntry
 from scenarios.language.record_sets import format_record_names
-from scenarios.ledger import ReadJump, RecordLedger
+from scenarios.observe.final_logs import FinalReplica, LogEntry
+from scenarios.observe.ledger import ReadJump, RecordLedger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

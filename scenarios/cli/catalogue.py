@@ -20,8 +20,8 @@ from scenarios.language.diagnostics import (
 )
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.outline import Outcome, Outline
+from scenarios.observe.wording import count_of
 from scenarios.style import Style
-from scenarios.wording import count_of
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario, ScenarioFile

@@ -47,7 +47,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         fail(str(missing), ExitCode.USAGE)
     from scenarios.explain.record import RecordUnknown, explain_record
     from scenarios.explain.record_text import explanation_text
-    from scenarios.trace_writer import TraceError, read_rows
+    from scenarios.observe.trace_writer import TraceError, read_rows
 
     asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
     records = [] if asks_invariant else _records(record, lost, summary["records"]["lost"])

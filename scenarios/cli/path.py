@@ -61,7 +61,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
 
 def _rows(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
     """The facts of a live run; those of a simulated one played again, with every request measured."""
-    from scenarios.trace_writer import TraceError, read_rows
+    from scenarios.observe.trace_writer import TraceError, read_rows
 
     if not summary.get("live"):
         return _played_again(run_dir)

@@ -89,7 +89,7 @@ def run(
         print_json(result.summary)
     else:
         from scenarios.cli.screens import run_screen
-        from scenarios.wording import replay_command
+        from scenarios.observe.wording import replay_command
 
         # No live run comes back.
         again = None if is_live else replay_command(scenario, variant, chosen.seed, overrides)

@@ -15,10 +15,10 @@ from typing import Any
 from replica.ids import TopicPartition
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
+from scenarios.observe.story import PartitionHistory, Story, value_at
+from scenarios.observe.wording import count_of, duration
 from scenarios.runs import RUNS_DIR
-from scenarios.story import PartitionHistory, Story, value_at
 from scenarios.style import Style
-from scenarios.wording import count_of, duration
 
 Summary = Mapping[str, Any]
 

@@ -19,9 +19,9 @@ from scenarios.style import Style
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
+    from scenarios.observe.story import StoryLine
     from scenarios.runner import RunResult
     from scenarios.serving import Server
-    from scenarios.story import StoryLine
 
 PORTS = click.IntRange(1, 65_535)
 BROKERS = 3

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scenarios.observe.wording import count_of, duration
 from scenarios.style import Style
-from scenarios.wording import count_of, duration
 
 Row = Mapping[str, Any]
 

@@ -178,7 +178,7 @@ def _verify(scenario: str, variant: str) -> dict[str, Any]:
 
 
 def _compare(variant: str, one: Path, other: Path) -> dict[str, Any]:
-    from scenarios.trace_writer import trace_sha256
+    from scenarios.observe.trace_writer import trace_sha256
 
     names = sorted(str(path.relative_to(one)) for path in one.rglob("*") if path.is_file())
     others = sorted(str(path.relative_to(other)) for path in other.rglob("*") if path.is_file())

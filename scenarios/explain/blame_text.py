@@ -10,8 +10,8 @@ from typing import Any
 from replica.trace.events import InvariantBroken, RunStarted, TraceRow
 from scenarios.check.promises import Gap
 from scenarios.explain.blame import Blame, Suspects, remedies
+from scenarios.observe.wording import count_of, listed
 from scenarios.style import Style
-from scenarios.wording import count_of, listed
 
 _WIDTH = 96
 

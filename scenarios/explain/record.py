@@ -14,10 +14,10 @@ from replica.trace.events import TraceRow
 from scenarios.check.verdict import judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.remedies import Remedies, remedies_for
-from scenarios.ledger import RecordLedger
-from scenarios.mirror import LogMirror
-from scenarios.view import ClusterView
-from scenarios.wording import duration, listed
+from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.view import ClusterView
+from scenarios.observe.wording import duration, listed
 
 WAITS = "waits"
 """What a producer does that has not been told what became of a record, nor given it up."""

@@ -14,7 +14,7 @@ from typing import Any
 from replica.trace import events as trace
 from replica.trace.events import RequestCompleted, TraceRow
 from replica.wording import listed
-from scenarios.wording import count_of
+from scenarios.observe.wording import count_of
 
 JOURNEYS = ("Produce", "Fetch")
 TOLD_MAX = 6

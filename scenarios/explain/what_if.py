@@ -15,8 +15,8 @@ from replica.rules import PROFILES, Rules, contradiction, spelled
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario, TopicSpec
+from scenarios.observe.wording import count_of
 from scenarios.processes import in_order
-from scenarios.wording import count_of
 
 FASTER_DETECTION = 3
 """By how much sessions and heartbeats are shortened."""

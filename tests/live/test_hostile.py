@@ -98,7 +98,7 @@ def attack(served: Served, frames: int, seed: int) -> None:
 
 
 def closing_reasons(served: Served) -> list[str]:
-    from scenarios.trace_writer import read_rows
+    from scenarios.observe.trace_writer import read_rows
 
     last = (served.record / "last").read_text().strip()
     rows = read_rows(served.record / last / "trace")

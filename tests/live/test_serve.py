@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from serving import ROOT, command, free_ports, serving
 
 from replica.trace.events import BatchAppended, BatchSent, RequestCompleted
-from scenarios.trace_writer import read_rows
+from scenarios.observe.trace_writer import read_rows
 
 pytestmark = pytest.mark.live
 

@@ -7,7 +7,6 @@ from stories import acks_1_leader_dies
 from trace_script import T0, TraceScript
 
 from replica.trace import events as trace
-from scenarios.availability import Window, write_windows
 from scenarios.check.event_watch import EventWatch, described
 from scenarios.check.expectations import (
     Expectation,
@@ -39,6 +38,7 @@ from scenarios.language.expect import (
 )
 from scenarios.language.selectors import NOBODY, Selector, Term, resolve
 from scenarios.language.steps import Check, EndOffsetTest
+from scenarios.observe.availability import Window, write_windows
 
 S = 1_000_000
 

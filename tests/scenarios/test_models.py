@@ -11,7 +11,7 @@ from replica.trace.events import BatchAppended, LeaderElected, LogEntryFound, Re
 from scenarios.bench.acks import BENCHMARKS, EC2, Benchmark, Run, records_per_s, scenario_of, thread_us
 from scenarios.bench.model.trace import ModelTrace
 from scenarios.language.parse.loading import load_text
-from scenarios.trace_writer import read_rows
+from scenarios.observe.trace_writer import read_rows
 
 
 def test_the_model_trace_holds_what_is_said_to_be_true_of_it(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from replica.trace.signs import SIGNS, sign_of
 from scenarios.check.expectations import Expectation
 from scenarios.cli.screens import compare_table, run_screen
 from scenarios.cli.screens import test_line as line_of_test
-from scenarios.story import Story
+from scenarios.observe.story import Story
+from scenarios.observe.view import ClusterView
+from scenarios.observe.wording import replay_command
 from scenarios.style import Style
-from scenarios.view import ClusterView
-from scenarios.wording import replay_command
 
 
 def story_of(script: TraceScript) -> Story:

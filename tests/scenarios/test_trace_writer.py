@@ -19,8 +19,8 @@ from replica.trace.events import (
     columns_of_event,
     columns_of_table,
 )
-from scenarios import trace_writer
-from scenarios.trace_writer import TraceError, TraceWriter, arrow_schema, part_files, read_rows, trace_sha256
+from scenarios.observe import trace_writer
+from scenarios.observe.trace_writer import TraceError, TraceWriter, arrow_schema, part_files, read_rows, trace_sha256
 
 SAMPLES: dict[str, Any] = {"int64": 7, "string": "b1 – é", "bool": True, "list<string>": ("b1", "b2")}
 

@@ -11,9 +11,9 @@ from replica.trace import events as trace
 from replica.trace.events import TraceEvent, TraceLog, TraceRow
 from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.verdict import Verdict, judge
-from scenarios.ledger import RecordLedger
-from scenarios.mirror import LogMirror
-from scenarios.view import ClusterView
+from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.view import ClusterView
 
 T0 = TopicPartition("t", 0)
 HERE: dict[str, Any] = {"topic": "t", "partition": 0}

@@ -9,8 +9,8 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
-from scenarios import trace_writer
 from scenarios.language.parse.loading import load_text
+from scenarios.observe import trace_writer
 from scenarios.runner import run_scenario
 
 HOUR_S = 3600

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replica.trace.events import TraceEvent, TraceLog
-from scenarios.trace_writer import TraceWriter
+from scenarios.observe.trace_writer import TraceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

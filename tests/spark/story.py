@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replica.trace import events as t
-from scenarios.trace_writer import TraceWriter
+from scenarios.observe.trace_writer import TraceWriter
 
 NODES = ("b1", "b2", "b3")
 

@@ -34,7 +34,7 @@ from scenarios.bench.model.rounds import (
     leader_of,
     linger_us,
 )
-from scenarios.trace_writer import arrow_schema
+from scenarios.observe.trace_writer import arrow_schema
 
 
 class Batches:

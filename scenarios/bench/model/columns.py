@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from replica.trace import events as trace
 from replica.trace.events import CLASS_OF_EVENT
-from scenarios.trace_writer import ROWS_PER_PART, arrow_schema
+from scenarios.observe.trace_writer import ROWS_PER_PART, arrow_schema
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Columns = dict[str, Any]

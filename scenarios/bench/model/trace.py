@@ -42,7 +42,7 @@ from scenarios.bench.model.rounds import (
     linger_us,
 )
 from scenarios.bench.model.turning_points import beginning, ending, turning_points
-from scenarios.trace_writer import TraceWriter
+from scenarios.observe.trace_writer import TraceWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

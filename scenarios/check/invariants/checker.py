@@ -30,9 +30,9 @@ from replica.rules import Rules
 from replica.trace.events import EVENT_CLASSES, InvariantBroken, TraceRow
 from replica.wording import listed
 from scenarios.check.promises import missing_rules
-from scenarios.mirror import LogMirror
-from scenarios.truth import Truth
-from scenarios.view import ClusterView
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.truth import Truth
+from scenarios.observe.view import ClusterView
 
 EVENTS_KEPT = 20
 """facts of a partition that a violation brings along"""

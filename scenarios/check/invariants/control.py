@@ -9,7 +9,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant, MetadataLogSnapshot, Probe
-from scenarios.view import PartitionView
+from scenarios.observe.view import PartitionView
 
 _DECISIONS = (
     trace.PartitionCreated,

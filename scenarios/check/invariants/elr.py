@@ -8,7 +8,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant
-from scenarios.view import PartitionView
+from scenarios.observe.view import PartitionView
 
 
 class ElrBesideIsr(Invariant):

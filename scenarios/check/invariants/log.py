@@ -8,8 +8,8 @@ from itertools import pairwise
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant, Probe
-from scenarios.mirror import ReplicaLog
-from scenarios.truth import CommittedLog, same_batch
+from scenarios.observe.mirror import ReplicaLog
+from scenarios.observe.truth import CommittedLog, same_batch
 
 
 class CommittedOnIsr(Invariant):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.ledger import RecordLedger
+from scenarios.observe.ledger import RecordLedger
 
 PATIENCE_US = 1_000_000
 """Shorter waits are latency, not unavailability."""

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterator
 
 from replica.ids import TopicPartition
-from scenarios.name_index import UNKNOWN, NameIndex
+from scenarios.observe.name_index import UNKNOWN, NameIndex
 
 
 class _Words:

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from replica.ids import TopicPartition
 from replica.trace.events import BatchRefused, LogRecovered, LogTruncated, TraceRow
-from scenarios.ledger import RecordLedger
+from scenarios.observe.ledger import RecordLedger
 
 
 def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Iterable[str]) -> tuple[str, ...]:

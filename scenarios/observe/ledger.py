@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.final_logs import FinalReplica, LogEntries, Presence
-from scenarios.name_index import NameIndex
-from scenarios.record_table import RecordEntry, RecordTable
+from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
+from scenarios.observe.name_index import NameIndex
+from scenarios.observe.record_table import RecordEntry, RecordTable
 
 
 class ReadJump(NamedTuple):

@@ -22,9 +22,9 @@ from replica.ids import TopicPartition
 from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.batch_columns import BatchColumns, BatchList, MirroredBatch
-from scenarios.mirror import LogMirror, ReplicaLog
-from scenarios.view import ClusterView, PartitionView
+from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
+from scenarios.observe.mirror import LogMirror, ReplicaLog
+from scenarios.observe.view import ClusterView, PartitionView
 
 
 class CommittedLog:

@@ -12,7 +12,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.batch_columns import BatchColumns, BatchList, MirroredBatch
+from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.sent_batches import SentBatches
 
 

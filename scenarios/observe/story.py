@@ -14,7 +14,7 @@ from replica.trace import events as trace
 from replica.trace.columns import GroupFact
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
-from scenarios.view import ClusterView, PartitionView
+from scenarios.observe.view import ClusterView, PartitionView
 
 
 class StoryLine(NamedTuple):

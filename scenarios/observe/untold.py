@@ -14,7 +14,7 @@ from replica.ids import TopicPartition
 from replica.log.disk import LOG_SUFFIX, Disk
 from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
 from replica.trace.events import BatchAppended, LogTruncated, TraceLog
-from scenarios.view import ClusterView, ReplicaView
+from scenarios.observe.view import ClusterView, ReplicaView
 
 
 def state_untold(trace: TraceLog, view: ClusterView, node: str, disks: Sequence[Disk]) -> None:

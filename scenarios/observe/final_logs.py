@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from replica.ids import TopicPartition
-from scenarios.name_index import NameIndex
+from scenarios.observe.name_index import NameIndex
 
 
 class LogEntry(NamedTuple):

@@ -30,7 +30,7 @@ from replica.trace.events import (
     columns_of_event,
     columns_of_table,
 )
-from scenarios.arrow_columns import column
+from scenarios.observe.arrow_columns import column
 
 ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from scenarios.trace_writer import TraceWriter
+from scenarios.observe.trace_writer import TraceWriter
 
 MARK = ".followed"
 FRESH_S = 10.0
