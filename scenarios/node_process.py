@@ -56,8 +56,8 @@ from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.cores import Cores, ServerCore, new_disks
-from scenarios.failures import first_leaf
 from scenarios.language.spec import Scenario
+from scenarios.process.failures import first_leaf
 from scenarios.worlds import live_latency
 
 FOREVER_US = 1 << 62

@@ -22,7 +22,6 @@ from scenarios.check.expectations import Expectation, Expectations, RunSight
 from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
-from scenarios.failures import first_leaf
 from scenarios.faults import Faults
 from scenarios.final_state import NameBatch, state_final_logs
 from scenarios.language import lock
@@ -33,6 +32,7 @@ from scenarios.observe.story import Story
 from scenarios.observe.trace_writer import TraceWriter, trace_sha256
 from scenarios.observe.view import ClusterView
 from scenarios.probe import CoreProbe
+from scenarios.process.failures import first_leaf
 from scenarios.simulation import Simulation, SimulationError
 from scenarios.timeline import EndOffsetAnswers, Timeline
 from scenarios.workload import Workloads

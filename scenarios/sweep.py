@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
-from scenarios.collector import collect_rarely
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.wording import replay_command
+from scenarios.process.collector import collect_rarely
 from scenarios.runner import run_scenario
 from scenarios.simulation import SimulationError
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from scenarios.identity import identity
 from scenarios.language.parse.catalogue import find_scenario
+from scenarios.process.identity import identity
 from scenarios.sweep import Axis, SweepScenario, grid
 
 SCENARIOS: dict[str, tuple[str, ...]] = {

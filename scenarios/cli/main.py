@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import click
 
-from scenarios.collector import collect_rarely
 from scenarios.exit_codes import ExitCode
+from scenarios.process.collector import collect_rarely
 from scenarios.safe_output import SafeOutput
 
 COMMANDS = {

@@ -124,8 +124,8 @@ class _Plan(NamedTuple):
     @property
     def about(self) -> dict[str, Any]:
         """What a row is a function of besides its settings and its seed: rows of another `about` are not mixed in."""
-        from scenarios.identity import identity
         from scenarios.language import lock
+        from scenarios.process.identity import identity
 
         # The whole scenario, but neither its comments nor its own seed.
         text = lock.dump(replace(self.base, seed=0))
@@ -172,7 +172,7 @@ def _play(
     plan: _Plan, out: Path, resume: bool, master: str, conf: Mapping[str, str], time_limit: float
 ) -> dict[str, Any]:
     """Everything `--format json` prints, after playing what is missing; every failure of Spark ends the command."""
-    from scenarios.identity import identity
+    from scenarios.process.identity import identity
     from spark_reports.sweep.build import run_sweep
     from spark_reports.sweep.job import Task, WorkersUnfit
     from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable

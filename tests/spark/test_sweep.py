@@ -21,8 +21,8 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from scenarios.cli.main import cli
-from scenarios.identity import identity
 from scenarios.language.parse import catalogue
+from scenarios.process.identity import identity
 from scenarios.sweep import SweepScenario
 from spark_reports.sweep import build
 from spark_reports.sweep.isolated import Broken, play_isolated
@@ -158,7 +158,7 @@ def test_the_code_that_travels_is_whole_and_the_same(tmp_path: Path) -> None:
         f"import sys; sys.path.insert(0, {str(archive)!r})\n"
         "import scenarios.sweep, spark_reports.sweep.job\n"
         "assert '.zip' in scenarios.sweep.__file__, scenarios.sweep.__file__\n"
-        "from scenarios.identity import identity; import json; print(json.dumps(identity()))"
+        "from scenarios.process.identity import identity; import json; print(json.dumps(identity()))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
