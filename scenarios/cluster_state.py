@@ -6,8 +6,8 @@ from typing import Any
 
 from scenarios.language.steps import Kill, Pause, PowerOff, Stop
 from scenarios.observe.view import ClusterView
-from scenarios.runner import Run
-from scenarios.timeline import InForce
+from scenarios.run.runner import Run
+from scenarios.run.timeline import InForce
 
 
 def cluster_state(run: Run) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from scenarios.control_place import REQUEST_BYTES_MAX
 from scenarios.language.diagnostics import ScenarioInvalid, as_dict, format_text
 from scenarios.language.parse.fault_shorthand import ShorthandError, step_of
 from scenarios.operator_steps import read_operator_step
-from scenarios.runner import Run
+from scenarios.run.runner import Run
 
 ASK_WITHIN_S = 5.0
 DONE_WITHIN_S = 20.0

@@ -15,8 +15,8 @@ from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
-from scenarios.runner import run_scenario
-from scenarios.simulation import SimulationError
+from scenarios.run.runner import run_scenario
+from scenarios.run.simulation import SimulationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scenarios.check.verdict import Anomaly
 from scenarios.observe.forgotten_batches import stored_again
-from scenarios.runner import RunResult, run_scenario
+from scenarios.run.runner import RunResult, run_scenario
 from scenarios.schedules import Schedule
 
 

@@ -10,7 +10,7 @@ from scenarios.language.parse.scope import Scope
 from scenarios.language.parse.steps import read_labels, read_timeline
 from scenarios.language.parse.yaml_source import Mapping, Scalar, Sequence, parse
 from scenarios.language.steps import Step
-from scenarios.runner import Run
+from scenarios.run.runner import Run
 
 NAME = "the step"
 

@@ -26,9 +26,9 @@ from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.observe.followed_trace import cut_parts_while_followed
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
-from scenarios.runner import Run, RunResult, run_scenario
+from scenarios.run.runner import Run, RunResult, run_scenario
+from scenarios.run.worlds import live, processes
 from scenarios.telling import PAUSE_S, SayLine, Teller
-from scenarios.worlds import live, processes
 
 if TYPE_CHECKING:
     from cluster.live.client_tap import ClientTap

@@ -21,8 +21,8 @@ from scenarios.language.spec import Scenario
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.wording import replay_command
 from scenarios.process.collector import collect_rarely
-from scenarios.runner import run_scenario
-from scenarios.simulation import SimulationError
+from scenarios.run.runner import run_scenario
+from scenarios.run.simulation import SimulationError
 
 Settings = tuple[str, ...]
 """One `path=value` for each path that varies, in the order of the command line."""

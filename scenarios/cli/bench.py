@@ -149,7 +149,7 @@ def _process_s(arguments: Sequence[str]) -> float:
 def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int) -> dict[str, Any]:
     """facts: rows of the trace, each checked against every invariant; items: deliveries and timers of the queue"""
     from scenarios.language.parse.loading import load_text
-    from scenarios.runner import run_scenario
+    from scenarios.run.runner import run_scenario
 
     scenario = load_text(STEADY.format(seconds=seconds, rate=rate), "bench").scenario
     summaries: list[dict[str, Any]] = []

@@ -19,8 +19,8 @@ from scenarios.style import Style
 if TYPE_CHECKING:
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.spec import Scenario, ScenarioFile
-    from scenarios.runner import RunResult
-    from scenarios.worlds import NewWorld
+    from scenarios.run.runner import RunResult
+    from scenarios.run.worlds import NewWorld
 
 FORMATS = click.Choice(["text", "json"])
 format_option = click.option(
@@ -111,9 +111,9 @@ def execute(
     scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True, world: NewWorld | None = None
 ) -> RunResult:
     """Run with progress; a folder that cannot be written or a step that cannot be done ends the command clearly."""
-    from scenarios.runner import run_scenario
-    from scenarios.simulation import SimulationError
-    from scenarios.worlds import simulated
+    from scenarios.run.runner import run_scenario
+    from scenarios.run.simulation import SimulationError
+    from scenarios.run.worlds import simulated
 
     try:
         with ProgressLine(scenario.run_name) as line:

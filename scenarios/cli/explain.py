@@ -38,7 +38,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
     """
     if record is None and re.fullmatch(r"[EWew]\d{3}", run):
         return _explain_code(run.upper())
-    from scenarios.runs import RunNotFound, find_run, read_summary
+    from scenarios.run.runs import RunNotFound, find_run, read_summary
 
     try:
         run_dir = find_run(run)

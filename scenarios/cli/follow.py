@@ -17,7 +17,7 @@ from scenarios.cli.common import fail
 from scenarios.cli.spark import spark_or_fail
 from scenarios.exit_codes import ExitCode
 from scenarios.progress import WaitingLine
-from scenarios.runs import RUNS_DIR
+from scenarios.run.runs import RUNS_DIR
 from scenarios.safe_output import clear_screen
 
 if TYPE_CHECKING:

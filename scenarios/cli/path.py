@@ -29,7 +29,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     """
     from scenarios.explain.path_text import journey_text, requests_text
     from scenarios.explain.request_journey import Requests, RequestUnknown
-    from scenarios.runs import RunNotFound, find_run, read_summary
+    from scenarios.run.runs import RunNotFound, find_run, read_summary
 
     try:
         run_dir = find_run(run)
@@ -74,8 +74,8 @@ def _rows(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
 def _played_again(run_dir: Path) -> list[TraceRow]:
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text
-    from scenarios.runner import run_scenario
-    from scenarios.worlds import measured
+    from scenarios.run.runner import run_scenario
+    from scenarios.run.worlds import measured
 
     try:
         lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")

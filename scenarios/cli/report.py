@@ -60,7 +60,7 @@ def report(
         fail("--sql answers questions and writes nothing: leave out --out, --tables and --open", ExitCode.USAGE)
     if followed:
         return _follow(runs, out, others_given=bool(tables_dir or sql or open_ or conf or format_ == "json"))
-    from scenarios.runs import RunNotFound, find_run
+    from scenarios.run.runs import RunNotFound, find_run
 
     try:
         run_dirs = [find_run(name) for name in runs or ("last",)]

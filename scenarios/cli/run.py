@@ -18,11 +18,11 @@ from scenarios.cli.common import (
     style_for_stdout,
 )
 from scenarios.language.anomalies import ANOMALIES
-from scenarios.runs import RUNS_DIR
+from scenarios.run.runs import RUNS_DIR
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
-    from scenarios.worlds import NewWorld
+    from scenarios.run.worlds import NewWorld
 
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the file; may be repeated."
@@ -48,7 +48,7 @@ def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld
     if not is_live:
         return None
     refuse_cards(scenario)
-    from scenarios.worlds import live, processes
+    from scenarios.run.worlds import live, processes
 
     return processes if in_processes else live
 

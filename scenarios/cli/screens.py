@@ -17,7 +17,7 @@ from scenarios.language.record_sets import format_record_names, split_record_nam
 from scenarios.language.spec import PROFILE
 from scenarios.observe.story import PartitionHistory, Story, value_at
 from scenarios.observe.wording import count_of, duration
-from scenarios.runs import RUNS_DIR
+from scenarios.run.runs import RUNS_DIR
 from scenarios.style import Style
 
 Summary = Mapping[str, Any]

@@ -14,13 +14,13 @@ import click
 from scenarios.cli.common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
 from scenarios.cli.run import processes_option, refuse_cards, set_option
 from scenarios.exit_codes import ExitCode
-from scenarios.runs import RUNS_DIR
+from scenarios.run.runs import RUNS_DIR
 from scenarios.style import Style
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
     from scenarios.observe.story import StoryLine
-    from scenarios.runner import RunResult
+    from scenarios.run.runner import RunResult
     from scenarios.serving import Server
 
 PORTS = click.IntRange(1, 65_535)
@@ -129,7 +129,7 @@ def _check_ports(port: int, brokers: int) -> None:
 
 def _run(server: Server, record: Path) -> RunResult:
     from cluster.live.sockets import PortTaken
-    from scenarios.simulation import SimulationError
+    from scenarios.run.simulation import SimulationError
 
     try:
         return server.run(record)

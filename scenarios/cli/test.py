@@ -122,7 +122,7 @@ def _jobs(scenarios: tuple[str, ...]) -> list[Job]:
 
 
 def _run_job(job: Job) -> dict[str, Any]:
-    from scenarios.runner import run_scenario
+    from scenarios.run.runner import run_scenario
 
     return run_scenario(pick_variant(load_scenario(job[0]), job[1], None), runs_dir=None).summary
 

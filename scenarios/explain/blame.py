@@ -103,8 +103,8 @@ def play_additions(
 
 
 def _play(job: tuple[str, Change]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    from scenarios.runner import run_scenario
-    from scenarios.simulation import SimulationError
+    from scenarios.run.runner import run_scenario
+    from scenarios.run.simulation import SimulationError
 
     lock_text, change = job
     settings = [f"protocol.{setting}" for setting in change.settings]

@@ -175,8 +175,8 @@ def play_changes(
 
 
 def _play(job: tuple[str, tuple[str, ...], Change]) -> tuple[Outcome, ...]:
-    from scenarios.runner import run_scenario
-    from scenarios.simulation import SimulationError
+    from scenarios.run.runner import run_scenario
+    from scenarios.run.simulation import SimulationError
 
     lock_text, records, change = job
     try:

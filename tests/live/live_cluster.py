@@ -16,9 +16,9 @@ from cluster.live.request_memory import RequestMemory
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
 from scenarios.language.spec import Scenario
-from scenarios.runner import Run, RunResult, run_scenario
+from scenarios.run.runner import Run, RunResult, run_scenario
+from scenarios.run.worlds import live
 from scenarios.serving import FOREVER_US, TopicWish, cluster_of
-from scenarios.worlds import live
 
 READY_S, END_S = 30, 60
 

@@ -10,8 +10,8 @@ import pytest
 from cluster.broker.apis.offsets import OffsetApis
 from replica.trace.events import RecordRead, RequestCrashed
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import run_scenario
-from scenarios.worlds import live, simulated
+from scenarios.run.runner import run_scenario
+from scenarios.run.worlds import live, simulated
 
 SCENARIO = """
 schema: 1

@@ -10,8 +10,8 @@ import pytest
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.spec import Scenario
-from scenarios.runner import run_scenario
-from scenarios.worlds import NewWorld, live, processes, simulated
+from scenarios.run.runner import run_scenario
+from scenarios.run.worlds import NewWorld, live, processes, simulated
 
 AT_ONCE = 12
 """They mostly wait."""

@@ -21,9 +21,9 @@ from cluster.network.world import Fabric
 from replica.trace.events import CheckMade, NodeStopped, TraceLog, TraceRow
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
-from scenarios.runner import Run, RunResult, run_scenario
-from scenarios.simulation import SimulationError
-from scenarios.worlds import processes
+from scenarios.run.runner import Run, RunResult, run_scenario
+from scenarios.run.simulation import SimulationError
+from scenarios.run.worlds import processes
 
 KILLS = """
 schema: 1
@@ -170,7 +170,7 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
         return processes(scenario, trace, log_root)
 
     with pytest.raises(SimulationError, match="did not come up"):
-        monkeypatch.setattr("scenarios.runner.TOPICS_MUST_EXIST_BY_US", 2_000_000)
+        monkeypatch.setattr("scenarios.run.runner.TOPICS_MUST_EXIST_BY_US", 2_000_000)
         run_scenario(scenario, runs_dir=None, world=spoil, watchers=[rows.append])
     (died,) = [row.event for row in rows if isinstance(row.event, NodeStopped)]
     assert died.node == "b1" and "our bug, FileExistsError" in died.reason and "what-b1-died-of.txt" in died.reason

@@ -8,8 +8,8 @@ import pytest
 
 from replica.trace.events import LogTruncated
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import run_scenario
-from scenarios.worlds import live
+from scenarios.run.runner import run_scenario
+from scenarios.run.worlds import live
 
 pytestmark = pytest.mark.live
 

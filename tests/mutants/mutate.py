@@ -104,7 +104,7 @@ def play(edits: Sequence[Edit], runs: Sequence[str]) -> list[Finding]:
 def _play(run: str) -> Finding:
     if run.startswith("test "):
         return _play_test(run)
-    from scenarios.runner import run_scenario
+    from scenarios.run.runner import run_scenario
 
     words, _, setting = run.partition(" with ")
     scenario, safe = _scenario(words, [setting] if setting else [])

@@ -20,7 +20,7 @@ from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import AS_WRITTEN, RuleRow, rule_rows
 from scenarios.language.spec import Scenario
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 
 ROWS = [row for row in rule_rows(load_file(path) for path in bundled().values()) if row.contrasts]
 LIST = Path(__file__).parent / "CAUGHT.md"

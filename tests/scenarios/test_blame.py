@@ -13,7 +13,7 @@ from scenarios.explain.blame_text import blame_text
 from scenarios.language import lock
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 
 V2_0 = PROFILES["kafka-2.0"]
 

@@ -11,9 +11,9 @@ from stories import compare_with_golden
 from replica.trace.events import RecordAcked, RecordsSent, RequestCompleted
 from scenarios.explain.path_text import journey_text, requests_text
 from scenarios.explain.request_journey import Requests, RequestUnknown, request_of
-from scenarios.runner import RunResult, run_scenario
+from scenarios.run.runner import RunResult, run_scenario
+from scenarios.run.worlds import measured, simulated
 from scenarios.style import Style
-from scenarios.worlds import measured, simulated
 
 STEPS = ("{at: 10s, produce: {from: p1, count: 2}}", "{at: 10.2s, produce: {from: p1, count: 1}}")
 

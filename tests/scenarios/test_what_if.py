@@ -10,7 +10,7 @@ from scenarios.explain.what_if import Outcome, changes_for, play_changes
 from scenarios.language import lock
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file, load_text
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 
 
 def outcomes_of(scenario_id: str, record: str, producer: str = "p1", variant: str | None = None) -> list[Outcome]:

@@ -14,7 +14,7 @@ from cluster.client.producer import batch as producer_batch
 from replica.log.records import BatchHeader, batches, build_batch
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
-from scenarios.runner import RunResult, run_scenario
+from scenarios.run.runner import RunResult, run_scenario
 
 BUSY = """
 schema: 1

@@ -9,7 +9,7 @@ from replica.trace.events import InvariantBroken
 from scenarios.explain.blame import additions, blame, play_additions, suspects_of
 from scenarios.language import lock
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 from scenarios.search import SeedJob, schedule_of
 
 CONTROLLING_LEADER_BLINKS = """\

@@ -16,7 +16,7 @@ from replica.log.file_slice import FileSlice
 from replica.trace.events import MessageHeld, MessageReleased
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 
 
 @pytest.fixture

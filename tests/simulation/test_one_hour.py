@@ -11,7 +11,7 @@ import pytest
 
 from scenarios.language.parse.loading import load_text
 from scenarios.observe import trace_writer
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 
 HOUR_S = 3600
 QUIET_S = 120

@@ -12,7 +12,7 @@ import random
 import pytest
 
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import RunResult, run_scenario
+from scenarios.run.runner import RunResult, run_scenario
 
 SEEDS = [*range(1, 3), *(pytest.param(seed, marks=pytest.mark.night) for seed in range(3, 51))]
 DURATION_S, QUIET_S = 300, 60

@@ -10,7 +10,7 @@ import yaml
 from scenarios.findings import Finding, judge, kinds_of
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 from scenarios.schedules import Schedule, Tree, random_schedule
 from scenarios.search import Found, SeedJob, by_kind, play_seed, schedule_of, shrink
 

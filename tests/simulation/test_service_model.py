@@ -6,7 +6,7 @@ import pytest
 
 from replica.trace.events import RecordAcked, TraceEvent, TraceRow
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import RunResult, run_scenario
+from scenarios.run.runner import RunResult, run_scenario
 
 LATENCY_US, REQUEST_US, REPLICATE_US = 250, 150, 170
 

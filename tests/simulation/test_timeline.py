@@ -6,8 +6,8 @@ import pytest
 
 from replica.trace.events import CheckMade, FaultBegan, FaultEnded, NodeStarted, RecordAcked
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import RunResult, run_scenario
-from scenarios.simulation import SimulationError
+from scenarios.run.runner import RunResult, run_scenario
+from scenarios.run.simulation import SimulationError
 
 FRAME = """
 schema: 1

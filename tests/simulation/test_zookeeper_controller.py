@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import run_scenario
+from scenarios.run.runner import run_scenario
 
 ASKED_WHILE_TAKING_OVER = """\
 schema: 1

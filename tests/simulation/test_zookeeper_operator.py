@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
-from scenarios.runner import RunResult, run_scenario
+from scenarios.run.runner import RunResult, run_scenario
 
 OFFLINE_THEN_ALLOWED = """\
 schema: 1

@@ -15,7 +15,7 @@ from scenarios.observe.trace_writer import TraceWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from scenarios.runner import RunResult
+    from scenarios.run.runner import RunResult
     from spark_reports.report import ReportResult
 
 Fact = tuple[float, TraceEvent]
@@ -89,7 +89,7 @@ def bundled_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResul
     """Every bundled scenario and variant, run once and kept."""
     from scenarios.language.parse.catalogue import bundled
     from scenarios.language.parse.loading import load_file
-    from scenarios.runner import run_scenario
+    from scenarios.run.runner import run_scenario
 
     runs_dir = tmp_path_factory.mktemp("bundled")
     results = [

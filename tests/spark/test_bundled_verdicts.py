@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scenarios.runner import RunResult
+from scenarios.run.runner import RunResult
 from tests.spark.test_agreement import judged_alike
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # `bundled_runs` plays the whole catalogue

@@ -15,16 +15,16 @@ from cluster.protocol.versions import api_key
 from controller.events import ElectReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from scenarios.disk_faults import DiskFaults
-from scenarios.fault_words import Done, Nodes
-from scenarios.fault_words import by_number as _s
-from scenarios.fault_words import listed_nodes as _list
 from scenarios.language import steps
 from scenarios.language.selectors import Selector, resolve
 from scenarios.language.steps import Direction, Payload
-from scenarios.operations import Operator
-from scenarios.simulation import Simulation, SimulationError
-from scenarios.worlds import link_latency
+from scenarios.run.disk_faults import DiskFaults
+from scenarios.run.fault_words import Done, Nodes
+from scenarios.run.fault_words import by_number as _s
+from scenarios.run.fault_words import listed_nodes as _list
+from scenarios.run.operations import Operator
+from scenarios.run.simulation import Simulation, SimulationError
+from scenarios.run.worlds import link_latency
 
 
 class Faults:

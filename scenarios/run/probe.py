@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scenarios.check.invariants.checker import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot, MetadataLogSnapshot
-from scenarios.simulation import Simulation
+from scenarios.run.simulation import Simulation
 
 
 class CoreProbe:

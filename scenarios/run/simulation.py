@@ -28,12 +28,12 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
-from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
-from scenarios.worlds import link_latency
+from scenarios.run.cores import Cores, ServerCore, new_disks
+from scenarios.run.worlds import link_latency
 
 Core = ServerCore | RemoteCore | ProducerCore | ConsumerCore
 

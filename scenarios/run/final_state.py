@@ -15,7 +15,7 @@ from replica.log.disk import Disk
 from replica.log.log import Log
 from replica.log.records import BatchHeader, check_crc, read_records
 from replica.trace.events import LogEntryFound, ReplicaFound
-from scenarios.simulation import Machine, Simulation
+from scenarios.run.simulation import Machine, Simulation
 
 
 def record_name(value: bytes | None) -> str:

@@ -22,8 +22,6 @@ from scenarios.check.expectations import Expectation, Expectations, RunSight
 from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
-from scenarios.faults import Faults
-from scenarios.final_state import NameBatch, state_final_logs
 from scenarios.language import lock
 from scenarios.language.spec import Scenario
 from scenarios.observe.ledger import RecordLedger
@@ -31,12 +29,14 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
 from scenarios.observe.trace_writer import TraceWriter, trace_sha256
 from scenarios.observe.view import ClusterView
-from scenarios.probe import CoreProbe
 from scenarios.process.failures import first_leaf
-from scenarios.simulation import Simulation, SimulationError
-from scenarios.timeline import EndOffsetAnswers, Timeline
-from scenarios.workload import Workloads
-from scenarios.worlds import NewWorld, simulated
+from scenarios.run.faults import Faults
+from scenarios.run.final_state import NameBatch, state_final_logs
+from scenarios.run.probe import CoreProbe
+from scenarios.run.simulation import Simulation, SimulationError
+from scenarios.run.timeline import EndOffsetAnswers, Timeline
+from scenarios.run.workload import Workloads
+from scenarios.run.worlds import NewWorld, simulated
 
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000

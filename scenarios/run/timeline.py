@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
 from scenarios.check.state_checks import state_failures, state_holds
-from scenarios.fault_words import Done
-from scenarios.faults import Faults
 from scenarios.language.selectors import SelectorError
 from scenarios.language.steps import At, Check, EndOffsetTest, Produce, Step, When
-from scenarios.simulation import Simulation, SimulationError
-from scenarios.workload import Workloads
+from scenarios.run.fault_words import Done
+from scenarios.run.faults import Faults
+from scenarios.run.simulation import Simulation, SimulationError
+from scenarios.run.workload import Workloads
 
 Work = Callable[[], Awaitable[None]]
 Tell = Callable[[str, bool], None]

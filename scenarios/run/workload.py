@@ -10,7 +10,7 @@ from cluster.client.producer.producer import ProducerCore, ProducerRecord
 from replica.ids import TopicPartition
 from scenarios.language.spec import Workload
 from scenarios.language.steps import Produce
-from scenarios.simulation import Simulation
+from scenarios.run.simulation import Simulation
 
 MIN_VALUE_BYTES = 1
 

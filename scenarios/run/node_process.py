@@ -55,10 +55,10 @@ from cluster.protocol.versions import api_name
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
 from replica.trace.events import TraceLog, TraceRow
-from scenarios.cores import Cores, ServerCore, new_disks
 from scenarios.language.spec import Scenario
 from scenarios.process.failures import first_leaf
-from scenarios.worlds import live_latency
+from scenarios.run.cores import Cores, ServerCore, new_disks
+from scenarios.run.worlds import live_latency
 
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05

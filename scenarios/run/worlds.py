@@ -78,7 +78,7 @@ def processes(
     """As `live`, and every broker and controller is a process of its own. reads_along: as of ProcessFabric"""
     from cluster.live.gathering import GatheringTime
     from cluster.live.processes import ProcessFabric
-    from scenarios.node_process import launcher
+    from scenarios.run.node_process import launcher
 
     launch = launcher(scenario, log_root)
     return ProcessFabric(

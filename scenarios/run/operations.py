@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from controller.events import ChangeBrokerConfig, ChangeConfig, Event, Reassign, Reply, TopicReply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from scenarios.simulation import Simulation, SimulationError
+from scenarios.run.simulation import Simulation, SimulationError
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
