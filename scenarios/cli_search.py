@@ -15,7 +15,7 @@ from scenarios.cli.common import SeedRange, fail, format_option, print_json
 from scenarios.exit_codes import ExitCode
 from scenarios.language.spec import PROFILE
 from scenarios.progress import ProgressLine
-from scenarios.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink
+from scenarios.search.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink
 
 WIDTH = 100
 

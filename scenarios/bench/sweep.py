@@ -10,7 +10,7 @@ from typing import Any
 
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.process.identity import identity
-from scenarios.sweep import Axis, SweepScenario, grid
+from scenarios.search.sweep import Axis, SweepScenario, grid
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "luck-or-law": ("workloads.p1.config.acks=0,1,all", "topics.t.config.min.insync.replicas=1,2"),

@@ -30,7 +30,7 @@ from scenarios.progress import ProgressLine
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
-    from scenarios.sweep import Axis, Settings, SweepScenario
+    from scenarios.search.sweep import Axis, Settings, SweepScenario
     from spark_reports.sweep.build import Pace, Swept
     from spark_reports.sweep.rows import Run
 
@@ -90,7 +90,7 @@ def sweep(
       --vary workloads.p1.config.acks=0,1,all \\
       --vary topics.t.config.min.insync.replicas=1,2
     """
-    from scenarios.sweep import Axis, VaryUnreadable, grid
+    from scenarios.search.sweep import Axis, VaryUnreadable, grid
 
     try:
         axes = [Axis.parse(text) for text in vary]
@@ -152,7 +152,7 @@ def _planned(
     name: str, variant: str | None, overrides: Settings, axes: Sequence[Axis], settings: Sequence[Settings]
 ) -> tuple[SweepScenario, Scenario]:
     """The scenario as it travels, and resolved; every path and value is tried before anything is played."""
-    from scenarios.sweep import SweepScenario, invalid_values
+    from scenarios.search.sweep import SweepScenario, invalid_values
 
     chosen = None if variant == "base" else variant
     file = load_scenario(name, overrides, chosen or "base")
@@ -225,7 +225,7 @@ def _pace_words(pace: Pace) -> str:
 
 
 def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
-    from scenarios.sweep import labels
+    from scenarios.search.sweep import labels
     from spark_reports.sweep.page import render
 
     for row in swept.rows:

@@ -79,7 +79,7 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
 def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_: str, style: Style) -> int:
     from replica.rules import PROFILES
     from scenarios.cli.screens import era_line
-    from scenarios.era_runs import EraJob, play_in_era
+    from scenarios.search.era_runs import EraJob, play_in_era
 
     if profile not in PROFILES:
         raise click.UsageError(f"there is no era `{profile}`; there are {', '.join(PROFILES)}")

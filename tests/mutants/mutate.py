@@ -136,7 +136,7 @@ def _play_test(run: str) -> Finding:
 def _scenario(words: str, settings: list[str]) -> tuple[Any, bool]:
     from scenarios.language.parse.catalogue import bundled
     from scenarios.language.parse.loading import load_file
-    from scenarios.schedules import random_schedule
+    from scenarios.search.schedules import random_schedule
 
     if "schedule " in words:
         kind, _, seed = words.rpartition("schedule ")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from scenarios.cli.main import cli
 from scenarios.language.parse import catalogue
-from scenarios.sweep import Axis, SweepScenario, VaryUnreadable, grid, invalid_values, labels
+from scenarios.search.sweep import Axis, SweepScenario, VaryUnreadable, grid, invalid_values, labels
 
 ACKS = "workloads.p1.config.acks"
 MIN_ISR = "topics.t.config.min.insync.replicas"

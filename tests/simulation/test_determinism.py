@@ -18,7 +18,7 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import run_scenario
-from scenarios.schedules import random_schedule
+from scenarios.search.schedules import random_schedule
 
 JITTER = {"latency": {"uniform": ["500us", "9ms"]}}
 

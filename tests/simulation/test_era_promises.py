@@ -10,7 +10,7 @@ from scenarios.explain.blame import additions, blame, play_additions, suspects_o
 from scenarios.language import lock
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
-from scenarios.search import SeedJob, schedule_of
+from scenarios.search.search import SeedJob, schedule_of
 
 CONTROLLING_LEADER_BLINKS = """\
 schema: 1

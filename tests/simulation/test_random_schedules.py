@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from scenarios.findings import judge
-from scenarios.schedules import Schedule, random_schedule
+from scenarios.search.findings import judge
+from scenarios.search.schedules import Schedule, random_schedule
 
 SOAK_SEEDS = int(os.environ.get("HIGHWATER_SOAK", "300"))
 _RANDOMS = st.randoms(use_true_random=False, note_method_calls=False)

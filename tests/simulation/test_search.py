@@ -7,12 +7,12 @@ from pathlib import Path
 
 import yaml
 
-from scenarios.findings import Finding, judge, kinds_of
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
-from scenarios.schedules import Schedule, Tree, random_schedule
-from scenarios.search import Found, SeedJob, by_kind, play_seed, schedule_of, shrink
+from scenarios.search.findings import Finding, judge, kinds_of
+from scenarios.search.schedules import Schedule, Tree, random_schedule
+from scenarios.search.search import Found, SeedJob, by_kind, play_seed, schedule_of, shrink
 
 
 def readers_see_the_log_end(seed: int) -> Schedule:

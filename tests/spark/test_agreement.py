@@ -17,7 +17,7 @@ import pytest
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import RunResult, run_scenario
-from scenarios.schedules import random_schedule
+from scenarios.search.schedules import random_schedule
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
 from spark_reports.verdicts import FATES, judge_runs

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from scenarios.cli.main import cli
 from scenarios.language.parse import catalogue
 from scenarios.process.identity import identity
-from scenarios.sweep import SweepScenario
+from scenarios.search.sweep import SweepScenario
 from spark_reports.sweep import build
 from spark_reports.sweep.isolated import Broken, play_isolated
 from spark_reports.sweep.job import Task, WorkersUnfit, play_on_spark
@@ -156,8 +156,8 @@ def test_the_code_that_travels_is_whole_and_the_same(tmp_path: Path) -> None:
     write_code_zip(archive)
     program = (
         f"import sys; sys.path.insert(0, {str(archive)!r})\n"
-        "import scenarios.sweep, spark_reports.sweep.job\n"
-        "assert '.zip' in scenarios.sweep.__file__, scenarios.sweep.__file__\n"
+        "import scenarios.search.sweep, spark_reports.sweep.job\n"
+        "assert '.zip' in scenarios.search.sweep.__file__, scenarios.search.sweep.__file__\n"
         "from scenarios.process.identity import identity; import json; print(json.dumps(identity()))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

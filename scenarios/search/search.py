@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scenarios.findings import Finding, judge, kinds_of
-from scenarios.schedules import Schedule, random_schedule
+from scenarios.search.findings import Finding, judge, kinds_of
+from scenarios.search.schedules import Schedule, random_schedule
 
 _MENDED_BY_ALL = {
     "heal": ("partition", "cut", "latency", "bandwidth", "loss"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scenarios.check.verdict import Anomaly
 from scenarios.observe.forgotten_batches import stored_again
 from scenarios.run.runner import RunResult, run_scenario
-from scenarios.schedules import Schedule
+from scenarios.search.schedules import Schedule
 
 
 @dataclass(frozen=True, slots=True)

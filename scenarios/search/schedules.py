@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 
 from replica.rules import PROFILES, Rules
-from scenarios.era_troubles import may_miss_a_rule, old_troubles
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
+from scenarios.search.era_troubles import may_miss_a_rule, old_troubles
 
 Tree = dict[str, Any]
 
