@@ -59,7 +59,7 @@ def fault(
     format_: str,
     plain: bool,
 ) -> int:
-    from scenarios.control_place import NoCluster, ask, find_cluster
+    from scenarios.serve.control_place import NoCluster, ask, find_cluster
 
     request = _request(words, lasts, label, text)
     try:

@@ -87,7 +87,7 @@ def _marked(trace_dir: Path) -> Iterator[None]:
 
 
 def _trace_dir(name: str | None) -> Path:
-    from scenarios.control_place import NoCluster, find_cluster
+    from scenarios.serve.control_place import NoCluster, find_cluster
 
     if name is not None:
         for folder in (Path(name), Path(name) / "trace"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
     from scenarios.observe.story import StoryLine
     from scenarios.run.runner import RunResult
-    from scenarios.serving import Server
+    from scenarios.serve.serving import Server
 
 PORTS = click.IntRange(1, 65_535)
 BROKERS = 3
@@ -69,7 +69,7 @@ def serve(
         chosen = load_scenario(scenario, overrides).scenario
         refuse_cards(chosen)
     _check_ports(port, len(chosen.cluster.brokers))
-    from scenarios.serving import Server
+    from scenarios.serve.serving import Server
 
     style = Style.of(sys.stderr, os.environ, plain=plain)
     server = Server(
@@ -90,7 +90,7 @@ def serve(
 
 def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, overrides: tuple[str, ...]) -> Scenario:
     from scenarios.language.diagnostics import ScenarioInvalid, format_text
-    from scenarios.serving import TopicWish, cluster_of
+    from scenarios.serve.serving import TopicWish, cluster_of
 
     try:
         wishes = [TopicWish.parse(text, brokers) for text in topics or (f"orders:3:{min(3, brokers)}",)]

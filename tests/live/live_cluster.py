@@ -18,7 +18,7 @@ from replica.trace.events import TraceEvent
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import Run, RunResult, run_scenario
 from scenarios.run.worlds import live
-from scenarios.serving import FOREVER_US, TopicWish, cluster_of
+from scenarios.serve.serving import FOREVER_US, TopicWish, cluster_of
 
 READY_S, END_S = 30, 60
 

@@ -22,7 +22,7 @@ from serving import Served, serving
 from waiting import wait_for as wait_at_most
 
 from replica.log.records import batches
-from scenarios.control_place import ask, find_cluster
+from scenarios.serve.control_place import ask, find_cluster
 
 wait_for = partial(wait_at_most, within_s=40)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

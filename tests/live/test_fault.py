@@ -18,8 +18,8 @@ from kafka import KafkaProducer
 from serving import ROOT, Served, serving
 
 from replica.trace.events import MessageHeld, MessageReleased
-from scenarios.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
 from scenarios.observe.trace_writer import read_rows
+from scenarios.serve.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
 
 
 def fault(record: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -14,12 +14,12 @@ import trio
 import yaml
 
 from cluster.live.time import LiveTime
-from scenarios.cluster_state import cluster_state
-from scenarios.control_place import REQUEST_BYTES_MAX
 from scenarios.language.diagnostics import ScenarioInvalid, as_dict, format_text
 from scenarios.language.parse.fault_shorthand import ShorthandError, step_of
-from scenarios.operator_steps import read_operator_step
 from scenarios.run.runner import Run
+from scenarios.serve.cluster_state import cluster_state
+from scenarios.serve.control_place import REQUEST_BYTES_MAX
+from scenarios.serve.operator_steps import read_operator_step
 
 ASK_WITHIN_S = 5.0
 DONE_WITHIN_S = 20.0

@@ -28,7 +28,7 @@ from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
 from scenarios.run.runner import Run, RunResult, run_scenario
 from scenarios.run.worlds import live, processes
-from scenarios.telling import PAUSE_S, SayLine, Teller
+from scenarios.serve.telling import PAUSE_S, SayLine, Teller
 
 if TYPE_CHECKING:
     from cluster.live.client_tap import ClientTap
@@ -188,8 +188,8 @@ class Server:
 
     async def _obey(self, run: Run) -> None:
         """`highwater fault` speaks to this."""
-        from scenarios.control_place import announced
-        from scenarios.control_server import ControlServer
+        from scenarios.serve.control_place import announced
+        from scenarios.serve.control_server import ControlServer
 
         assert self._time is not None
         bootstrap = ",".join(f"{host}:{port}" for host, port in run.simulation.bootstrap)

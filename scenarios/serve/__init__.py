@@ -1,0 +1,5 @@
+"""A live cluster for real clients, and the operator's orders to it.
+
+May import: scenarios.language, scenarios.language.parse, scenarios.observe, scenarios.run.
+Open first: serving.py.
+"""
