@@ -12,10 +12,10 @@ import click
 
 from replica.rules import PROFILES
 from scenarios.cli.common import SeedRange, fail, format_option, print_json
-from scenarios.exit_codes import ExitCode
 from scenarios.language.spec import PROFILE
-from scenarios.progress import ProgressLine
 from scenarios.search.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
 
 WIDTH = 100
 

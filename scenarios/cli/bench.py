@@ -21,8 +21,8 @@ import click
 
 from scenarios.cli.bench_acks import print_acks
 from scenarios.cli.common import format_option, print_json
-from scenarios.exit_codes import ExitCode
-from scenarios.progress import ProgressLine
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
 
 STEADY = """\
 schema: 1

@@ -8,8 +8,8 @@ import click
 
 from scenarios.cli.bench import bench, machine, machine_line
 from scenarios.cli.common import fail, format_option, print_json
-from scenarios.exit_codes import ExitCode
-from scenarios.progress import ProgressLine
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
 
 BUDGETS = {
     "records_per_s_acks_all_100_b": 300_000,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
-from scenarios.exit_codes import ExitCode
 from scenarios.language.diagnostics import (
     Diagnostic,
     ScenarioInvalid,
@@ -21,7 +20,8 @@ from scenarios.language.diagnostics import (
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.outline import Outcome, Outline
 from scenarios.observe.wording import count_of
-from scenarios.style import Style
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario, ScenarioFile

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from scenarios.exit_codes import ExitCode
-from scenarios.progress import ProgressLine
-from scenarios.style import Style
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
+from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
     from scenarios.language.diagnostics import ScenarioInvalid

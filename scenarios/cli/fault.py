@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
-from scenarios.exit_codes import ExitCode
 from scenarios.language.diagnostics import printable
 from scenarios.run.runs import RUNS_DIR
-from scenarios.style import Style
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.style import Style
 
 SHOWN_CLIENTS_MAX = 20
 CODE_OF = {

@@ -15,10 +15,10 @@ import click
 
 from scenarios.cli.common import fail
 from scenarios.cli.spark import spark_or_fail
-from scenarios.exit_codes import ExitCode
-from scenarios.progress import WaitingLine
 from scenarios.run.runs import RUNS_DIR
-from scenarios.safe_output import clear_screen
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import WaitingLine
+from scenarios.terminal.safe_output import clear_screen
 
 if TYPE_CHECKING:
     from spark_reports.follow import ClusterNow, InternalNow, PartitionNow, ReplicaNow

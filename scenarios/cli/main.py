@@ -10,9 +10,9 @@ from typing import NoReturn
 
 import click
 
-from scenarios.exit_codes import ExitCode
 from scenarios.process.collector import collect_rarely
-from scenarios.safe_output import SafeOutput
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.safe_output import SafeOutput
 
 COMMANDS = {
     "run": ("scenarios.cli.run", "run", "Run a scenario and say what became of every record."),

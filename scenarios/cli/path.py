@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
-from scenarios.exit_codes import ExitCode
-from scenarios.progress import ProgressLine
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow

@@ -12,8 +12,8 @@ import click
 
 from scenarios.cli.common import fail, format_option, print_json
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
-from scenarios.exit_codes import ExitCode
-from scenarios.progress import ProgressLine, WaitingLine
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine, WaitingLine
 
 
 @click.command()

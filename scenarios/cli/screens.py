@@ -18,7 +18,7 @@ from scenarios.language.spec import PROFILE
 from scenarios.observe.story import PartitionHistory, Story, value_at
 from scenarios.observe.wording import count_of, duration
 from scenarios.run.runs import RUNS_DIR
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 Summary = Mapping[str, Any]
 

@@ -13,9 +13,9 @@ import click
 
 from scenarios.cli.common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
 from scenarios.cli.run import processes_option, refuse_cards, set_option
-from scenarios.exit_codes import ExitCode
 from scenarios.run.runs import RUNS_DIR
-from scenarios.style import Style
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario

@@ -24,9 +24,9 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.run import set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
-from scenarios.exit_codes import ExitCode
 from scenarios.language.anomalies import ANOMALIES
-from scenarios.progress import ProgressLine
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scenarios.observe.wording import count_of, duration
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 Row = Mapping[str, Any]
 

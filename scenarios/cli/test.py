@@ -23,12 +23,12 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.exit_codes import ExitCode
 from scenarios.processes import in_order
-from scenarios.progress import ProgressLine
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from scenarios.style import Style
+    from scenarios.terminal.style import Style
 
 Job = tuple[str, str | None]
 """(scenario as the user named it, variant or None)"""

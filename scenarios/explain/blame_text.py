@@ -11,7 +11,7 @@ from replica.trace.events import InvariantBroken, RunStarted, TraceRow
 from scenarios.check.promises import Gap
 from scenarios.explain.blame import Blame, Suspects, remedies
 from scenarios.observe.wording import count_of, listed
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 _WIDTH = 96
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from scenarios.explain.request_journey import Journey, Requests, Stage, request_of
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 _NAME_WIDTH = 15
 _TEXT_WIDTH = 56

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.what_if import Outcome
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 _TEXT_WIDTH = 76
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scenarios.progress import WaitingLine
+from scenarios.terminal.progress import WaitingLine
 
 
 class Terminal(io.StringIO):

@@ -12,7 +12,7 @@ from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.explain.record import RecordUnknown, causal_chain, explain_record
 from scenarios.explain.record_text import explanation_text
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 
 def test_acked_by_one_and_gone_with_one(request: pytest.FixtureRequest) -> None:

@@ -13,7 +13,7 @@ from scenarios.explain.path_text import journey_text, requests_text
 from scenarios.explain.request_journey import Requests, RequestUnknown, request_of
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.run.worlds import measured, simulated
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 STEPS = ("{at: 10s, produce: {from: p1, count: 2}}", "{at: 10.2s, produce: {from: p1, count: 1}}")
 

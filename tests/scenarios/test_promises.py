@@ -13,7 +13,7 @@ from scenarios.check.promises import GAPS, Gap, missing_rules
 from scenarios.cli.screens import test_line as line_of_test
 from scenarios.explain.record import explain_record
 from scenarios.explain.record_text import explanation_text
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 INVARIANTS = {f"S{number}" for number in range(1, 30)} | {"S25 min-isr"} | {f"L{number}" for number in range(1, 6)}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from replica.ids import TopicPartition
-from scenarios.safe_output import SafeOutput
-from scenarios.style import Style
+from scenarios.terminal.safe_output import SafeOutput
+from scenarios.terminal.style import Style
 
 
 def test_control_characters_of_others_are_spelt_out_and_our_own_colours_are_not() -> None:

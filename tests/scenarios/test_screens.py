@@ -16,7 +16,7 @@ from scenarios.cli.screens import test_line as line_of_test
 from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import replay_command
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 
 
 def story_of(script: TraceScript) -> Story:

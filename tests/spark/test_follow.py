@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scenarios.cli.follow import _Screen
-from scenarios.progress import WaitingLine
-from scenarios.safe_output import SafeOutput
+from scenarios.terminal.progress import WaitingLine
+from scenarios.terminal.safe_output import SafeOutput
 from spark_reports.follow import (
     ClusterNow,
     InternalNow,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
-from scenarios.style import Style
+from scenarios.terminal.style import Style
 from spark_reports.io import read_trace
 from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
