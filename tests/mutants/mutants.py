@@ -171,7 +171,7 @@ MUTANTS: tuple[Mutant, ...] = (
         PARTITION,
         "        self._check_incarnation(params)\n",
         "",
-        "test tests/cluster/test_broker_fetch.py",
+        "test tests/cluster/broker/apis/test_broker_fetch.py",
     ),
     # --------------------------------------------------------------------------------------------------- the controller
     mutant(
