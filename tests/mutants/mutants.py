@@ -477,7 +477,7 @@ MUTANTS: tuple[Mutant, ...] = (
         COMMITS,
         "        group.offsets.prepare(fitting)\n",
         "        group.offsets.prepare(fitting)\n        group.offsets.appended(fitting, 0)\n",
-        "test tests/cluster/test_groups_broker.py",
+        "test tests/cluster/groups/test_groups_broker.py",
     ),
     mutant(
         "commits-wait-for-nobody",
@@ -485,7 +485,7 @@ MUTANTS: tuple[Mutant, ...] = (
         GROUPS,
         "0 if action.write is None else ACKS_ALL",
         "0 if action.write is None else 1",
-        "test tests/cluster/test_groups_broker.py",
+        "test tests/cluster/groups/test_groups_broker.py",
     ),
     mutant(
         "coordinator-does-not-read",
@@ -493,7 +493,7 @@ MUTANTS: tuple[Mutant, ...] = (
         GROUPS,
         "        for header, batch in batches:\n",
         "        for header, batch in ():\n",
-        "test tests/cluster/test_groups_broker.py",
+        "test tests/cluster/groups/test_groups_broker.py",
     ),
     mutant(
         "deposed-coordinator-speaks",
@@ -501,8 +501,8 @@ MUTANTS: tuple[Mutant, ...] = (
         COORDINATOR,
         "        self.index.owned.pop(event.partition, None)\n",
         "",
-        "test tests/cluster/test_groups.py",
-        "test tests/cluster/test_groups_broker.py",
+        "test tests/cluster/groups/test_groups.py",
+        "test tests/cluster/groups/test_groups_broker.py",
     ),
     mutant(
         "earlier-generation-commits",
@@ -510,7 +510,7 @@ MUTANTS: tuple[Mutant, ...] = (
         COORDINATOR,
         "        if event.generation != group.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
         "",
-        "test tests/cluster/test_groups.py",
+        "test tests/cluster/groups/test_groups.py",
     ),
     mutant(
         "static-members-are-not-fenced",
@@ -518,6 +518,6 @@ MUTANTS: tuple[Mutant, ...] = (
         MEMBERSHIP,
         "        if current != member_id:\n            return ErrorCode.FENCED_INSTANCE_ID\n",
         "",
-        "test tests/cluster/test_groups.py",
+        "test tests/cluster/groups/test_groups.py",
     ),
 )
