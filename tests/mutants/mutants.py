@@ -273,7 +273,7 @@ MUTANTS: tuple[Mutant, ...] = (
         QUORUM,
         "        if role.voted_id is None and request.last >= self._log.end:",
         "        if role.voted_id is None:",
-        "test tests/controller/test_quorum.py",
+        "test tests/controller/quorum/test_quorum.py",
     ),
     mutant(
         "two-votes-in-an-epoch",
@@ -281,7 +281,7 @@ MUTANTS: tuple[Mutant, ...] = (
         QUORUM,
         "        if role.voted_id is None and request.last >= self._log.end:",
         "        if request.last >= self._log.end:",
-        "test tests/controller/test_quorum.py",
+        "test tests/controller/quorum/test_quorum.py",
     ),
     mutant(
         "vote-is-forgotten",
@@ -289,7 +289,7 @@ MUTANTS: tuple[Mutant, ...] = (
         QUORUM,
         "            self._log.write_election(Election(role.epoch, None, role.voted_id))\n",
         "",
-        "test tests/controller/test_quorum.py",
+        "test tests/controller/quorum/test_quorum.py",
     ),
     mutant(
         "older-epoch-is-committed-alone",
@@ -297,7 +297,7 @@ MUTANTS: tuple[Mutant, ...] = (
         QUORUM,
         " and offset > role.epoch_start_offset and",
         " and",
-        "test tests/controller/test_quorum.py",
+        "test tests/controller/quorum/test_quorum.py",
     ),
     mutant(
         "diverging-controller-counts",
@@ -305,7 +305,7 @@ MUTANTS: tuple[Mutant, ...] = (
         QUORUM,
         "        if diverging is None and request.replica_id in self._peers:",
         "        if request.replica_id in self._peers:",
-        "test tests/controller/test_quorum.py",
+        "test tests/controller/quorum/test_quorum.py",
     ),
     # ------------------------------------------------------------------------------------------------------- the logs
     mutant(
