@@ -142,7 +142,7 @@ def test_an_exit_closes_everything_and_is_told_of(lab: Lab) -> None:
 
 
 def test_what_has_come_in_before_a_reset_is_read(lab: Lab) -> None:
-    """tests/live/test_wire.py asks the kernel the same."""
+    """tests/live/parts/test_wire.py asks the kernel the same."""
     lab.pauses(5, "b")
     lab.sends(10, "a", "first")
     lab.sends(11, "a", "second")
