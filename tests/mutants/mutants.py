@@ -323,7 +323,7 @@ MUTANTS: tuple[Mutant, ...] = (
         EPOCHS,
         "        keep = bisect_left(self._starts, end_offset)\n",
         "        keep = len(self._starts)\n",
-        "test tests/replica/test_leader_epochs.py",
+        "test tests/replica/log/test_leader_epochs.py",
     ),
     mutant(
         "recovery-without-crc",
@@ -331,7 +331,7 @@ MUTANTS: tuple[Mutant, ...] = (
         SEGMENT,
         "        if not check_crc(chunk, within, header):",
         "        if False:",
-        "test tests/replica/test_recovery.py",
+        "test tests/replica/log/test_recovery.py",
     ),
     mutant(
         "no-recovery",
@@ -339,7 +339,7 @@ MUTANTS: tuple[Mutant, ...] = (
         LOADER,
         "(not clean and segment.base_offset >= unflushed_from)",
         "False",
-        "test tests/replica/test_recovery.py",
+        "test tests/replica/log/test_recovery.py",
     ),
     mutant(
         "partial-batch-is-kept",
@@ -356,7 +356,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "        headers, size_bytes = whole_batches(data, max_leader_epoch)",
         "        headers, size_bytes = whole_batches(data, None)",
         "sendfile-meets-truncation",
-        "test tests/replica/test_log.py",
+        "test tests/replica/log/test_log.py",
     ),
     # -------------------------------------------------------------------------------------------- moving and throttling
     mutant(

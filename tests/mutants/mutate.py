@@ -94,7 +94,7 @@ def play(edits: Sequence[Edit], runs: Sequence[str]) -> list[Finding]:
     """Call once, in a process that has imported nothing of the product.
 
     runs: `scenario`, `scenario / variant`, `schedule 17` or `safe schedule 17` (a random one), each of which may be
-        followed by ` with path=value` as for `highwater run --set`; or `test tests/replica/test_log.py::test_name`
+        followed by ` with path=value` as for `highwater run --set`; or `test tests/replica/log/test_log.py::test_name`
     """
     sys.path.insert(0, str(ROOT))  # Before tests/, which pytest adds and which has a folder `replica`, too.
     sys.meta_path.insert(0, _Finder(edits))
