@@ -21,8 +21,11 @@ from scenarios.search.schedules import random_schedule
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
 from spark_reports.verdicts import FATES, judge_runs
-from tests.spark import slow_elections, slow_fetching, slow_losses, slow_pins
-from tests.spark import slow_truth as slow
+from tests.spark.slow import elections as slow_elections
+from tests.spark.slow import fetching as slow_fetching
+from tests.spark.slow import losses as slow_losses
+from tests.spark.slow import pins as slow_pins
+from tests.spark.slow import truth as slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

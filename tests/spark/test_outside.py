@@ -19,8 +19,8 @@ from spark_reports.report.rows import Rows
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.latency import ack_latency
 from spark_reports.transforms.witness import _KEY_MOMENTS as KEY_MOMENTS
-from tests.spark import slow_truth as slow
 from tests.spark.columns import rows_of
+from tests.spark.slow import truth as slow
 from tests.spark.story import NODES, Story
 
 pytestmark = pytest.mark.spark

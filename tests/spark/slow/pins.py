@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tests.spark.slow_truth import Found, Leaders, Row, Stall, decided
+from tests.spark.slow.truth import Found, Leaders, Row, Stall, decided
 
 
 def hw_stalls(rows: list[Row], leaders: Leaders) -> Found:

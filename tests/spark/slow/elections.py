@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from tests.spark.slow_truth import Found, Place, Row
+from tests.spark.slow.truth import Found, Place, Row
 
 
 def elections(rows: list[Row]) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from tests.spark.slow_truth import Found, Place, Row
+from tests.spark.slow.truth import Found, Place, Row
 
 
 class Logs:

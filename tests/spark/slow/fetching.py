@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from tests.spark.slow_elections import isr_changes
-from tests.spark.slow_truth import Found, Row
+from tests.spark.slow.elections import isr_changes
+from tests.spark.slow.truth import Found, Row
 
 
 def catch_ups(rows: list[Row]) -> Found:
