@@ -18,24 +18,41 @@ MAY_IMPORT = {
     "controller": ["replica"],
     "cluster": ["replica", "controller"],
     "scenarios": ["replica", "controller", "cluster"],
-    "spark_reports": ["replica.trace.events", "replica.trace.signs"],
+    "spark_reports": ["replica.trace"],
 }
 """What a package may use besides itself and libraries."""
 
 SPARK_COMMANDS = (
-    "scenarios/cli/follow.py", "scenarios/cli/report.py", "scenarios/cli/spark.py", "scenarios/cli/sweep.py",
+    "scenarios/cli/follow.py",
+    "scenarios/cli/report.py",
+    "scenarios/cli/spark.py",
+    "scenarios/cli/sweep.py",
     "scenarios/bench/spark.py",
     "scenarios/bench/sweep.py",
-)  # fmt: skip
+)
 """The only files that may import spark_reports, and only inside their functions: no other command waits for Spark."""
 
 SHELLS = [
-    "cluster/network/shell.py", "cluster/network/world.py", "cluster/network/fabric.py", "cluster/network/fabric_wire.py", "cluster/network/host.py",
-    "cluster/network/virtual_time.py", "cluster/live/time.py", "cluster/live/fabric.py", "cluster/live/wire.py",
-    "cluster/live/acceptor.py", "cluster/live/frames.py", "cluster/live/sockets.py", "cluster/live/writer.py",
-    "cluster/live/control.py", "cluster/live/neighbours.py", "cluster/live/processes.py", "cluster/live/node_life.py",
-    "cluster/live/remote_core.py", "cluster/live/remote_host.py",
-]  # fmt: skip
+    "cluster/network/shell.py",
+    "cluster/network/world.py",
+    "cluster/network/fabric.py",
+    "cluster/network/fabric_wire.py",
+    "cluster/network/host.py",
+    "cluster/network/virtual_time.py",
+    "cluster/live/time.py",
+    "cluster/live/fabric.py",
+    "cluster/live/wire.py",
+    "cluster/live/acceptor.py",
+    "cluster/live/frames.py",
+    "cluster/live/sockets.py",
+    "cluster/live/writer.py",
+    "cluster/live/control.py",
+    "cluster/live/neighbours.py",
+    "cluster/live/processes.py",
+    "cluster/live/node_life.py",
+    "cluster/live/remote_core.py",
+    "cluster/live/remote_host.py",
+]
 """Everything else is a pure core: no task, no clock, no socket."""
 
 HEAVY = ("trio", "pyspark", "networkx", "pyarrow", "kio", "pandas", "numpy", "altair", "jinja2", "rich")
@@ -59,7 +76,7 @@ def imports_of(path: Path) -> Iterator[Import]:
             yield from (Import(file, node.lineno, alias.name, lazy, typing) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}:{node.lineno}: imports are absolute here"
-            # `from replica import trace` uses replica.trace.events.
+            # `from replica import trace` uses replica.trace.
             names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module in MAY_IMPORT else []
             yield from (Import(file, node.lineno, name, lazy, typing) for name in names or [str(node.module)])
         in_function = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -139,7 +156,7 @@ def test_quick_commands_load_nothing_heavy(words: list[str]) -> None:
     loaded = done.stdout.splitlines()[-1]
     assert loaded == "loaded:", (
         f"`highwater {words[0]}` {loaded}: import it inside the function that needs it "
-        f"(`python -X importtime -m scenarios.cli.main {words[0]}` says who asks for it)"
+        f"(`python -X importtime -m scenarios.cli {words[0]}` says who asks for it)"
     )
 
 

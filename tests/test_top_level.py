@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 AGREED = ["replica", "controller", "cluster", "scenarios", "spark_reports", "tests", "pyproject.toml", "README.md"]
 CUSTOMARY = ["LICENSE", "CHANGELOG.md", "Makefile"]
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    """The folders of tests are no packages: pytest could collect only the first of the two."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_top_level_entries() -> None:
