@@ -1,1 +1,6 @@
-"""Logs and replication: record batches, segments, leader and follower state, and the words everybody shares."""
+"""Replication of one partition: leader and follower state, the rules by era, fencing, error codes and ids.
+Rooms: log/ (batches on a disk), trace/ (what is told of a run).
+
+May import: no other room of this package.
+Open first: leader.py.
+"""

@@ -18,6 +18,8 @@ INT32_MAX = 2**31 - 1
 """The most that keys of Kafka's type INT hold."""
 
 
+CLEANUP_POLICIES = r"|(compact|delete)(\s*,\s*(compact|delete))*"
+"""A list; an empty one means that nothing is deleted."""
 THROTTLED_REPLICAS = r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?"
 THROTTLED_REPLICAS_FORM = "partition:broker,partition:broker,... or *"
 
@@ -135,6 +137,9 @@ class TopicConfig(Config):
     flush_ms: int = key("flush.ms", NEVER, low=0)
     message_timestamp_before_max_ms: int = key("message.timestamp.before.max.ms", NEVER, low=0)
     message_timestamp_after_max_ms: int = key("message.timestamp.after.max.ms", NEVER, low=0)
+    cleanup_policy: str = key(
+        "cleanup.policy", "delete", pattern=CLEANUP_POLICIES, doc="delete, compact, both or empty"
+    )
     leader_replication_throttled_replicas: str = key(
         "leader.replication.throttled.replicas", "", pattern=THROTTLED_REPLICAS, doc=THROTTLED_REPLICAS_FORM
     )
@@ -142,18 +147,27 @@ class TopicConfig(Config):
         "follower.replication.throttled.replicas", "", pattern=THROTTLED_REPLICAS, doc=THROTTLED_REPLICAS_FORM
     )
 
+    @property
+    def is_compacted(self) -> bool:
+        """Every record must have a key. Simplified: that is all; nothing is ever compacted."""
+        return "compact" in self.cleanup_policy
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicBrokerConfig(Config):
     """Keys of a running broker that can be set only through the controller. Source: DynamicConfig.Broker, KIP-73.
 
     Simplified: Kafka can also change many of a broker's static keys while it runs (KIP-226); here those are read once.
+    Nothing moves between log directories here, so the third rate limits nothing; Kafka's tools clear all three.
     """
 
     WHAT: ClassVar[str] = "dynamic broker"
 
     leader_replication_throttled_rate: int = key("leader.replication.throttled.rate", NEVER, low=0)
     follower_replication_throttled_rate: int = key("follower.replication.throttled.rate", NEVER, low=0)
+    replica_alter_log_dirs_io_max_bytes_per_second: int = key(
+        "replica.alter.log.dirs.io.max.bytes.per.second", NEVER, low=0
+    )
 
 
 BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {

@@ -3,7 +3,8 @@
 `leader-epoch`: a follower names the epoch it follows in with all it asks, a leader refuses what belongs to another
 epoch, and every new epoch makes a follower look for its place in the leader's log again. `none`: requests carry no
 epoch, so one that was held up on its way counts whenever it arrives, and a follower begins anew only when another
-broker leads: what happened while its leader was deposed and elected again, neither of the two notices.
+broker leads: what happened while its leader was deposed and elected again, neither of the two notices. From 2.0.1 on
+(KAFKA-7164, here part of `truncation: leader-epoch-exact`) the follower does, if it has missed an epoch.
 
 source: Partition.makeFollower, checkCurrentLeaderEpoch (2.0 and 2.1); KAFKA-7395
 """
@@ -13,6 +14,9 @@ from __future__ import annotations
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch
 from replica.rules import Rules
+
+BEFORE_KAFKA_7164 = ("high-watermark", "leader-epoch")
+"""Values of `truncation` whose followers do not mind an epoch that they have missed."""
 
 
 def current_leader_epoch(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch:
@@ -60,11 +64,16 @@ def begins_anew(
 
     followed: the leader and epoch it follows now, itself after it has led, None after a start of the broker
     source: Partition.makeFollower. Until 2.1 a change to no leader at all changes nothing: ReplicaManager.makeFollowers
-    then leaves the partition as it is.
+    then leaves the partition as it is. Until then the same leader in a later epoch changes nothing, either, unless an
+    epoch in between was missed (KAFKA-7164, 2.0.1): in that one another leader may have cut this leader's log.
     """
-    if rules.fetch_fencing == "none":
-        return leader_id != NO_BROKER and (followed is None or followed[0] != leader_id)
-    return followed is None or followed[1] < leader_epoch
+    if rules.fetch_fencing != "none":
+        return followed is None or followed[1] < leader_epoch
+    if leader_id == NO_BROKER:
+        return False
+    if followed is None or followed[0] != leader_id:
+        return True
+    return rules.truncation not in BEFORE_KAFKA_7164 and leader_epoch > followed[1] + 1
 
 
 def followers_serve_consumers(rules: Rules) -> bool:

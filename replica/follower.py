@@ -329,7 +329,7 @@ class FollowerState:
         return self._cut(Cut(leader_end_offset, True, f"the log of the leader {self._leader} ends there"))
 
     def _halt(self, leader_end_offset: Offset) -> list[FollowerAction]:
-        """Kafka's words. source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0), removed by KAFKA-7414"""
+        """Kafka's words. source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0.0), removed by KAFKA-7414"""
         self.state = FetchState.FAILED
         reason = (
             f"Exiting because log truncation is not allowed for partition {self.topic_partition}, current leader "

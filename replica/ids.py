@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica.wording import shown
@@ -17,11 +17,17 @@ BrokerEpoch = int
 NO_BROKER: BrokerId = -1
 """Leader of a partition that has none; replica id of a consumer."""
 
+EVERY_BROKER: BrokerId = -1
+"""Whose settings are those of all brokers at once (Kafka: the empty resource name)."""
+
 UNKNOWN_OFFSET: Offset = -1
 UNDEFINED_EPOCH: LeaderEpoch = -1
 """Kafka's UNDEFINED_EPOCH: a batch from a client, or an epoch the cache does not know."""
 
 NO_BROKER_EPOCH: BrokerEpoch = -1
+
+CLUSTER_ID = "aGlnaHdhdGVyY2x1c3Rlcg"
+"""`highwatercluster` as Kafka spells 16 bytes: up to 3.8 its StorageTool takes no other kind of cluster id."""
 
 METADATA_TOPIC = "__cluster_metadata"
 """The controller's log; brokers follow its partition 0."""
@@ -53,15 +59,16 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of nodes by their numeric id, for traces and sentences (`1` -> `b1`)."""
+    """Names of nodes by their numeric id, for traces and sentences (`1` -> `alpha`)."""
 
-    by_id: Mapping[int, str] = field(default_factory=dict)
+    by_id: Mapping[int, str]
 
     def __call__(self, node_id: int) -> str:
+        """An id that no node has (an admin client may send any) reads `node 7`, which is the name of none."""
         if node_id == NO_BROKER:
             return "nobody"
         known = self.by_id.get(node_id)
-        return f"b{node_id}" if known is None else known
+        return f"node {node_id}" if known is None else known
 
     def set_of(self, node_ids: object) -> str:
         """`{b1, b2}` in the given order (an ISR keeps its order)."""

@@ -183,6 +183,13 @@ class LeaderState:
                 f"broker epoch {broker_epoch}, now {known}",
             )
 
+    def may_want(self, broker_id: BrokerId) -> bool:
+        """Whether its next fetch may bring it into the ISR: it is not in it, and nothing is against it."""
+        replica = self.replicas.get(broker_id)
+        if replica is None or broker_id in self.in_sync_replicas:
+            return False
+        return self._pending is not None or self._is_replica_eligible(broker_id, replica)
+
     # -------------------------------------------------------------------------------------------------- leadership
 
     def _become_leader(self, event: LeaderAssigned) -> list[LeaderAction]:

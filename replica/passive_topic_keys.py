@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from replica.config import NEVER, Config, TopicConfig, key
 
-CLEANUP_POLICIES = "(compact|delete)(,(compact|delete))*"
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 
@@ -22,7 +21,6 @@ class PassiveTopicConfig(Config):
 
     WHAT: ClassVar[str] = "topic"
 
-    cleanup_policy: str = key("cleanup.policy", "delete", pattern=CLEANUP_POLICIES, doc="delete, compact or both")
     compression_gzip_level: int = key("compression.gzip.level", -1, low=-1, high=9)
     compression_lz4_level: int = key("compression.lz4.level", 9, low=1, high=17)
     compression_type: str = key("compression.type", "producer", choices=CODECS)

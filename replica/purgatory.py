@@ -20,7 +20,7 @@ class Purgatory(Generic[Op]):
     __slots__ = ("_keys", "_watchers")
 
     def __init__(self) -> None:
-        self._keys: dict[Op, tuple[Hashable, ...]] = {}
+        self._keys: dict[Op, dict[Hashable, None]] = {}
         self._watchers: dict[Hashable, dict[Op, None]] = {}
 
     def __len__(self) -> int:
@@ -32,8 +32,14 @@ class Purgatory(Generic[Op]):
     def watch(self, operation: Op, keys: Iterable[Hashable]) -> None:
         """Let `operation` wait under all `keys`, behind those already there."""
         assert operation not in self._keys, "an operation waits once"
-        self._keys[operation] = tuple(dict.fromkeys(keys))
+        self._keys[operation] = dict.fromkeys(keys)
         for key in self._keys[operation]:
+            self._watchers.setdefault(key, {})[operation] = None
+
+    def watch_too(self, operation: Op, key: Hashable) -> None:
+        """Let an operation that waits do so under one more key."""
+        if key not in self._keys[operation]:
+            self._keys[operation][key] = None
             self._watchers.setdefault(key, {})[operation] = None
 
     def operations(self, key: Hashable) -> tuple[Op, ...]:

@@ -54,6 +54,11 @@ class RemoteReplica:
         self.last_fetch_us = now_us
         self.broker_epoch = broker_epoch
 
+    def fetched_the_same(self, now_us: int) -> None:
+        """It has gone on to fetch what it had fetched before, where the log ended and still ends, up to now."""
+        self.last_caught_up_us = max(self.last_caught_up_us, now_us)
+        self.last_fetch_us = max(self.last_fetch_us, now_us)
+
     def reset(self, now_us: int, leader_end_offset: Offset, *, is_new_leader: bool, is_in_sync: bool) -> None:
         """A leader epoch begins. ISR members get a fresh delay, others must prove themselves first.
 

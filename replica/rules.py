@@ -10,7 +10,7 @@ source: MetadataVersion.java and the KIP or ticket beside each switch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 Switch = str | bool
@@ -35,7 +35,7 @@ class Rules:
         "fetch-fencing", "leader-epoch", ("none", "leader-epoch"), since="KIP-320 (2.1-IV1)"
     )
     follower_ahead: Literal["halt", "truncate"] = _switch(
-        "follower-ahead", "truncate", ("halt", "truncate"), since="KAFKA-7414 (2.1)"
+        "follower-ahead", "truncate", ("halt", "truncate"), since="KAFKA-7414 (2.0.1)"
     )
     membership: Literal["zk-session", "registration"] = _switch(
         "membership", "registration", ("zk-session", "registration"), since="KIP-500 (KRaft)"
@@ -56,7 +56,7 @@ class Rules:
         since="KIP-841 (3.3-IV3), KIP-903 (3.5-IV1)",
     )
     isr_join: Literal["high-watermark", "epoch-start"] = _switch(
-        "isr-join", "epoch-start", ("high-watermark", "epoch-start"), since="KAFKA-7128 (2.1)"
+        "isr-join", "epoch-start", ("high-watermark", "epoch-start"), since="KAFKA-7128 (2.0.1)"
     )
     isr_lag: Literal["messages", "time"] = _switch(
         "isr-lag", "time", ("messages", "time"), since="KIP-16, KAFKA-1546 (0.9)"
@@ -73,16 +73,21 @@ class Rules:
     )
     consumer_truncation_check: bool = _switch("consumer-truncation-check", True, since="KIP-320, KAFKA-7747 (2.3)")
     elr: bool = _switch("elr", True, since="KIP-966 (4.0-IV1, on from 4.1)")
+    heartbeats: Literal["backoff", "interval"] = _switch(
+        "heartbeats", "interval", ("backoff", "interval"), since="KAFKA-19294 (4.1)"
+    )
+    release: str = "4.1"
+    """Of the era: what a broker says of itself that no switch decides (versions of its APIs, features)."""
 
     @classmethod
     def switches(cls) -> dict[str, tuple[str, tuple[str, ...]]]:
         """Every switch as scenarios spell it: attribute, choices (none for true/false)."""
-        return {item.metadata["switch"]: (item.name, item.metadata["choices"]) for item in fields(cls)}
+        return {item.metadata["switch"]: (item.name, item.metadata["choices"]) for item in _switches(cls)}
 
     @classmethod
     def since(cls, switch: str) -> str:
         """What brought the newer values of a switch."""
-        found: str = next(item.metadata["since"] for item in fields(cls) if item.metadata["switch"] == switch)
+        found: str = next(item.metadata["since"] for item in _switches(cls) if item.metadata["switch"] == switch)
         return found
 
     def value(self, switch: str) -> Switch:
@@ -104,10 +109,14 @@ class Rules:
         return replace(self, **flipped)
 
 
+def _switches(rules: type[Rules]) -> list[Field[Any]]:
+    return [item for item in fields(rules) if "switch" in item.metadata]
+
+
 def _eras() -> dict[str, Rules]:
     """From the newest back: each era is the one after it without what that brought."""
     v4_1 = Rules()
-    v3_9 = replace(v4_1, elr=False)
+    v3_9 = replace(v4_1, elr=False, heartbeats="backoff")
     v3_5 = replace(v3_9, hw_advance="isr")
     v3_3 = replace(v3_5, isr_eligibility="unfenced")
     v2_7 = replace(v3_3, isr_eligibility="any", membership="zk-session")
@@ -119,22 +128,24 @@ def _eras() -> dict[str, Rules]:
         list_offsets_guard=False,
         consumer_truncation_check=False,
     )
-    v2_0 = replace(v2_1, fetch_fencing="none", follower_ahead="halt", isr_join="high-watermark")
-    v0_11 = replace(v2_0, truncation="leader-epoch")
+    # 2.0.1, which brought KAFKA-7128, 7164, 7414 and 7415: 2.0.0 has the truncation of 2.0 and all else as 0.11 has it.
+    v2_0 = replace(v2_1, fetch_fencing="none")
+    v0_11 = replace(v2_0, truncation="leader-epoch", follower_ahead="halt", isr_join="high-watermark")
     v0_10 = replace(v0_11, truncation="high-watermark")
     v0_8 = replace(v0_10, isr_lag="messages", control_fencing="none")
-    return {
-        "kafka-0.8": v0_8,
-        "kafka-0.10": v0_10,
-        "kafka-0.11": v0_11,
-        "kafka-2.0": v2_0,
-        "kafka-2.1": v2_1,
-        "kafka-2.7": v2_7,
-        "kafka-3.3": v3_3,
-        "kafka-3.5": v3_5,
-        "kafka-3.9": v3_9,
-        "kafka-4.1": v4_1,
+    eras = {
+        "0.8": v0_8,
+        "0.10": v0_10,
+        "0.11": v0_11,
+        "2.0": v2_0,
+        "2.1": v2_1,
+        "2.7": v2_7,
+        "3.3": v3_3,
+        "3.5": v3_5,
+        "3.9": v3_9,
+        "4.1": v4_1,
     }
+    return {f"kafka-{release}": replace(rules, release=release) for release, rules in eras.items()}
 
 
 PROFILES: Mapping[str, Rules] = _eras()

@@ -126,7 +126,7 @@ class ByExactLeaderEpoch:
     """KIP-279: the leader names the epoch it means; where we do not know that one, we cut to the end of the one below
     and ask again. source: AbstractFetcherThread.getOffsetTruncationState
 
-    Simplified: 2.0.0 still notes a leader's epoch with its first record (KAFKA-7415 came with 2.0.1).
+    As 2.0.1 has it: a leader notes its epoch when it begins (KAFKA-7415), a follower minds missed epochs (KAFKA-7164).
     """
 
     asks_first = True

@@ -25,4 +25,11 @@ SHOWN_MAX = 100
 def shown(text: str) -> str:
     """A name that somebody else has chosen, fit for a trace and a screen: nothing but printable characters, bounded."""
     cut = text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in cut)
+    return spelt_out(cut)
+
+
+def spelt_out(text: str) -> str:
+    """`text` with what a terminal would obey, or would not show, in letters: `\\x1b`, `\\n`."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -6,6 +6,7 @@ source: KIP-112; Kafka LogManager, ReplicaManager.handleLogDirFailure
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -66,9 +67,9 @@ class BrokerLogs:
         return [manager.root for manager in self._failed]
 
     @property
-    def logs(self) -> dict[TopicPartition, Log]:
-        """Of all directories that are online."""
-        return {name: log for manager in self.directories.values() for name, log in manager.logs.items()}
+    def logs(self) -> Mapping[TopicPartition, Log]:
+        """Of all directories that are online, one after the other. It is looked into often, so nothing is copied."""
+        return ChainMap(*reversed([manager.logs for manager in self.directories.values()]))
 
     @property
     def recoveries(self) -> dict[TopicPartition, Recovery]:

@@ -143,10 +143,13 @@ def read_properties(path: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
+def as_kafka_spells(uuid: UUID) -> str:
+    """URL-safe base64 without padding, as Kafka has it in files and prints it. source: Uuid.toString"""
+    return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
+
+
 def write_partition_metadata(path: Path, topic_id: UUID, *, sync: bool) -> None:
-    """Kafka writes topic ids as URL-safe base64 without padding (Uuid.toString)."""
-    text = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
-    write_atomically(path, f"version: 0\ntopic_id: {text}\n".encode(), sync=sync)
+    write_atomically(path, f"version: 0\ntopic_id: {as_kafka_spells(topic_id)}\n".encode(), sync=sync)
 
 
 def read_partition_metadata(path: Path) -> UUID | None:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from replica.ids import Offset, TopicPartition
 from replica.log.checkpoints import CLEAN_SHUTDOWN
 from replica.log.disk_speed import DiskSpeed
+from replica.log.open_files import OpenFiles
 from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
@@ -57,6 +58,7 @@ class Disk:
         self.root = root
         self.sync = sync
         self.speed = DiskSpeed()
+        self.open_files = OpenFiles()
         self.full = False
         self.broken = False
         self.on_failure: Callable[[Disk, str], None] | None = None

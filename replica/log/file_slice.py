@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from replica.log.open_files import OpenFile
+
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """Bytes [position, position + length) of the open file `fd`; length 0 means there is nothing to read.
 
+    held: keeps `fd` open as long as this lives, whatever becomes of the log; None where somebody else sees to that
     source: Kafka FileRecords.slice / DefaultRecordsSend
     """
 
     fd: int
     position: int
     length: int
+    held: OpenFile | None = None
 
     def sendfile(self, socket_fd: int, already_sent: int) -> int:
         """One non-blocking os.sendfile of what is left; returns the bytes sent, 0 if the file ended early.

@@ -8,7 +8,7 @@ Source: Kafka UnifiedLog, LocalLog. Loading and recovery: log_loader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,16 +22,16 @@ from replica.log.leader_epochs import LeaderEpochCache
 from replica.log.loader import LogLoader, Recovery
 from replica.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
 from replica.log.records import (
-    NO_PRODUCER_ID,
     BatchHeader,
     Bytes,
     Record,
     read_records,
+    read_timestamps,
     stamp,
 )
 from replica.log.segment import Segment
 from replica.log.segments import LogSegments
-from replica.validation import check_order, validate_produced, whole_batches
+from replica.log.validation import Inspected, check_order, validate_produced, whole_batches
 
 __all__ = ["AppendInfo", "Log", "Recovery"]
 
@@ -142,16 +142,23 @@ class Log:
 
     # ------------------------------------------------------------------------------------------------------ append
 
-    def append_as_leader(self, batch: bytearray | memoryview, leader_epoch: LeaderEpoch, now_us: int) -> AppendInfo:
+    def append_as_leader(
+        self,
+        batch: bytearray | memoryview,
+        leader_epoch: LeaderEpoch,
+        now_us: int,
+        inspected: Inspected | None = None,
+    ) -> AppendInfo:
         """Check a client's batch, give it the next offsets and the epoch (written into `batch`), and append it.
 
         A batch that its producer sent before is not appended; the answer tells where the original lies.
+        inspected: what is in it, if that is known already
         raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
                 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR; nothing was appended then
         """
-        received = validate_produced(batch, self.config, now_us)
+        received = validate_produced(batch, self.config, now_us, inspected)
         header = BatchHeader(self.log_end_offset, received.size_bytes, leader_epoch, *received[3:])
-        if header.producer_id != NO_PRODUCER_ID:
+        if header.has_producer_id:
             original = self.producers.find_duplicate(header)
             if original is not None:
                 return AppendInfo(original.first_offset, original.last_offset, True, (), 0, self.log_end_offset)
@@ -202,7 +209,7 @@ class Log:
             self.log_end_offset = segment.next_offset
             producers = self.producers
             for header in headers:
-                if header.producer_id != NO_PRODUCER_ID:
+                if header.has_producer_id:
                     producers.update(header)
             producers.map_end_offset = self.log_end_offset
             if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
@@ -265,7 +272,8 @@ class Log:
             end = min(end, cut)
         if end <= start:
             return EMPTY_SLICE
-        return FileSlice(segment.fd, start, end - start)
+        file = segment.file
+        return FileSlice(file.fd, start, end - start, file)
 
     @property
     def size_bytes(self) -> int:
@@ -318,8 +326,13 @@ class Log:
         high = self.log_end_offset if end is None else min(end, self.log_end_offset)
         return self._segments.scan(low, high) if low < high else iter(())
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[Offset, int] | None:
-        """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later; None: all are older."""
+    def offset_for_timestamp(
+        self, timestamp_ms: int, timestamps_of: Callable[[bytes], Sequence[int]] = read_timestamps
+    ) -> tuple[Offset, int] | None:
+        """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later; None: all are older.
+
+        timestamps_of: the timestamps of a batch's records; what it raises ends the search
+        """
         for segment in self._segments:
             if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:
                 continue
@@ -327,10 +340,18 @@ class Log:
             for position, header in segment.scan(segment.locate(start)):
                 if header.max_timestamp < timestamp_ms:
                     continue
-                for record in read_records(segment.read_batch(position, header)):
-                    if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
-                        return record.offset, record.timestamp_ms
+                for offset, at_ms in enumerate(timestamps_of(segment.read_batch(position, header)), header.base_offset):
+                    if at_ms >= timestamp_ms and offset >= self.log_start_offset:
+                        return offset, at_ms
         return None
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest in any segment, -1 if there is none. source: UnifiedLog.fetchOffsetByTimestamp, KIP-734
+
+        As in Kafka, records that DeleteRecords has taken from the log's first segment still count.
+        """
+        return max(segment.max_timestamp_ms for segment in self._segments)
 
     # ---------------------------------------------------------------------------------------------------- truncate
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from replica.config import TopicConfig
-from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.log.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -19,6 +19,7 @@ from replica.log.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINTS,
+    as_kafka_spells,
     read_offsets,
     read_partition_metadata,
     read_properties,
@@ -81,7 +82,7 @@ class LogManager:
         default_config: TopicConfig,
         now_us: int = 0,
         *,
-        cluster_id: str = "highwater",
+        cluster_id: str = CLUSTER_ID,
         directory: str = "",
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> LogManager:
@@ -114,7 +115,8 @@ class LogManager:
         found = read_properties(path)
         expected = {"version": "1", "cluster.id": cluster_id, "node.id": str(broker_id)}
         if not found:
-            write_properties(path, {**expected, "directory.id": self.directory_id}, sync=self.disk.sync)
+            new = {**expected, "directory.id": as_kafka_spells(self.directory_id)}
+            write_properties(path, new, sync=self.disk.sync)
             return
         for key, value in expected.items():
             if found.get(key) != value:

@@ -23,7 +23,7 @@ from crc32c import crc32c
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Offset
 from replica.log.checkpoints import write_atomically
-from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from replica.log.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 
 BATCHES_TO_RETAIN = 5
 """Also why a producer may have at most 5 requests in flight."""
@@ -143,7 +143,7 @@ class ProducerStateManager:
 
     def update(self, batch: BatchHeader) -> None:
         """Take note of a batch that is in the log now; followers and recovery come here without validating."""
-        if batch.producer_id == NO_PRODUCER_ID or batch.is_control:
+        if not batch.has_producer_id or batch.is_control:
             return
         entry = self._producers.get(batch.producer_id)
         if entry is None:

@@ -1,17 +1,14 @@
 """Record batches, magic 2: read a header, check the CRC, stamp offset and epoch in place, build, and take apart.
 
-A broker handles batches, never records: it reads 61 bytes, checks one CRC and rewrites 12 bytes that lie outside it.
-Only clients and the checker look at the records within.
+A broker handles batches: it reads 61 bytes, checks one CRC and rewrites 12 bytes that lie outside it. The leader walks
+once over the records that a client has sent (record_walk); only clients and the checker take them out.
 
-Simplified: Kafka's LogValidator also walks the records of a produced batch; here the header and the CRC decide.
 Source: Kafka DefaultRecordBatch, DefaultRecord.
 """
 
 from __future__ import annotations
 
-import gzip
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +16,8 @@ from crc32c import crc32c
 
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, Offset
+from replica.log.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
+from replica.log.record_walk import MalformedRecords, walk
 
 Bytes = bytes | bytearray | memoryview
 
@@ -29,6 +28,8 @@ MAGIC = 2
 CRC_START = 21
 """The CRC covers everything from the attributes on, so the leader may rewrite what lies before."""
 
+INT64 = 2**63
+
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
@@ -37,10 +38,9 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-DECOMPRESSED_BYTES_MAX = 64 << 20
-"""Bound on what one compressed batch may grow to in memory."""
+DECOMPRESSED_BYTES_MAX = 128 << 20
+"""Bound on what a batch of a log may grow to in memory; a leader appends none that grows to more."""
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
@@ -85,6 +85,15 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def has_producer_id(self) -> bool:
+        """It comes from an idempotent producer. Kafka takes every negative id for none."""
+        return self.producer_id > NO_PRODUCER_ID
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
@@ -133,6 +142,11 @@ def stamp(batch: bytearray | memoryview, position: int, base_offset: Offset, lea
     _LEADER_EPOCH.pack_into(batch, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
 
+def as_int64(number: int) -> int:
+    """What Java's 64 bits keep of a sum."""
+    return (number + INT64) % (2 * INT64) - INT64
+
+
 def corrupt(message: str, **facts: object) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, message, **facts)
 
@@ -165,7 +179,7 @@ def build_batch(
     """One batch of (key, value) pairs, as a client would send it: base offset 0, no leader epoch.
 
     timestamp_ms: one for all records, or one per record; milliseconds
-    compression: none or gzip        raises: KafkaError UNSUPPORTED_COMPRESSION_TYPE
+    compression: one of CODECS
     """
     if not records:
         raise ValueError("a batch holds at least one record")
@@ -181,13 +195,8 @@ def build_batch(
         record.append(0)  # no headers
         _put_varint(body, len(record))
         body += record
-    if compression == "gzip":
-        # A fixed mtime: the same records must give the same bytes in every run.
-        body = bytearray(gzip.compress(body, mtime=0))
-    elif compression != "none":
-        raise _unsupported(compression)
     batch = bytearray(BATCH_HEADER_BYTES)
-    batch += body
+    batch += body if compression == "none" else compress(compression, body)
     fields = (
         CODECS.index(compression) | (CONTROL if control else 0),
         len(records) - 1,
@@ -204,27 +213,48 @@ def build_batch(
     return batch
 
 
-def read_records(batch: Bytes) -> list[Record]:
+def read_records(batch: Bytes, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
     """The records of one whole batch, in offset order.
 
-    raises: KafkaError CORRUPT_MESSAGE (bytes that are no records), UNSUPPORTED_COMPRESSION_TYPE (all but gzip)
+    limit_bytes: of the records, decompressed
+    raises: KafkaError CORRUPT_MESSAGE (no records, or too many bytes), UNSUPPORTED_COMPRESSION_TYPE (no known codec)
     """
     header = read_header(batch)
-    body = bytes(memoryview(batch)[BATCH_HEADER_BYTES : header.size_bytes])
-    if header.codec == "gzip":
-        body = _gunzip(body)
-    elif header.codec != "none":
-        raise _unsupported(header.codec)
+    body = body_of(batch, header, limit_bytes)
     try:
         records, position = [], 0
         for _ in range(header.record_count):
             record, position = _read_record(body, position, header)
             records.append(record)
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
     if position != len(body):
         raise corrupt(f"batch at offset {header.base_offset}: {len(body) - position} bytes after the last record")
     return records
+
+
+def read_timestamps(batch: Bytes) -> list[int]:
+    """Of the records of one whole batch, in the order of their offsets, in milliseconds. raises: as read_records"""
+    header = read_header(batch)
+    if header.attributes & LOG_APPEND_TIME:
+        return [header.max_timestamp] * header.record_count
+    try:
+        deltas = walk(body_of(batch, header, DECOMPRESSED_BYTES_MAX), header.record_count).timestamp_deltas
+    except MalformedRecords as error:
+        raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
+    return [as_int64(header.base_timestamp + delta) for delta in deltas]
+
+
+def body_of(batch: Bytes, header: BatchHeader, limit_bytes: int) -> bytes:
+    """The records as they are laid out, decompressed. raises: as read_records"""
+    if header.codec not in CODECS:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"{header.codec} is none that Kafka has")
+    try:
+        return decompress(header.codec, memoryview(batch)[BATCH_HEADER_BYTES : header.size_bytes], limit_bytes)
+    except BadStream as error:
+        raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
+    except TooMuchInside as error:
+        raise corrupt(f"batch at offset {header.base_offset}: more than {limit_bytes} bytes inside") from error
 
 
 def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
@@ -243,27 +273,14 @@ def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Recor
         if name is None:
             raise IndexError("a record header has no name")
         content, position = _get_bytes(body, position)
-        headers.append((name.decode(), content))
+        headers.append((name.decode(errors="replace"), content))
     if position != end or count < 0:
         raise IndexError(f"a record ends at byte {position}, not {end}")
     # Log-append time: one timestamp for the whole batch, kept in its header.
     timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
+    if not -INT64 <= timestamp < INT64:
+        timestamp = as_int64(timestamp)
     return Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers)), end
-
-
-def _gunzip(body: bytes) -> bytes:
-    inflater = zlib.decompressobj(wbits=31)
-    try:
-        content = inflater.decompress(body, DECOMPRESSED_BYTES_MAX)
-    except zlib.error as error:
-        raise corrupt(f"gzip: {error}") from error
-    if not inflater.eof:
-        raise corrupt(f"gzip: cut short, or more than {DECOMPRESSED_BYTES_MAX} bytes")
-    return content
-
-
-def _unsupported(codec: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {codec}: only none and gzip are supported")
 
 
 def _put_varint(out: bytearray, number: int) -> None:

@@ -17,6 +17,7 @@ from replica.errors import KafkaError
 from replica.ids import Offset
 from replica.log.disk import LOG_SUFFIX, Disk
 from replica.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from replica.log.open_files import OpenFile
 from replica.log.records import (
     BATCH_HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -31,7 +32,6 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 
 INT32_MAX = 2**31 - 1
-_NOT_OPEN, _CLOSED = -1, -2
 SCAN_BYTES = 16 << 10
 """Read-ahead of a header scan; the sparse index leaves about 4 KiB to scan."""
 RECOVERY_BYTES = 1 << 20
@@ -48,8 +48,9 @@ class Segment:
     __slots__ = (
         "_bytes_since_entry",
         "_disk",
-        "_fd",
+        "_file",
         "_first_timestamp_ms",
+        "_is_closed",
         "_tail_lasts",
         "_tail_positions",
         "_tail_start",
@@ -70,7 +71,8 @@ class Segment:
         self.base_offset = base_offset
         self.created_us = now_us
         self._disk = disk
-        self._fd = _NOT_OPEN
+        self._file: OpenFile | None = None
+        self._is_closed = False
         self._clear()
 
     def _clear(self) -> None:
@@ -92,7 +94,8 @@ class Segment:
     def create(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> Segment:
         """A new, empty file."""
         segment = cls(directory, base_offset, disk, now_us)
-        segment._fd = os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        segment._file = OpenFile(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644))
+        disk.open_files.used(segment)
         disk.forget(segment.path)
         disk.opened(segment.path, 0)
         return segment
@@ -107,12 +110,18 @@ class Segment:
         return segment, segment._load_indexes()
 
     @property
-    def fd(self) -> int:
-        """The open file; inactive segments of a loaded log are opened when first read."""
-        if self._fd < 0:
-            assert self._fd == _NOT_OPEN, f"{self.path} is closed"
-            self._fd = os.open(self.path, os.O_RDWR)
-        return self._fd
+    def file(self) -> OpenFile:
+        """The file, opened if it is not. Hold it as long as its descriptor is used."""
+        file = self._file
+        if file is None:
+            assert not self._is_closed, f"{self.path} is closed"
+            file = self._file = OpenFile(os.open(self.path, os.O_RDWR))
+        self._disk.open_files.used(self)
+        return file
+
+    def put_aside(self) -> None:
+        """Too many are open: the next use opens it again."""
+        self._file = None
 
     # ------------------------------------------------------------------------------------------------------ append
 
@@ -152,12 +161,12 @@ class Segment:
             del self._tail_lasts[:half], self._tail_positions[:half]
 
     def _write(self, data: Bytes, position: int) -> None:
-        fd = self.fd
+        file = self.file
         try:
-            if os.pwrite(fd, data, position) != len(data):
+            if os.pwrite(file.fd, data, position) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            os.ftruncate(fd, position)  # Half a batch must not stay behind.
+            os.ftruncate(file.fd, position)  # Half a batch must not stay behind.
             raise
 
     def should_roll(
@@ -184,7 +193,7 @@ class Segment:
     def _waited_ms(self, timestamp_ms: int, now_us: int) -> int:
         """Age of the segment in record time, or in wall time when the records carry none."""
         if self._first_timestamp_ms is None:
-            self._first_timestamp_ms = read_header(os.pread(self.fd, BATCH_HEADER_BYTES, 0)).max_timestamp
+            self._first_timestamp_ms = read_header(self._pread(BATCH_HEADER_BYTES, 0)).max_timestamp
         if self._first_timestamp_ms >= 0:
             return timestamp_ms - self._first_timestamp_ms
         return (now_us - self.created_us) // 1000
@@ -218,7 +227,7 @@ class Segment:
 
     def end_of(self, position: int) -> int:
         """Where the batch that starts at `position` ends."""
-        return position + read_header(os.pread(self.fd, BATCH_HEADER_BYTES, position)).size_bytes
+        return position + read_header(self._pread(BATCH_HEADER_BYTES, position)).size_bytes
 
     def scan(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each whole batch from a batch boundary on."""
@@ -226,7 +235,7 @@ class Segment:
         while position + BATCH_HEADER_BYTES <= self.size:
             within = position - chunk_start
             if within + BATCH_HEADER_BYTES > len(chunk):
-                chunk = os.pread(self.fd, min(SCAN_BYTES, self.size - position), position)
+                chunk = self._pread(min(SCAN_BYTES, self.size - position), position)
                 chunk_start, within = position, 0
             header = read_header(chunk, within)
             if position + header.size_bytes > self.size:
@@ -235,7 +244,11 @@ class Segment:
             position += header.size_bytes
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
-        return os.pread(self.fd, header.size_bytes, position)
+        return self._pread(header.size_bytes, position)
+
+    def _pread(self, count: int, position: int) -> bytes:
+        file = self.file
+        return os.pread(file.fd, count, position)
 
     # ------------------------------------------------------------------------------------------- truncate, recover
 
@@ -243,7 +256,8 @@ class Segment:
         """Cut the batch that holds `offset` and all after it; the next offset is `offset` itself. Returns bytes cut."""
         position = self.locate(offset)
         cut = self.size - position
-        os.ftruncate(self.fd, position)
+        file = self.file
+        os.ftruncate(file.fd, position)
         self._disk.truncated(self.path, position)
         self.size = position
         self.index.truncate(offset)
@@ -262,14 +276,15 @@ class Segment:
         on_batch: told of each valid batch, in order
         returns:  why the rest was cut, None when the segment was sound          source: LogSegment.recover
         """
-        file_size = os.fstat(self.fd).st_size
+        file = self.file
+        file_size = os.fstat(file.fd).st_size
         self._clear()
         position, problem = 0, None
         chunk, chunk_start = b"", 0
         while position < file_size:
             within = position - chunk_start
             while within + (needed := _bytes_needed(chunk, within, file_size - position)) > len(chunk):
-                chunk = os.pread(self.fd, max(RECOVERY_BYTES, needed), position)
+                chunk = os.pread(file.fd, max(RECOVERY_BYTES, needed), position)
                 chunk_start, within = position, 0
             header, problem = self._examine(chunk, within)
             if header is None:
@@ -279,9 +294,10 @@ class Segment:
             position += header.size_bytes
         self.size = position
         if position < file_size:
-            os.ftruncate(self.fd, position)
+            os.ftruncate(file.fd, position)
             self._disk.truncated(self.path, position)
-        self.write_indexes()
+        if position or any(Path(self._sibling(suffix)).exists() for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
+            self.write_indexes()  # An empty segment that has none gets them when it is closed.
         return problem
 
     def _examine(self, chunk: bytes, within: int) -> tuple[BatchHeader | None, str | None]:
@@ -352,7 +368,8 @@ class Segment:
     def flush(self) -> None:
         """Bring the batches to the disk, and the indexes to their files."""
         self.write_indexes()
-        self._disk.flush(self.path, self.fd)
+        file = self.file
+        self._disk.flush(self.path, file.fd)
 
     def become_inactive(self) -> None:
         """Nothing more will be appended: the time index learns the largest timestamp (onBecomeInactiveSegment)."""
@@ -360,19 +377,20 @@ class Segment:
         self.write_indexes()
 
     def delete(self) -> None:
-        """Remove the files. The descriptor stays open until `close`: a response may still be reading from it.
+        """Remove the files, for good. What a response still reads from stays open until it is sent.
 
         Kafka renames to .deleted and removes the file after file.delete.delay.ms, for the same reason.
         """
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             Path(self._sibling(suffix)).unlink(missing_ok=True)
         self._disk.forget(self.path)
+        self.close()
 
     def close(self) -> None:
         """Close the file for good; idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = _CLOSED
+        self._file = None
+        self._is_closed = True
+        self._disk.open_files.closed(self)
 
 
 def _bytes_needed(chunk: bytes, within: int, left: int) -> int:

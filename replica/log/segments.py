@@ -16,12 +16,11 @@ from replica.log.segment import Segment
 class LogSegments:
     """At least one segment; appends go to the last one, `active`."""
 
-    __slots__ = ("_bases", "_deleted", "_segments", "active")
+    __slots__ = ("_bases", "_segments", "active")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
-        self._deleted: list[Segment] = []
         self.active = segments[-1]
 
     def __iter__(self) -> Iterator[Segment]:
@@ -91,11 +90,9 @@ class LogSegments:
     def _delete(self, first: int, end: int) -> None:
         for segment in self._segments[first:end]:
             segment.delete()
-            self._deleted.append(segment)
         del self._segments[first:end], self._bases[first:end]
 
     def close(self) -> None:
-        """Close all files, those of deleted segments too."""
-        for segment in self._segments + self._deleted:
+        """Close all files."""
+        for segment in self._segments:
             segment.close()
-        self._deleted.clear()

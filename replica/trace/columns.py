@@ -1,6 +1,6 @@
 """What facts are made of: the base of every fact, and the columns that several kinds of fact share.
 
-A column is a type and, as its annotation, what the column means; `replica.trace.events` derives the schema from both.
+A column is a type and, as its annotation, what the column means; `replica.trace` derives the schema from both.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ class NodeStarted(ControlFact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStopped(ControlFact):
     node: column.Node
-    how: Annotated[str, "stop, kill, power_off or halt (the process gives up by itself)"]
+    how: Annotated[
+        str, "stop, kill, power_off, halt (it gives up), crash (by our bug) or died (killed by somebody else)"
+    ]
     reason: column.Reason
 
 
@@ -64,6 +66,17 @@ class MessageHeld(ControlFact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReleased(ControlFact):
+    node: column.Node
+    peer: column.Peer
+    api: column.Api
+    part: column.Part
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDropped(ControlFact):
+    """What waited behind a hold or a cut will never arrive: its sender lost power, or the connection is over."""
+
     node: column.Node
     peer: column.Peer
     api: column.Api

@@ -38,7 +38,7 @@ from replica.rules import PROFILES, Rules
 from replica.truncation import truncation_of
 from replica.wording import duration
 
-NAMES = Names()
+NAMES = Names({number: f"b{number}" for number in range(1, 10)})
 TOPIC = TopicPartition("orders", 0)
 BACKOFF_US = 1_000_000
 

@@ -26,7 +26,7 @@ from replica.remote_replica import LONG_AGO_US
 from replica.rules import PROFILES
 from replica.wording import duration
 
-NAMES = Names()
+NAMES = Names({number: f"b{number}" for number in range(1, 10)})
 LAG_MAX_US = 30_000_000
 LAG_MAX_MESSAGES = 4000
 TOPIC = TopicPartition("orders", 0)

@@ -16,7 +16,7 @@ from replica.log.producer_state import (
 )
 from replica.log.records import BatchHeader
 
-TRANSCRIPT = Path(__file__).parent.parent / "golden" / "idempotence.txt"
+TRANSCRIPT = Path(__file__).parents[2] / "golden" / "idempotence.txt"
 
 
 class Story:

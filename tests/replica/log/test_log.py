@@ -277,8 +277,11 @@ def test_a_slice_of_a_deleted_segment_can_still_be_sent(tmp_path):
     assert len(list((tmp_path / "orders-0").glob("*.log"))) == 1
     assert content_of(found) == before != b""
     log.abandon()
+    assert content_of(found) == before
+    fd = found.fd
+    del found
     with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(found.fd)
+        os.fstat(fd)
 
 
 def test_time_lookup_reads_into_batches(home):

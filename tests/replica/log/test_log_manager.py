@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from uuid import UUID
@@ -221,15 +222,26 @@ def test_another_brokers_directory_is_refused(machine):
     machine.start().abandon()
     with pytest.raises(WrongLogDirectory, match=r"node\.id is 1, not 2"):
         LogManager.open(machine.root, machine.disk, 2, TopicConfig())
-    with pytest.raises(WrongLogDirectory, match=r"cluster\.id is highwater, not other"):
+    with pytest.raises(WrongLogDirectory, match=r"cluster\.id is aGlnaHdhdGVyY2x1c3Rlcg, not other"):
         LogManager.open(machine.root, machine.disk, 1, TopicConfig(), cluster_id="other")
 
 
 def test_the_small_files_have_kafkas_format(machine):
     machine.fresh()
     lines = machine.text("meta.properties").splitlines()
-    assert lines[:3] == ["version=1", "cluster.id=highwater", "node.id=1"]
+    assert lines[:3] == ["version=1", "cluster.id=aGlnaHdhdGVyY2x1c3Rlcg", "node.id=1"]
+    assert [line.partition("=")[0] for line in lines[3:]] == ["directory.id"]
     assert machine.text("orders-0/partition.metadata") == "version: 0\ntopic_id: ABEiM0RVZneImaq7zN3u_w\n"
+
+
+def test_ids_are_spelled_as_kafka_reads_them(machine):
+    """Uuid.fromString: at most 24 characters of URL-safe base64, which are 16 bytes. StorageTool reads no others."""
+    manager = machine.start()
+    properties = dict(line.split("=", 1) for line in machine.text("meta.properties").splitlines())
+    for text in (properties["cluster.id"], properties["directory.id"]):
+        assert re.fullmatch(r"[A-Za-z0-9_-]{22}", text)
+        assert len(base64.urlsafe_b64decode(text + "==")) == 16
+    assert UUID(bytes=base64.urlsafe_b64decode(properties["directory.id"] + "==")) == manager.directory_id
 
 
 def test_a_damaged_partition_metadata_is_an_error(machine):

@@ -9,6 +9,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from replica.errors import ErrorCode, KafkaError
+from replica.log.codecs import CODECS
 from replica.log.records import (
     BATCH_HEADER_BYTES,
     CRC_START,
@@ -25,7 +26,7 @@ from replica.log.records import (
 contents = st.none() | st.binary(max_size=200)
 pairs = st.lists(st.tuples(contents, contents), min_size=1, max_size=12)
 timestamps = st.integers(min_value=0, max_value=2**42)
-codecs = st.sampled_from(["none", "gzip"])
+codecs = st.sampled_from(CODECS)
 
 
 @given(pairs, st.lists(timestamps, min_size=12, max_size=12), codecs, st.integers(0, 2**62), st.integers(0, 2**31 - 1))
@@ -49,7 +50,7 @@ def test_what_is_built_reads_back(records, times, codec, base_offset, sequence):
         leader_epoch=7,
         magic=2,
         crc=header.crc,
-        attributes=1 if codec == "gzip" else 0,
+        attributes=CODECS.index(codec),
         last_offset_delta=len(records) - 1,
         base_timestamp=times[0],
         max_timestamp=max(times),
@@ -153,15 +154,13 @@ def test_garbage_instead_of_records_is_corrupt_or_reads_as_records(garbage, coun
         assert error.code is ErrorCode.CORRUPT_MESSAGE
 
 
-@pytest.mark.parametrize(("codec", "name"), [(2, "snappy"), (3, "lz4"), (4, "zstd"), (7, "codec 7")])
-def test_other_codecs_are_refused_by_name(codec, name):
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_codecs_that_there_are_not_are_refused_by_number(codec):
     batch = build_batch([(None, b"a")], timestamp_ms=1)
     batch[22] = codec
-    with pytest.raises(KafkaError, match=name) as refusal:
+    with pytest.raises(KafkaError, match=f"codec {codec}") as refusal:
         read_records(batch)
     assert refusal.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    with pytest.raises(KafkaError, match="lz4"):
-        build_batch([(None, b"a")], timestamp_ms=1, compression="lz4")
 
 
 def test_log_append_time_comes_from_the_header():

@@ -1,0 +1,157 @@
+"""The codecs of record batches: what is inside a compressed batch, up to a limit and not a byte further.
+
+Simplified: what follows the end of an lz4 frame is an error here; Kafka does not look at it.
+Source: GzipCompression, SnappyCompression (snappy-java's SnappyInputStream), Lz4BlockInputStream, ZstdCompression
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Callable
+
+import cramjam
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+GZIP_MAGIC = b"\x1f\x8b"
+XERIAL_MAGIC = b"\x82SNAPPY\0"
+XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+"""Snappy as Kafka's clients write it: this, then blocks with their length before them. Some write one bare block."""
+XERIAL_BLOCK_BYTES = 32 * 1024
+LZ4_FLAGS = 4
+"""Position of the frame descriptor's first byte."""
+LZ4_INDEPENDENT_BLOCKS = 0x20
+IS_FULL = "failed to write whole buffer"
+"""What cramjam says when there is more inside than its buffer takes."""
+
+_BLOCK_LENGTH = struct.Struct(">i")
+
+
+class BadStream(Exception):
+    """Bytes that are not what the codec writes, or not all of it."""
+
+
+class TooMuchInside(Exception):
+    """More than the limit would come out; no more than that was kept in memory."""
+
+
+def decompress(codec: str, body: bytes | memoryview, limit_bytes: int) -> bytes:
+    """What is inside.
+
+    codec: one of CODECS        raises: BadStream, TooMuchInside
+    """
+    if codec == "none":
+        return bytes(body)
+    return _DECOMPRESS[codec](body, limit_bytes)
+
+
+def compress(codec: str, content: bytes | bytearray) -> bytes:
+    """As a client would; the same content gives the same bytes."""
+    return _COMPRESS[codec](bytes(content))
+
+
+def _gunzip(body: bytes | memoryview, limit_bytes: int) -> bytes:
+    """All members of the stream; what follows and is none, is left alone (GZIPInputStream.readTrailer)."""
+    parts: list[bytes] = []
+    rest: bytes | memoryview = body
+    while True:
+        inflater = zlib.decompressobj(wbits=31)
+        try:
+            # One byte more than is allowed says that there is more; 0 would mean no limit.
+            parts.append(inflater.decompress(rest, limit_bytes + 1))
+        except zlib.error as error:
+            raise BadStream(f"gzip: {error}") from error
+        limit_bytes -= len(parts[-1])
+        if limit_bytes < 0:
+            raise TooMuchInside("gzip")
+        if not inflater.eof:
+            raise BadStream("gzip: cut short")
+        rest = inflater.unused_data
+        if not rest.startswith(GZIP_MAGIC):
+            return b"".join(parts)
+
+
+def _unsnappy(body: bytes | memoryview, limit_bytes: int) -> bytes:
+    content = bytes(body)
+    if not content.startswith(XERIAL_MAGIC):
+        return _snappy_block(content, limit_bytes)
+    parts: list[bytes] = []
+    place = len(XERIAL_HEADER)
+    while place + _BLOCK_LENGTH.size <= len(content):
+        if content.startswith(XERIAL_MAGIC, place):  # two streams, one after the other
+            place += len(XERIAL_HEADER)
+            continue
+        (length,) = _BLOCK_LENGTH.unpack_from(content, place)
+        place += _BLOCK_LENGTH.size
+        if not 0 <= length <= len(content) - place:
+            raise BadStream(f"snappy: a block of {length} bytes, {len(content) - place} are left")
+        parts.append(_snappy_block(content[place : place + length], limit_bytes))
+        limit_bytes -= len(parts[-1])
+        place += length
+    return b"".join(parts)
+
+
+def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
+    """It says itself how long its content is, and is held to that."""
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
+            raise TooMuchInside("snappy")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise BadStream(f"snappy: {error}") from error
+
+
+def _unlz4(body: bytes | memoryview, limit_bytes: int) -> bytes:
+    if len(body) > LZ4_FLAGS and not body[LZ4_FLAGS] & LZ4_INDEPENDENT_BLOCKS:
+        raise BadStream("lz4: its blocks depend on each other, which Kafka cannot read")
+    return _into_buffer("lz4", cramjam.lz4.decompress_into, body, limit_bytes)
+
+
+def _unzstd(body: bytes | memoryview, limit_bytes: int) -> bytes:
+    if not len(body):
+        return b""  # no frame is no error (ZstdInputStream)
+    return _into_buffer("zstd", cramjam.zstd.decompress_into, body, limit_bytes)
+
+
+def _into_buffer(
+    codec: str, decompress_into: Callable[[bytes | memoryview, bytearray], int], body: bytes | memoryview, limit: int
+) -> bytes:
+    """Into memory that cannot grow; of it only what is written to is ever taken from the machine."""
+    buffer = bytearray(limit)
+    try:
+        size = decompress_into(body, buffer)
+    except cramjam.DecompressionError as error:
+        if IS_FULL in str(error):
+            raise TooMuchInside(codec) from error
+        raise BadStream(f"{codec}: {error}") from error
+    with memoryview(buffer) as view:
+        return bytes(view[:size])
+
+
+def _snappy(content: bytes) -> bytes:
+    out = [XERIAL_HEADER]
+    for place in range(0, len(content), XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(content[place : place + XERIAL_BLOCK_BYTES]))
+        out += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(out)
+
+
+def _lz4(content: bytes) -> bytes:
+    compressor = cramjam.lz4.Compressor(block_linked=False)
+    compressor.compress(content)
+    return bytes(compressor.finish())
+
+
+_DECOMPRESS: dict[str, Callable[[bytes | memoryview, int], bytes]] = {
+    "gzip": _gunzip,
+    "snappy": _unsnappy,
+    "lz4": _unlz4,
+    "zstd": _unzstd,
+}
+_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda content: gzip.compress(content, mtime=0),
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "zstd": lambda content: bytes(cramjam.zstd.compress(content)),
+}

@@ -1,0 +1,50 @@
+"""Segment files that are open: so many at most, however many partitions there are.
+
+Differs from Kafka, which keeps every segment open (FileRecords), maps its indexes, and wants an operating system that
+allows for it. A file that was put aside is opened again when it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import Protocol
+
+OPEN_FILES_MAX = 128
+"""Of each log directory. Three brokers in one process then live within the usual limit of 1,024 descriptors."""
+
+
+class OpenFile:
+    """A descriptor that is closed when the last one who holds it lets go: a response may still be reading from it."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class Holder(Protocol):
+    def put_aside(self) -> None:
+        """Let go of the file, to open it again when it is needed."""
+
+
+class OpenFiles:
+    """Who holds a file open, the one that used it last at the end."""
+
+    def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
+        self._limit = limit
+        self._holders: OrderedDict[Holder, None] = OrderedDict()
+
+    def used(self, holder: Holder) -> None:
+        """It has its file open; whoever has not used theirs for longest puts it aside if these are too many."""
+        holders = self._holders
+        holders[holder] = None
+        holders.move_to_end(holder)
+        if len(holders) > self._limit:
+            holders.popitem(last=False)[0].put_aside()
+
+    def closed(self, holder: Holder) -> None:
+        self._holders.pop(holder, None)
