@@ -13,6 +13,7 @@ from controller.metadata import BrokerConfigChanged, ConfigChanged
 from controller.partitions import Partitions
 from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
+from replica.ids import EVERY_BROKER
 from replica.trace import events as trace
 
 
@@ -71,14 +72,15 @@ class ConfigControl:
         if event.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
-        who = self._journal.names(event.broker_id)
+        is_of_all = event.broker_id == EVERY_BROKER
+        who = "every broker" if is_of_all else self._journal.names(event.broker_id)
         for key, value in event.config.items():
             text = None if value is None else str(value)
             self._journal.append(BrokerConfigChanged(broker_id=event.broker_id, key=key, value=text))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,
-                    broker=who,
+                    broker=None if is_of_all else who,
                     key=key,
                     value=text,
                     reason=f"an operator sets {key} of {who} {_to(value)}",

@@ -5,7 +5,7 @@ Source: image/MetadataImage.java, metadata/PartitionRegistration.java, metadata/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -115,20 +115,44 @@ class TopicImage:
         return min(self.log_config.min_insync_replicas, len(self.partitions[0].replicas))
 
 
+def metric_name(topic: str) -> str:
+    """Two topics may not share it. source: Topic.unifyCollisionChars"""
+    return topic.replace(".", "_")
+
+
 class MetadataImage:
     """All brokers and topics; `offset` is the last record applied, -1 before the first.
 
     directories: of each replica that its broker has told of
     broker_config: what was set dynamically, by broker (BROKER ConfigRecords)
     last_producer_ids: the latest block that was given to a broker
+    leaderless, imbalanced: partitions without a leader, and without their preferred one
+        (ReplicationControlManager.imbalancedPartitions)
+    metric_names: of each topic, as names of metrics have it, with underscores for dots
     """
 
-    __slots__ = ("broker_config", "brokers", "directories", "last_producer_ids", "offset", "topic_names", "topics")
+    __slots__ = (
+        "broker_config",
+        "brokers",
+        "directories",
+        "imbalanced",
+        "last_producer_ids",
+        "leaderless",
+        "metric_names",
+        "offset",
+        "partition_count",
+        "topic_names",
+        "topics",
+    )
 
     def __init__(self) -> None:
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[UUID, str] = {}
+        self.metric_names: dict[str, str] = {}
+        self.partition_count = 0
+        self.leaderless: dict[TopicPartition, None] = {}
+        self.imbalanced: dict[TopicPartition, None] = {}
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
         self.last_producer_ids: ProducerIdsAllocated | None = None
@@ -168,17 +192,11 @@ class MetadataImage:
                 self.directories[record.broker_id, TopicPartition(record.topic, record.partition)] = record.log_dir
             case TopicCreated():
                 config = dict(record.config)
-                self.topic_names[record.topic_id] = record.name
-                self.topics[record.name] = TopicImage(
-                    topic_id=record.topic_id,
-                    config=config,
-                    log_config=active(config),
-                    partitions={},
-                )
+                topic_id = record.topic_id
+                image = TopicImage(topic_id=topic_id, config=config, log_config=active(config), partitions={})
+                self.add_topic(record.name, image)
             case TopicDeleted():
-                del self.topics[record.name], self.topic_names[record.topic_id]
-                for key in [key for key in self.directories if key[1].topic == record.name]:
-                    del self.directories[key]
+                self._delete_topic(record)
             case ConfigChanged():
                 self._change_config(record)
             case BrokerConfigChanged():
@@ -186,18 +204,7 @@ class MetadataImage:
             case ProducerIdsAllocated():
                 self.last_producer_ids = record
             case PartitionCreated():
-                self.topics[record.topic].partitions[record.partition] = PartitionRegistration(
-                    replicas=record.replicas,
-                    in_sync_replicas=record.in_sync_replicas,
-                    leader=record.leader,
-                    leader_epoch=record.leader_epoch,
-                    partition_epoch=record.partition_epoch,
-                    recovering=record.recovering,
-                    elr=record.elr or (),
-                    last_known_elr=record.last_known_elr or (),
-                    adding_replicas=record.adding_replicas or (),
-                    removing_replicas=record.removing_replicas or (),
-                )
+                self._create_partition(record)
             case PartitionChanged():
                 self._change_partition(record)
             case ElrCleared():
@@ -207,6 +214,21 @@ class MetadataImage:
                         self._change_partition(
                             PartitionChanged(topic=record.topic, partition=number, elr=(), last_known_elr=())
                         )
+
+    def add_topic(self, name: str, topic: TopicImage) -> None:
+        """A topic of that name with another id goes."""
+        if name in self.topics:
+            self.partition_count -= len(self.topics[name].partitions)
+        self.partition_count += len(topic.partitions)
+        self.topics[name] = topic
+        self.topic_names[topic.topic_id] = name
+        self.metric_names[metric_name(name)] = name
+
+    def set_partitions(self, topic: TopicImage, partitions: Mapping[int, PartitionRegistration]) -> None:
+        """As brokers of the ZooKeeper era are told; of those that are not named nothing has changed."""
+        self.partition_count -= len(topic.partitions)
+        topic.partitions.update(partitions)
+        self.partition_count += len(topic.partitions)
 
     def _register(self, record: BrokerRegistered, offset: Offset) -> None:
         self.brokers[record.broker_id] = BrokerRegistration(
@@ -244,9 +266,50 @@ class MetadataImage:
         if config:
             self.broker_config[record.broker_id] = config
 
+    def _create_partition(self, record: PartitionCreated) -> None:
+        registration = PartitionRegistration(
+            replicas=record.replicas,
+            in_sync_replicas=record.in_sync_replicas,
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            recovering=record.recovering,
+            elr=record.elr or (),
+            last_known_elr=record.last_known_elr or (),
+            adding_replicas=record.adding_replicas or (),
+            removing_replicas=record.removing_replicas or (),
+        )
+        partitions = self.topics[record.topic].partitions
+        self.partition_count += record.partition not in partitions
+        partitions[record.partition] = registration
+        self._note_leader(TopicPartition(record.topic, record.partition), registration)
+
     def _change_partition(self, record: PartitionChanged) -> None:
         partitions = self.topics[record.topic].partitions
-        partitions[record.partition] = partitions[record.partition].merge(record)
+        registration = partitions[record.partition] = partitions[record.partition].merge(record)
+        self._note_leader(TopicPartition(record.topic, record.partition), registration)
+
+    def _note_leader(self, name: TopicPartition, registration: PartitionRegistration) -> None:
+        if registration.has_preferred_leader:
+            self.leaderless.pop(name, None)
+            self.imbalanced.pop(name, None)
+            return
+        self.imbalanced[name] = None
+        if registration.has_leader:
+            self.leaderless.pop(name, None)
+        else:
+            self.leaderless[name] = None
+
+    def _delete_topic(self, record: TopicDeleted) -> None:
+        numbers = self.topics.pop(record.name).partitions
+        del self.topic_names[record.topic_id], self.metric_names[metric_name(record.name)]
+        self.partition_count -= len(numbers)
+        for number in numbers:
+            name = TopicPartition(record.name, number)
+            self.leaderless.pop(name, None)
+            self.imbalanced.pop(name, None)
+            for broker_id in self.brokers if self.directories else ():
+                self.directories.pop((broker_id, name), None)
 
     def _change_config(self, record: ConfigChanged) -> None:
         topic = self.topics[record.topic]

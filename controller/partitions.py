@@ -6,7 +6,7 @@ maybeBalancePartitionLeaders, maybeElectUncleanLeaders).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from controller.alter_partition import Refusal, check_proposal
 from controller.changes import Change, build_change
@@ -47,7 +47,13 @@ class Partitions:
     # ------------------------------------------------------------------------------------------ brokers come and go
 
     def has_leaderships(self, broker_id: BrokerId) -> bool:
-        return any(partition.leader == broker_id for _, partition in self._image.partitions())
+        topics = self._image.topics.values()
+        return any(partition.leader == broker_id for topic in topics for partition in topic.partitions.values())
+
+    def _registered(self, names: Iterable[TopicPartition]) -> list[tuple[TopicPartition, PartitionRegistration]]:
+        """By topic name and number, as they stand now."""
+        topics = self._image.topics
+        return [(name, topics[name.topic].partitions[name.partition]) for name in sorted(names)]
 
     def remove_broker(self, broker_id: BrokerId, occasion: str, cause: int | None) -> None:
         """Take a broker that is about to be inactive out of every ISR (without ELR the last stays), and re-elect."""
@@ -69,11 +75,10 @@ class Partitions:
 
     def elect_leaderless(self, occasion: str, cause: int | None) -> None:
         """A broker has become active: it may lead what nobody could."""
-        for topic_partition, partition in list(self._image.partitions()):
-            if not partition.has_leader:
-                change = self._build(topic_partition, partition)
-                if change is not None:
-                    self._journal.change_partition(topic_partition, change, occasion, cause)
+        for topic_partition, partition in self._registered(self._image.leaderless):
+            change = self._build(topic_partition, partition)
+            if change is not None:
+                self._journal.change_partition(topic_partition, change, occasion, cause)
 
     def strike_out(self, broker_id: BrokerId, occasion: str) -> None:
         """A broker comes back and may have lost records: it is neither in sync nor eligible. Without ELR nobody asks.
@@ -430,32 +435,33 @@ class Partitions:
 
     @property
     def are_leaders_imbalanced(self) -> bool:
-        return any(not partition.has_preferred_leader for _, partition in self._image.partitions())
+        return bool(self._image.imbalanced)
 
     @property
     def are_some_leaderless(self) -> bool:
-        return any(not partition.has_leader for _, partition in self._image.partitions())
+        return bool(self._image.leaderless)
 
     def rebalance(self) -> bool:
         """Elect preferred leaders where they are valid.     returns: True if the limit was reached"""
         # Kafka's KRaft controller has no leader.imbalance.per.broker.percentage: any imbalance counts.
         elections = 0
-        for topic_partition, partition in list(self._image.partitions()):
-            if not partition.has_preferred_leader and elections < MAX_ELECTIONS_PER_SWEEP:
-                change = self._build(topic_partition, partition, election=Election.PREFERRED)
-                if change is not None:
-                    self._journal.change_partition(
-                        topic_partition, change, "; the periodic preferred-leader check found it"
-                    )
-                    elections += 1
+        for topic_partition, partition in self._registered(self._image.imbalanced):
+            if elections >= MAX_ELECTIONS_PER_SWEEP:
+                break
+            change = self._build(topic_partition, partition, election=Election.PREFERRED)
+            if change is not None:
+                self._journal.change_partition(
+                    topic_partition, change, "; the periodic preferred-leader check found it"
+                )
+                elections += 1
         return elections >= MAX_ELECTIONS_PER_SWEEP
 
     def elect_unclean(self) -> bool:
         """Unclean elections where the topic allows them.     returns: True if the limit was reached"""
         elections = 0
-        for topic_partition, partition in list(self._image.partitions()):
+        for topic_partition, partition in self._registered(self._image.leaderless):
             unclean = self._image.topics[topic_partition.topic].log_config.unclean_leader_election_enable
-            if unclean and not partition.has_leader and elections < MAX_ELECTIONS_PER_SWEEP:
+            if unclean and elections < MAX_ELECTIONS_PER_SWEEP:
                 change = self._build(topic_partition, partition)
                 if change is None:
                     self._tell_refused(topic_partition, self._nobody_lives(partition))

@@ -8,7 +8,7 @@ in the same rack, and every further replica on the same broker, costs more than 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,14 +46,17 @@ def place(
     load = {broker.broker_id: 0 for broker in stripe}
     assignment: list[tuple[BrokerId, ...]] = []
     size = len(leaders) * -(-_PARTITIONS_PER_FLOW // len(leaders))
+    placed: dict[tuple[int, ...], list[list[UsableBroker]]] = {}
     for first in range(0, partitions, size):
         numbers = range(first, min(first + size, partitions))
         slice_leaders = [leaders[(start + number) % len(leaders)] for number in numbers]
         for leader in slice_leaders:
             load[leader.broker_id] += 1
-        for leader, followers in zip(
-            slice_leaders, _place_followers(stripe, slice_leaders, replication_factor - 1, load), strict=True
-        ):
+        # Slices begin with the same leader, so one that finds the same differences in load is placed the same way.
+        situation = (len(slice_leaders), *_differences(stripe, load))
+        if situation not in placed:
+            placed[situation] = _place_followers(stripe, slice_leaders, replication_factor - 1, load)
+        for leader, followers in zip(slice_leaders, placed[situation], strict=True):
             assignment.append((leader.broker_id, *(broker.broker_id for broker in followers)))
             for broker in followers:
                 load[broker.broker_id] += 1
@@ -86,15 +89,31 @@ def _place_followers(
     """For each leader `followers` other brokers, in stripe order behind it, fenced ones last."""
     if followers == 0:
         return [[] for _ in leaders]
+    if followers == len(stripe) - 1:
+        return [_behind(stripe, leader) for leader in leaders]
     import networkx as nx  # 140 ms that a topic with an explicit assignment never pays
 
     flow = nx.network_simplex(_graph(stripe, leaders, followers, load))[1]
-    placed = []
-    for number, leader in enumerate(leaders):
-        start = stripe.index(leader)
-        behind = sorted(stripe[start + 1 :] + stripe[:start], key=lambda broker: broker.fenced)
-        placed.append([broker for broker in behind if _carries(flow, number, broker)])
-    return placed
+    return [
+        [broker for broker in _behind(stripe, leader) if _carries(flow, number, broker)]
+        for number, leader in enumerate(leaders)
+    ]
+
+
+def _differences(stripe: Sequence[UsableBroker], load: Mapping[BrokerId, int]) -> Iterator[int]:
+    """Of load, among the brokers that are fenced and among the others: between the two it decides nothing, and it grows
+    with every slice where the fenced are needed less than the others, or not at all.
+    """
+    least = {
+        fenced: min((load[broker.broker_id] for broker in stripe if broker.fenced is fenced), default=0)
+        for fenced in (False, True)
+    }
+    return (load[broker.broker_id] - least[broker.fenced] for broker in stripe)
+
+
+def _behind(stripe: list[UsableBroker], leader: UsableBroker) -> list[UsableBroker]:
+    start = stripe.index(leader)
+    return sorted(stripe[start + 1 :] + stripe[:start], key=lambda broker: broker.fenced)
 
 
 def _carries(flow: dict[object, dict[object, dict[int, int]]], number: int, broker: UsableBroker) -> bool:

@@ -41,7 +41,7 @@ from controller.metadata import MetadataRecord, ProducerIdsAllocated
 from controller.partitions import Partitions
 from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
-from replica.config import TopicConfig
+from replica.config import INT32_MAX, TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
 from replica.rules import Rules
@@ -81,6 +81,7 @@ class ControllerState:
 
     rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
     default_config: what a topic gets that does not say otherwise (the brokers' `log.*` keys)
+    max_partitions: of the whole cluster; a request for more is refused
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class ControllerState:
         unclean_election_interval_us: int = UNCLEAN_ELECTION_INTERVAL_US,
         num_partitions: int = 1,
         default_replication_factor: int = 1,
+        max_partitions: int = INT32_MAX,
     ) -> None:
         self._journal = Journal(names, controller_id)
         self._partitions = Partitions(self._journal, rules)
@@ -103,7 +105,13 @@ class ControllerState:
         self._unclean_sweep = Sweep(unclean_election_interval_us)
         self._swept_offset: Offset = -1
         defaults = default_config or TopicConfig()
-        self._topics = TopicControl(self._journal, defaults, num_partitions, default_replication_factor)
+        self._topics = TopicControl(
+            self._journal,
+            defaults,
+            num_partitions=num_partitions,
+            default_replication_factor=default_replication_factor,
+            max_partitions=max_partitions,
+        )
         self._configs = ConfigControl(self._journal, self._partitions, defaults)
 
     @property

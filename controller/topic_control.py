@@ -20,18 +20,35 @@ from replica.trace import events as trace
 
 
 class TopicControl:
-    """default_config, num_partitions, default_replication_factor: for topics that do not say otherwise"""
+    """default_config, num_partitions, default_replication_factor: for topics that do not say otherwise
 
-    __slots__ = ("_default_config", "_default_replication_factor", "_journal", "_names", "_num_partitions")
+    max_partitions: of the whole cluster
+    """
+
+    __slots__ = (
+        "_default_config",
+        "_default_replication_factor",
+        "_journal",
+        "_max_partitions",
+        "_names",
+        "_num_partitions",
+    )
 
     def __init__(
-        self, journal: Journal, default_config: TopicConfig, num_partitions: int, default_replication_factor: int
+        self,
+        journal: Journal,
+        default_config: TopicConfig,
+        *,
+        num_partitions: int,
+        default_replication_factor: int,
+        max_partitions: int,
     ) -> None:
         self._journal = journal
         self._names = journal.names
         self._default_config = default_config
         self._num_partitions = num_partitions
         self._default_replication_factor = default_replication_factor
+        self._max_partitions = max_partitions
 
     @property
     def _image(self) -> MetadataImage:
@@ -44,6 +61,7 @@ class TopicControl:
             topics.check_name(self._image, event.name)
             config = topics.stored_config(topics.complete_config(event.config, self._default_config))
             assignment, how = self._assignment(event)
+            topics.check_room(self._image, len(assignment), self._max_partitions)
         except KafkaError as error:
             self._journal.reply(CreateTopicReply(error=error.code, message=error.message))
             return
@@ -77,7 +95,7 @@ class TopicControl:
         return self._placed(number, replication_factor)
 
     def _placed(self, number: int, replication_factor: int) -> tuple[topics.Assignment, str]:
-        existing = sum(len(topic.partitions) for topic in self._image.topics.values())
+        existing = self._image.partition_count
         usable = topics.usable_brokers(self._image)
         return tuple(place(usable, number, replication_factor, start=existing)), "placed evenly over racks and brokers"
 
@@ -115,6 +133,7 @@ class TopicControl:
     def create_partitions(self, event: CreatePartitions) -> None:
         try:
             assignment, how = self._further_assignment(event)
+            topics.check_room(self._image, len(assignment), self._max_partitions)
         except KafkaError as error:
             self._journal.reply(TopicReply(error=error.code, message=error.message))
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from controller.image import MetadataImage
+from controller.image import MetadataImage, metric_name
 from controller.placement import UsableBroker
 from replica.config import Config, ConfigError, TopicConfig
 from replica.errors import ErrorCode, KafkaError
@@ -25,10 +25,10 @@ def check_name(image: MetadataImage, name: str) -> None:
     check_legal(name)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
-    for other in sorted(image.topics):
-        if other.replace(".", "_") == name.replace(".", "_"):
-            # Metric names turn dots into underscores, so these two would share theirs.
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other}")
+    other = image.metric_names.get(metric_name(name))
+    if other is not None:
+        # Metric names turn dots into underscores, so these two would share theirs.
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other}")
 
 
 def check_legal(name: str) -> None:
@@ -37,6 +37,16 @@ def check_legal(name: str) -> None:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"`{name[:60]}` is not a topic name: at most 249 letters, digits, dots, underscores and dashes",
+        )
+
+
+def check_room(image: MetadataImage, more: int, max_partitions: int) -> None:
+    """raises: KafkaError POLICY_VIOLATION if the cluster would have too many, as a CreateTopicPolicy of Kafka's may"""
+    if image.partition_count + more > max_partitions:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{more} more than the {image.partition_count} partitions there are would exceed max.partitions="
+            f"{max_partitions}",
         )
 
 

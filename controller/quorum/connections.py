@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from replica.ids import BrokerId
 
 RETRY_BACKOFF_US = 20_000
-"""controller.quorum.quorum.retry.backoff.ms"""
+"""controller.quorum.retry.backoff.ms"""
 RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US = 50_000, 500_000
 """Of a voter that cannot be reached. Simplified: without jitter."""
 

@@ -12,7 +12,7 @@ Draw = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumTimeouts:
-    """controller.quorum.quorum.election.timeout.ms, .fetch.timeout.ms, .election.backoff.max.ms"""
+    """controller.quorum.election.timeout.ms, .fetch.timeout.ms, .election.backoff.max.ms"""
 
     election_ms: int = 1000
     fetch_ms: int = 2000

@@ -1,6 +1,6 @@
 """Several voters with their logs in memory, and messages that the test delivers, loses or delivers late.
 
-Nothing here decides: it is the disk and the network of `controller.quorum.quorum.Quorum`.
+Nothing here decides: it is the disk and the network of `controller.quorum.Quorum`.
 """
 
 from __future__ import annotations

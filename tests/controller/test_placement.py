@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import networkx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +22,16 @@ def brokers(racks: dict[str | None, list[int]], fenced: tuple[int, ...] = ()) ->
 def test_without_racks_it_is_the_classic_stripe() -> None:
     assert place(brokers({None: [1, 2, 3]}), 3, 3) == [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
     assert place(brokers({None: [3, 1, 2]}), 1, 3, start=4) == [(2, 3, 1)]
+
+
+def test_a_fenced_broker_does_not_make_every_slice_of_a_large_topic_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays without load: 2,000 partitions were 66 flows, and the controller stood still for a second."""
+    flows, honest = [], networkx.network_simplex
+    monkeypatch.setattr(networkx, "network_simplex", lambda graph: flows.append(graph) or honest(graph))
+    placed = place(brokers({None: [0, 1, 2, 3]}, fenced=(0,)), 2000, 2)
+    load = Counter(member for replicas in placed for member in replicas)
+    assert sorted(load) == [1, 2, 3] and max(load.values()) - min(load.values()) <= 1
+    assert len(flows) < 10
 
 
 def test_each_partition_has_a_replica_in_every_rack() -> None:

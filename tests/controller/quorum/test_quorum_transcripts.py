@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from quorum_world import QuorumWorld
 
-TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("quorum_*.txt"))
+TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("quorum_*.txt"))
 
 
 class QuorumVerbs:
