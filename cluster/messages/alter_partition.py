@@ -10,7 +10,7 @@ from controller.events import AlterPartition, AlterPartitionReply, IsrProposal
 
 
 def alter_partition_event(request: Entity, names: Mapping[UUID, str], now_us: int) -> AlterPartition:
-    """names: of topics by their id; an unknown one is told by its id"""
+    """names: of topics by their id; an unknown one is named by its id"""
     proposals = tuple(
         IsrProposal(
             topic=names.get(topic.topic_id, str(topic.topic_id)),
@@ -32,8 +32,16 @@ def alter_partition_event(request: Entity, names: Mapping[UUID, str], now_us: in
     )
 
 
+def topics_asked_for(request: Entity, names: Mapping[UUID, str]) -> dict[str, UUID]:
+    """The topic ids of a request, by the names that its event gives them.
+
+    The answer goes by these: a topic can be deleted between question and answer.
+    """
+    return {names.get(topic.topic_id, str(topic.topic_id)): topic.topic_id for topic in request.topics}
+
+
 def alter_partition_results(reply: AlterPartitionReply, topic_ids: Mapping[str, UUID]) -> list[dict[str, object]]:
-    """The `topics` of the response."""
+    """The `topics` of the response. topic_ids: see topics_asked_for"""
     topics: dict[str, list[dict[str, object]]] = {}
     for result in reply.partitions:
         topics.setdefault(result.topic, []).append(
@@ -47,7 +55,4 @@ def alter_partition_results(reply: AlterPartitionReply, topic_ids: Mapping[str, 
                 "partition_epoch": result.partition_epoch,
             }
         )
-    return [
-        {"topic_id": topic_ids[name] if name in topic_ids else UUID(name), "partitions": results}
-        for name, results in topics.items()
-    ]
+    return [{"topic_id": topic_ids[name], "partitions": results} for name, results in topics.items()]

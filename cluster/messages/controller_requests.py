@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from cluster.messages.alter_partition import alter_partition_event, alter_partition_results
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from cluster.messages.alter_partition import alter_partition_event, alter_partition_results, topics_asked_for
 from cluster.messages.assign_replicas import assign_replicas_event
 from cluster.protocol import cold
+from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     ALLOCATE_PRODUCER_IDS,
@@ -35,9 +40,29 @@ def is_request_of_brokers(header: RequestHeader) -> bool:
     return header.api_key in _SERVED
 
 
-def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_us: int) -> Event:
+@dataclass(frozen=True, slots=True)
+class BrokerRequest:
+    """What a broker asks for, and how its answer is written. topic_ids: see topics_asked_for"""
+
+    header: RequestHeader
+    event: Event
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+
+    def response(self, reply: Reply) -> bytes:
+        """A whole frame, size prefix included."""
+        return encoded(self.header, _values(reply, self.topic_ids))
+
+
+def broker_request(header: RequestHeader, frame: bytearray, image: MetadataImage, now_us: int) -> BrokerRequest:
     """raises: PeerViolation"""
     request = cold.decode_request(header, frame)
+    if header.api_key == ALTER_PARTITION:
+        event = alter_partition_event(request, image.topic_names, now_us)
+        return BrokerRequest(header, event, topics_asked_for(request, image.topic_names))
+    return BrokerRequest(header, _event(header, request, image, now_us))
+
+
+def _event(header: RequestHeader, request: Entity, image: MetadataImage, now_us: int) -> Event:
     if header.api_key == BROKER_HEARTBEAT:
         return Heartbeat(
             now_us=now_us,
@@ -51,6 +76,9 @@ def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_
     if header.api_key == BROKER_REGISTRATION:
         if not request.listeners:
             raise PeerViolation("a broker that cannot be reached registers")
+        if request.broker_id < 0:
+            # Differs from Kafka, which does not look: -1 is the leader of a partition that has none.
+            raise PeerViolation(f"a broker registers with the id {request.broker_id}")
         listener = request.listeners[0]
         return RegisterBroker(
             now_us=now_us,
@@ -64,39 +92,33 @@ def event_of(header: RequestHeader, frame: bytearray, image: MetadataImage, now_
         )
     if header.api_key == ASSIGN_REPLICAS_TO_DIRS:
         return assign_replicas_event(request, image.topic_names, now_us)
-    if header.api_key == ALLOCATE_PRODUCER_IDS:
-        return AllocateProducerIds(
-            now_us=now_us, broker_id=int(request.broker_id), broker_epoch=int(request.broker_epoch)
-        )
-    return alter_partition_event(request, image.topic_names, now_us)
+    assert header.api_key == ALLOCATE_PRODUCER_IDS, f"api {header.api_key} is no request of a broker"
+    return AllocateProducerIds(now_us=now_us, broker_id=int(request.broker_id), broker_epoch=int(request.broker_epoch))
 
 
-def response_of(header: RequestHeader, reply: Reply, image: MetadataImage) -> bytes:
-    """A whole frame, size prefix included."""
+def _values(reply: Reply, topic_ids: Mapping[str, UUID]) -> dict[str, object]:
     match reply:
         case HeartbeatReply():
-            values: dict[str, object] = {
+            return {
                 "error_code": reply.error,
                 "is_caught_up": reply.is_caught_up,
                 "is_fenced": reply.is_fenced,
                 "should_shut_down": reply.should_shut_down,
             }
         case RegistrationReply():
-            values = {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
+            return {"error_code": reply.error, "broker_epoch": reply.broker_epoch}
         case AssignReplicasReply():
-            values = {"error_code": reply.error}
+            return {"error_code": reply.error}
         case ProducerIdsReply():
-            values = {
+            return {
                 "error_code": reply.error,
                 "producer_id_start": reply.first,
                 "producer_id_len": reply.length,
             }
         case AlterPartitionReply():
-            topic_ids = {name: topic.topic_id for name, topic in image.topics.items()}
-            values = {"error_code": reply.error, "topics": alter_partition_results(reply, topic_ids)}
+            return {"error_code": reply.error, "topics": alter_partition_results(reply, topic_ids)}
         case _:
             raise AssertionError(f"{type(reply).__name__} answers no request of a broker")
-    return encoded(header, values)
 
 
 def error_response(header: RequestHeader, error: ErrorCode) -> bytes:

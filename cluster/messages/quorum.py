@@ -25,9 +25,8 @@ from controller.quorum.messages import (
     leader_or_none,
 )
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import METADATA_TOPIC, NO_BROKER, UNKNOWN_OFFSET
+from replica.ids import CLUSTER_ID, METADATA_TOPIC, NO_BROKER, UNKNOWN_OFFSET
 
-CLUSTER_ID = "highwater"
 VERSION = 0
 """Of Vote, BeginQuorumEpoch and EndQuorumEpoch: static voters have no directory ids (KIP-853)."""
 FETCH_VERSION = 12

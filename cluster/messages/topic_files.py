@@ -28,20 +28,23 @@ def creation(
     config: Mapping[str, str],
     broker_config: BrokerConfig,
     names: Names,
+    under_way: int = 0,
 ) -> Multi:
     """image: brokers and topics that there are     assignment: replicas of each partition; None: they are placed
+
+    under_way: partitions that are written already and not yet in the image
 
     raises: KafkaError
     """
     topics.check_name(image, name)
     complete = topics.stored_config(topics.complete_config(config, topic_defaults(broker_config)))
     if assignment is None:
-        existing = sum(len(topic.partitions) for topic in image.topics.values())
         count = broker_config.num_partitions if partitions is None else partitions
         factor = broker_config.default_replication_factor if replication_factor is None else replication_factor
-        assignment = tuple(place(topics.usable_brokers(image), count, factor, start=existing))
+        assignment = tuple(place(topics.usable_brokers(image), count, factor, start=image.partition_count))
     else:
         topics.check_assignment(image, assignment, names)
+    topics.check_room(image, under_way + len(assignment), broker_config.max_partitions)
     return Multi(
         ops=(
             Create(path=znodes.config_path(name), data=znodes.config_data(complete)),

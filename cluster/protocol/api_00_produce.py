@@ -1,11 +1,11 @@
-"""Produce: append record batches. Versions 3 to 10, both directions.
+"""Produce: append record batches. Versions 3 to 13, both directions.
 
 A producer:
 
     request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=30_000, topics=[("orders", [(0, batch)])])
     frame = encode_produce_request(9, correlation_id, "p1", request)         # size prefix included; batch is copied in
     response = decode_produce_response(9, response_frame_without_prefix)
-    for topic, partitions in response.topics:
+    for topic, partitions in response.topics:                                  # topic: UUID from 13 up, name below
         for part in partitions:
             part.partition, part.error, part.base_offset, part.error_message
 
@@ -19,7 +19,8 @@ Nothing is answered to acks=0. The broker never looks into a batch here; `replic
 
 Versions: 3 transactional id, record batch v2 (KIP-98). 4 KAFKA_STORAGE_ERROR possible (KIP-112). 5 log_start_offset in
 the response (KIP-107). 7 zstd (KIP-110). 8 record_errors and error_message (KIP-467). 9 flexible (KIP-482).
-10 current_leader and node_endpoints in the response (KIP-951). Source: ProduceRequest.json, ProduceResponse.json.
+10 current_leader and node_endpoints in the response (KIP-951). 11 and 12 change errors and transactions only (KIP-890).
+13 topic ids in place of names, both ways (KIP-516). Source: ProduceRequest.json, ProduceResponse.json.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from cluster.protocol.by_topic import read_by_topic
+from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic, read_topic
 from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
@@ -43,7 +44,6 @@ from cluster.protocol.primitives import (
     read_length,
     read_string,
     read_tagged,
-    read_text,
     skip_tagged,
     string,
     tagged,
@@ -53,6 +53,7 @@ from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, Offset
 
 NO_TIMESTAMP = -1
+FIRST_PRODUCE_WITH_TOPIC_IDS = 13
 
 _ACKS_AND_TIMEOUT = Struct(">hi")
 _PARTITION_V3 = Struct(">ihqq")  # partition, error, base offset, log append time
@@ -65,13 +66,13 @@ class ProduceRequest(NamedTuple):
     """One request: batches by topic and partition.
 
     acks: -1 all in-sync replicas, 1 the leader, 0 no answer     timeout_ms: how long to wait for replication
-    topics: (name, [(partition, whole batch or None)])
+    topics: (name, from version 13 on id, [(partition, whole batch or None)])
     """
 
     transactional_id: str | None
     acks: int
     timeout_ms: int
-    topics: Sequence[tuple[str, Sequence[tuple[int, bytes | bytearray | memoryview | None]]]]
+    topics: Sequence[tuple[Topic, Sequence[tuple[int, bytes | bytearray | memoryview | None]]]]
 
 
 class ProducePartitionResponse(NamedTuple):
@@ -96,7 +97,7 @@ class ProducePartitionResponse(NamedTuple):
 class ProduceResponse(NamedTuple):
     """A decoded response."""
 
-    topics: list[tuple[str, list[ProducePartitionResponse]]]
+    topics: list[tuple[Topic, list[ProducePartitionResponse]]]
     throttle_time_ms: int
     node_endpoints: tuple[NodeEndpoint, ...]
 
@@ -114,7 +115,7 @@ def encode_produce_request(version: int, correlation_id: int, client_id: str | N
         length(len(request.topics), flexible),
     ]
     for topic, partitions in request.topics:
-        parts += (string(topic, flexible), length(len(partitions), flexible))
+        parts += (_encode_topic(topic, version), length(len(partitions), flexible))
         for partition, records in partitions:
             parts.append(INT32.pack(partition) + length(-1 if records is None else len(records), flexible))
             if records is not None:
@@ -142,8 +143,14 @@ def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceReques
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _read_topic(frame: Frame, position: int, version: int) -> tuple[str, int]:
-    return read_text(frame, position, is_flexible(PRODUCE, version))
+def _encode_topic(topic: Topic, version: int) -> bytes:
+    return encode_topic(topic, by_id=version >= FIRST_PRODUCE_WITH_TOPIC_IDS, flexible=is_flexible(PRODUCE, version))
+
+
+def _read_topic(frame: Frame, position: int, version: int) -> tuple[Topic, int]:
+    return read_topic(
+        frame, position, by_id=version >= FIRST_PRODUCE_WITH_TOPIC_IDS, flexible=is_flexible(PRODUCE, version)
+    )
 
 
 def _read_batches(frame: Frame, position: int, version: int) -> tuple[list[tuple[int, memoryview | None]], int]:
@@ -170,7 +177,7 @@ def _read_batches(frame: Frame, position: int, version: int) -> tuple[list[tuple
 def encode_produce_response(
     version: int,
     correlation_id: int,
-    topics: Sequence[tuple[str, Sequence[ProducePartitionResponse]]],
+    topics: Sequence[tuple[Topic, Sequence[ProducePartitionResponse]]],
     throttle_time_ms: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
@@ -178,7 +185,7 @@ def encode_produce_response(
     flexible = is_flexible(PRODUCE, version)
     parts = [length(len(topics), flexible)]
     for topic, partitions in topics:
-        parts += (string(topic, flexible), length(len(partitions), flexible))
+        parts += (_encode_topic(topic, version), length(len(partitions), flexible))
         parts += (_partition_response(version, part) for part in partitions)
         if flexible:
             parts.append(NO_TAGS)

@@ -1,14 +1,14 @@
-"""Fetch: read record batches. Versions 4 to 16, both directions; a response leaves record bytes in their files.
+"""Fetch: read record batches. Versions 4 to 18, both directions; a response leaves record bytes in their files.
 
 The messages are here, what they are on the wire in fetch_request_codec.py and fetch_response_codec.py.
 
-A follower (version 16: topics by id, and who it is in ReplicaState) or a consumer (version 12: topics by name):
+A follower (version 18: topics by id, and who it is in ReplicaState) or a consumer (version 12: topics by name):
 
     request = FetchRequest(replica_id=2, replica_epoch=7, max_wait_ms=500, min_bytes=1, max_bytes=10 << 20,
                            topics=[(topic_id, [FetchPartition(0, current_leader_epoch=4, fetch_offset=17,
                                                               last_fetched_epoch=4, max_bytes=1 << 20)])])
-    frame = encode_fetch_request(16, correlation_id, "b2", request)            # size prefix included
-    response = decode_fetch_response(16, response_frame_without_prefix)
+    frame = encode_fetch_request(18, correlation_id, "b2", request)            # size prefix included
+    response = decode_fetch_response(18, response_frame_without_prefix)
     for topic, partitions in response.topics:                                  # topic: UUID from 13 up, name below
         for part in partitions:
             part.error, part.high_watermark, part.diverging_epoch, part.records        # records: a memoryview
@@ -26,7 +26,9 @@ start are patched in once the total is known.
 Versions: 4 isolation level, last_stable_offset (KIP-98). 5 log_start_offset (KIP-107). 7 sessions (KIP-227).
 9 current_leader_epoch (KIP-320). 10 zstd. 11 rack and preferred_read_replica (KIP-392). 12 flexible,
 last_fetched_epoch, diverging_epoch (KIP-595). 13 topic ids (KIP-516). 14 tiered storage (KIP-405). 15 ReplicaState in
-place of replica_id (KIP-903). 16 node_endpoints (KIP-951). Source: FetchRequest.json, FetchResponse.json.
+place of replica_id (KIP-903). 16 node_endpoints (KIP-951). 17 the fetcher's directory id (KIP-853). 18 the high
+watermark that the fetcher knows (KIP-1166). Controllers use both; Kafka's data fetchers leave them out.
+Source: FetchRequest.json, FetchResponse.json.
 """
 
 from __future__ import annotations
@@ -36,14 +38,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cluster.node import Segment
+from cluster.protocol.by_topic import Topic, encode_topic, read_topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.protocol.primitives import (
-    MAX_INT32,
-    Frame,
-    read_text,
-    read_uuid,
-    string,
-)
+from cluster.protocol.primitives import MAX_INT32, Frame
 from replica.errors import ErrorCode
 from replica.ids import (
     NO_BROKER,
@@ -57,15 +54,14 @@ from replica.ids import (
 )
 from replica.log.file_slice import EMPTY_SLICE, FileSlice
 
-Topic = str | UUID
-"""A topic's name up to version 12, its id from version 13."""
-
 NO_SESSION = 0
 FINAL_EPOCH = -1
 """session_epoch of a fetch outside any session (FetchMetadata.FINAL_EPOCH); 0 asks for a new one."""
 
 READ_UNCOMMITTED = 0
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+NO_HIGH_WATERMARK_TOLD = 2**63 - 1
+"""A fetcher that does not say which high watermark it knows, so that no news of it is waited for (KIP-1166)."""
 
 REMEMBERED_BYTES_MAX = 512
 REMEMBERED_BODIES_MAX = 256
@@ -78,6 +74,7 @@ class FetchPartition(NamedTuple):
 
     current_leader_epoch: fences both ways (-1: do not check)     last_fetched_epoch: epoch of the fetcher's last record
     log_start_offset: the follower's own, -1 from a consumer      max_bytes: soft limit (KIP-74)
+    directory_id: of the fetcher's log, None for none stated      high_watermark: that it knows, -1 if it knows none
     """
 
     partition: int
@@ -86,6 +83,8 @@ class FetchPartition(NamedTuple):
     last_fetched_epoch: LeaderEpoch = UNDEFINED_EPOCH
     log_start_offset: Offset = UNKNOWN_OFFSET
     max_bytes: int = 1 << 20
+    directory_id: UUID | None = None
+    high_watermark: Offset = NO_HIGH_WATERMARK_TOLD
 
 
 class FetchRequest(NamedTuple):
@@ -168,15 +167,11 @@ def size_of(segment: Segment) -> int:
     return segment.length if isinstance(segment, FileSlice) else len(segment)
 
 
-def encode_topic(topic: Topic, version: int) -> bytes:
+def encode_fetch_topic(topic: Topic, version: int) -> bytes:
     """Its name, or from version 13 on its id."""
-    if version >= 13:
-        assert isinstance(topic, UUID), f"Fetch {version} names topics by id, not by {topic!r}"
-        return topic.bytes
-    assert isinstance(topic, str), f"Fetch {version} names topics by name, not by {topic!r}"
-    return string(topic, version >= 12)
+    return encode_topic(topic, by_id=version >= FIRST_VERSION_WITH_TOPIC_IDS, flexible=version >= 12)
 
 
-def read_topic(frame: Frame, position: int, version: int) -> tuple[Topic, int]:
+def read_fetch_topic(frame: Frame, position: int, version: int) -> tuple[Topic, int]:
     """(name or id, position behind it). raises: as the primitives do"""
-    return read_uuid(frame, position) if version >= 13 else read_text(frame, position, version >= 12)
+    return read_topic(frame, position, by_id=version >= FIRST_VERSION_WITH_TOPIC_IDS, flexible=version >= 12)

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
+from uuid import UUID
 
-from cluster.protocol.primitives import Frame, read_array_count, skip_tagged
+from cluster.protocol.primitives import Frame, read_array_count, read_text, read_uuid, skip_tagged, string
 
-Topic = TypeVar("Topic")
+Topic = str | UUID
+"""A topic's name, or in later versions its id (KIP-516)."""
+
 Partitions = TypeVar("Partitions")
+
+
+def encode_topic(topic: Topic, *, by_id: bool, flexible: bool) -> bytes:
+    """by_id: whether this version names topics by id"""
+    if by_id:
+        assert isinstance(topic, UUID), f"this version names topics by id, not by {topic!r}"
+        return topic.bytes
+    assert isinstance(topic, str), f"this version names topics by name, not by {topic!r}"
+    return string(topic, flexible)
+
+
+def read_topic(frame: Frame, position: int, *, by_id: bool, flexible: bool) -> tuple[Topic, int]:
+    """(name or id, position behind it). raises: as the primitives do"""
+    return read_uuid(frame, position) if by_id else read_text(frame, position, flexible)
 
 
 def read_by_topic(

@@ -73,7 +73,9 @@ def _load(api_key: int, version: int, kind: str) -> type:
         raise ValueError(f"{api_name(api_key)} {version} is not spoken here, only {low} to {high}")
     name = api_name(api_key)
     if api_key in CONTROL_PLANE:
-        return cast(type, getattr(importlib.import_module(f"cluster.wire.zookeeper_era.{kind.lower()}"), name + kind))
+        return cast(
+            type, getattr(importlib.import_module(f"cluster.protocol.zookeeper_era.{kind.lower()}"), name + kind)
+        )
     package = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     with _without_hypothesis():
         module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")

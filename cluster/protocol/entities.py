@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import types
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any, Final, NamedTuple, get_args, get_origin
 from uuid import UUID
@@ -51,9 +51,11 @@ Writer = Callable[[Any], bytes]
 
 NO_ID: Final = UUID(int=0)
 ONE_MS: Final = timedelta(milliseconds=1)
+EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 BOOL = Struct(">?")
 UINT16 = Struct(">H")
+FLOAT64 = Struct(">d")
 
 
 class Shape(NamedTuple):
@@ -73,7 +75,6 @@ def shapes(entity_type: type) -> dict[str, Shape]:
 
 
 def _shape_of(field: dataclasses.Field[Any]) -> Shape:
-    # No message of versions.VERSIONS has a float.
     hint, is_nullable = _without_none(field.type)
     is_array = get_origin(hint) is tuple
     if is_array:
@@ -218,6 +219,13 @@ def _read_id(frame: Frame, position: int) -> tuple[UUID | None, int]:
     return (None if value == NO_ID else value), position
 
 
+def _milliseconds_to_datetime(milliseconds: int) -> datetime:
+    try:
+        return EPOCH + _milliseconds_to_timedelta(milliseconds)
+    except OverflowError:
+        raise PeerViolation(f"{milliseconds} ms is no time that there can be") from None
+
+
 _FIXED: Final[dict[str, tuple[Struct, Callable[[Any], Any] | None]]] = {
     "bool": (BOOL, None),
     "int8": (INT8, None),
@@ -228,6 +236,8 @@ _FIXED: Final[dict[str, tuple[Struct, Callable[[Any], Any] | None]]] = {
     "error_code": (INT16, error_of),
     "timedelta_i32": (INT32, _milliseconds_to_timedelta),
     "timedelta_i64": (INT64, _milliseconds_to_timedelta),
+    "datetime_i64": (INT64, _milliseconds_to_datetime),
+    "float64": (FLOAT64, None),
 }
 
 
@@ -351,6 +361,9 @@ def _primitive_writer(kafka_type: str, flexible: bool) -> Writer:
         case "timedelta_i64":
             pack_long = INT64.pack
             return lambda value: pack_long(value // ONE_MS)
+        case "datetime_i64":
+            pack_time = INT64.pack
+            return lambda value: pack_time((value - EPOCH) // ONE_MS)
         case "string":
             return lambda value: string(value, flexible)
         case "uuid":
@@ -391,4 +404,8 @@ def implicit_default(shape: Shape) -> Any:
             return ErrorCode.NONE
         case "timedelta_i32" | "timedelta_i64":
             return timedelta(0)
+        case "datetime_i64":
+            return EPOCH
+        case "float64":
+            return 0.0
     return 0

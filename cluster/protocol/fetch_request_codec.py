@@ -1,26 +1,27 @@
-"""Fetch requests as bytes, versions 4 to 16. source: FetchRequest.json; the versions are told in api_01_fetch.py"""
+"""Fetch requests as bytes, versions 4 to 18. source: FetchRequest.json; the versions are told in api_01_fetch.py"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
+    NO_HIGH_WATERMARK_TOLD,
     NO_SESSION,
     REMEMBERED_BODIES_MAX,
     REMEMBERED_BYTES_MAX,
     FetchPartition,
     FetchRequest,
-    Topic,
-    encode_topic,
-    read_topic,
+    encode_fetch_topic,
+    read_fetch_topic,
 )
-from cluster.protocol.by_topic import read_by_topic
+from cluster.protocol.by_topic import Topic, read_by_topic
 from cluster.protocol.headers import RequestHeader, request_frame
 from cluster.protocol.primitives import (
     INT32,
+    INT64,
     NO_TAGS,
     Frame,
     check_consumed,
@@ -29,6 +30,7 @@ from cluster.protocol.primitives import (
     read_array_count,
     read_tagged,
     read_text,
+    read_uuid,
     skip_tagged,
     string,
     tagged,
@@ -43,12 +45,15 @@ from replica.ids import (
 )
 
 REPLICA_STATE_TAG = 1
+DIRECTORY_ID_TAG, HIGH_WATERMARK_TAG = 0, 1
+"""Of a partition."""
+_UNTAGGED = 6
+"""So many fields of a partition stand outside its tags."""
 
 _TOP_V15 = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
 _TOP_V7 = Struct(">iiiibii")  # replica id first
 _TOP_V4 = Struct(">iiiib")  # no session
 _ASKED_V12 = Struct(">iiqiqi")  # partition, leader epoch, offset, last fetched epoch, log start, max bytes
-_ASKED_V12_TAGS = Struct(">iiqiqiB")  # ... and an empty tagged section
 _ASKED_V9 = Struct(">iiqqi")  # no last fetched epoch
 _ASKED_V5 = Struct(">iqqi")  # no leader epoch
 _ASKED_V4 = Struct(">iqi")  # no log start
@@ -60,14 +65,14 @@ def encode_fetch_request(version: int, correlation_id: int, client_id: str | Non
     flexible = is_flexible(FETCH, version)
     parts = [_top_of_request(version, request), length(len(request.topics), flexible)]
     for topic, partitions in request.topics:
-        parts += (encode_topic(topic, version), length(len(partitions), flexible))
+        parts += (encode_fetch_topic(topic, version), length(len(partitions), flexible))
         parts += _asked_partitions(version, partitions)
         if flexible:
             parts.append(NO_TAGS)
     if version >= 7:
         parts.append(length(len(request.forgotten), flexible))
         for topic, indexes in request.forgotten:
-            parts += (encode_topic(topic, version), length(len(indexes), flexible))
+            parts += (encode_fetch_topic(topic, version), length(len(indexes), flexible))
             parts += map(INT32.pack, indexes)
             if flexible:
                 parts.append(NO_TAGS)
@@ -113,16 +118,24 @@ def _tags_of_request(version: int, request: FetchRequest) -> bytes:
 
 def _asked_partitions(version: int, partitions: Sequence[FetchPartition]) -> list[bytes]:
     if version >= 12:
-        pack = _ASKED_V12_TAGS.pack
-        return [pack(*part, 0) for part in partitions]
+        return [_ASKED_V12.pack(*part[:_UNTAGGED]) + _tags_of_partition(version, part) for part in partitions]
     if version >= 9:
         return [
             _ASKED_V9.pack(index, leader_epoch, offset, start, limit)
-            for index, leader_epoch, offset, _, start, limit in partitions
+            for index, leader_epoch, offset, _, start, limit, *_ in partitions
         ]
     if version >= 5:
-        return [_ASKED_V5.pack(index, offset, start, limit) for index, _, offset, _, start, limit in partitions]
-    return [_ASKED_V4.pack(index, offset, limit) for index, _, offset, _, _, limit in partitions]
+        return [_ASKED_V5.pack(index, offset, start, limit) for index, _, offset, _, start, limit, *_ in partitions]
+    return [_ASKED_V4.pack(index, offset, limit) for index, _, offset, _, _, limit, *_ in partitions]
+
+
+def _tags_of_partition(version: int, part: FetchPartition) -> bytes:
+    tags = {}
+    if version >= 17 and part.directory_id is not None:
+        tags[DIRECTORY_ID_TAG] = part.directory_id.bytes
+    if version >= 18 and part.high_watermark != NO_HIGH_WATERMARK_TOLD:
+        tags[HIGH_WATERMARK_TAG] = INT64.pack(part.high_watermark)
+    return tagged(tags) if tags else NO_TAGS
 
 
 def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
@@ -154,10 +167,10 @@ def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
     else:
         replica_id, max_wait, min_bytes, max_bytes, isolation = _TOP_V4.unpack_from(frame, position)
         position += _TOP_V4.size
-    topics, position = read_by_topic(frame, position, version, flexible, read_topic, _read_asked_partitions)
+    topics, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_asked_partitions)
     forgotten: list[tuple[Topic, tuple[int, ...]]] = []
     if version >= 7:
-        forgotten, position = read_by_topic(frame, position, version, flexible, read_topic, _read_forgotten)
+        forgotten, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_forgotten)
     rack = ""
     if version >= 11:
         rack, position = read_text(frame, position, flexible)
@@ -185,8 +198,9 @@ def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[l
     partitions = []
     for _ in range(count):
         if version >= 12:
-            partitions.append(FetchPartition._make(_ASKED_V12.unpack_from(frame, position)))
-            position = skip_tagged(frame, position + _ASKED_V12.size)
+            part = FetchPartition(*_ASKED_V12.unpack_from(frame, position))
+            tags, position = read_tagged(frame, position + _ASKED_V12.size)
+            partitions.append(_with_tags(part, tags, version) if tags and version >= 17 else part)
         elif version >= 9:
             index, leader_epoch, offset, start, limit = _ASKED_V9.unpack_from(frame, position)
             partitions.append(FetchPartition(index, leader_epoch, offset, UNDEFINED_EPOCH, start, limit))
@@ -200,6 +214,18 @@ def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[l
             partitions.append(FetchPartition(index, fetch_offset=offset, max_bytes=limit))
             position += _ASKED_V4.size
     return partitions, position
+
+
+def _with_tags(part: FetchPartition, tags: Mapping[int, bytes], version: int) -> FetchPartition:
+    if DIRECTORY_ID_TAG in tags:
+        directory_id, end = read_uuid(tags[DIRECTORY_ID_TAG], 0)
+        check_consumed(tags[DIRECTORY_ID_TAG], end)
+        part = part._replace(directory_id=directory_id if directory_id.int else None)
+    if version >= 18 and HIGH_WATERMARK_TAG in tags:
+        (high_watermark,) = INT64.unpack_from(tags[HIGH_WATERMARK_TAG], 0)
+        check_consumed(tags[HIGH_WATERMARK_TAG], INT64.size)
+        part = part._replace(high_watermark=high_watermark)
+    return part
 
 
 def _read_forgotten(frame: Frame, position: int, version: int) -> tuple[tuple[int, ...], int]:

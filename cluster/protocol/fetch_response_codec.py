@@ -1,4 +1,4 @@
-"""Fetch responses as bytes and stretches of files, versions 4 to 16; told of in api_01_fetch.py.
+"""Fetch responses as bytes and stretches of files, versions 4 to 18; told of in api_01_fetch.py.
 
 source: FetchResponse.json
 """
@@ -19,12 +19,11 @@ from cluster.protocol.api_01_fetch import (
     FetchPartitionResponse,
     FetchResponse,
     SnapshotId,
-    Topic,
-    encode_topic,
-    read_topic,
+    encode_fetch_topic,
+    read_fetch_topic,
     size_of,
 )
-from cluster.protocol.by_topic import read_by_topic
+from cluster.protocol.by_topic import Topic, read_by_topic
 from cluster.protocol.headers import response_body_position
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
@@ -84,7 +83,7 @@ def fetch_response_segments(
     segments: list[Segment] = []
     first, total = piece, 0
     for topic, partitions in topics:
-        piece += encode_topic(topic, version) + length(len(partitions), flexible)
+        piece += encode_fetch_topic(topic, version) + length(len(partitions), flexible)
         for part in partitions:
             _start_partition(piece, version, part)
             size = size_of(part.slice)
@@ -162,7 +161,7 @@ def _decode_response(frame: Frame, version: int, position: int) -> FetchResponse
     else:
         (throttle_time_ms,) = INT32.unpack_from(frame, position)
         position += 4
-    topics, position = read_by_topic(frame, position, version, flexible, read_topic, _read_fetched_partitions)
+    topics, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_fetched_partitions)
     endpoints: tuple[NodeEndpoint, ...] = ()
     if flexible:
         endpoints, position = read_endpoints(frame, position, is_known=version >= 16)

@@ -1,14 +1,14 @@
 """Which APIs and versions we speak, and what they are called.
 
     >>> VERSIONS[1]                 # Fetch: lowest and highest version served
-    (4, 16)
+    (4, 18)
     >>> api_name(1), api_key("Fetch")
     ('Fetch', 1)
     >>> is_flexible(1, 12)          # KIP-482 encoding from version 12
     True
 
-`VERSIONS` is what our codecs encode and decode; `ADVERTISED` is what a broker tells clients in ApiVersions. A broker
-that serves fewer APIs advertises the part of it that it serves. Source: apache/kafka clients/.../common/message.
+`VERSIONS` is what our codecs encode and decode; `ADVERTISED` is the part of it that clients may use. A broker offers
+what of that its era has (eras.py) and it serves. Source: apache/kafka clients/.../common/message.
 """
 
 from __future__ import annotations
@@ -61,6 +61,44 @@ BROKER_HEARTBEAT: Final = 63
 ALLOCATE_PRODUCER_IDS: Final = 67
 ASSIGN_REPLICAS_TO_DIRS: Final = 73
 DESCRIBE_TOPIC_PARTITIONS: Final = 75
+SASL_HANDSHAKE: Final = 17
+ADD_PARTITIONS_TO_TXN: Final = 24
+ADD_OFFSETS_TO_TXN: Final = 25
+END_TXN: Final = 26
+TXN_OFFSET_COMMIT: Final = 28
+DESCRIBE_ACLS: Final = 29
+CREATE_ACLS: Final = 30
+DELETE_ACLS: Final = 31
+ALTER_REPLICA_LOG_DIRS: Final = 34
+SASL_AUTHENTICATE: Final = 36
+CREATE_DELEGATION_TOKEN: Final = 38
+RENEW_DELEGATION_TOKEN: Final = 39
+EXPIRE_DELEGATION_TOKEN: Final = 40
+DESCRIBE_DELEGATION_TOKEN: Final = 41
+DESCRIBE_CLIENT_QUOTAS: Final = 48
+ALTER_CLIENT_QUOTAS: Final = 49
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
+ALTER_USER_SCRAM_CREDENTIALS: Final = 51
+UNREGISTER_BROKER: Final = 64
+DESCRIBE_TRANSACTIONS: Final = 65
+LIST_TRANSACTIONS: Final = 66
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+CONSUMER_GROUP_DESCRIBE: Final = 69
+LIST_CONFIG_RESOURCES: Final = 74
+SHARE_GROUP_HEARTBEAT: Final = 76
+SHARE_GROUP_DESCRIBE: Final = 77
+SHARE_FETCH: Final = 78
+SHARE_ACKNOWLEDGE: Final = 79
+ADD_RAFT_VOTER: Final = 80
+REMOVE_RAFT_VOTER: Final = 81
+INITIALIZE_SHARE_GROUP_STATE: Final = 83
+READ_SHARE_GROUP_STATE: Final = 84
+WRITE_SHARE_GROUP_STATE: Final = 85
+DELETE_SHARE_GROUP_STATE: Final = 86
+READ_SHARE_GROUP_STATE_SUMMARY: Final = 87
+DESCRIBE_SHARE_GROUP_OFFSETS: Final = 90
+ALTER_SHARE_GROUP_OFFSETS: Final = 91
+DELETE_SHARE_GROUP_OFFSETS: Final = 92
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5
 UPDATE_METADATA: Final = 6
@@ -72,11 +110,11 @@ ZOOKEEPER: Final = 10_000
 # key: (name, lowest version, highest version, first flexible version)
 _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
     {
-        PRODUCE: ("Produce", 3, 10, 9),
-        FETCH: ("Fetch", 4, 16, 12),
+        PRODUCE: ("Produce", 3, 13, 9),
+        FETCH: ("Fetch", 4, 18, 12),
         LIST_OFFSETS: ("ListOffsets", 1, 10, 6),
         METADATA: ("Metadata", 0, 13, 9),
-        # Version 10 of the next two names topics by id and comes with Kafka 4.1; consumers of 4.0 fall back to 9.
+        # Version 10 of the next two names topics by id; Kafka 4.1 has it and does not offer it (latestVersionUnstable).
         OFFSET_COMMIT: ("OffsetCommit", 2, 9, 8),
         OFFSET_FETCH: ("OffsetFetch", 1, 9, 6),
         FIND_COORDINATOR: ("FindCoordinator", 0, 6, 3),
@@ -117,6 +155,45 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         ALLOCATE_PRODUCER_IDS: ("AllocateProducerIds", 0, 0, 0),
         ASSIGN_REPLICAS_TO_DIRS: ("AssignReplicasToDirs", 0, 0, 0),
         DESCRIBE_TOPIC_PARTITIONS: ("DescribeTopicPartitions", 0, 0, 0),
+        # What is offered because Kafka offers it, and refused or answered with nothing (apis/absent.py).
+        SASL_HANDSHAKE: ("SaslHandshake", 0, 1, 2),
+        ADD_PARTITIONS_TO_TXN: ("AddPartitionsToTxn", 0, 5, 3),
+        ADD_OFFSETS_TO_TXN: ("AddOffsetsToTxn", 0, 4, 3),
+        END_TXN: ("EndTxn", 0, 5, 3),
+        TXN_OFFSET_COMMIT: ("TxnOffsetCommit", 0, 5, 3),
+        DESCRIBE_ACLS: ("DescribeAcls", 1, 3, 2),
+        CREATE_ACLS: ("CreateAcls", 1, 3, 2),
+        DELETE_ACLS: ("DeleteAcls", 1, 3, 2),
+        ALTER_REPLICA_LOG_DIRS: ("AlterReplicaLogDirs", 1, 2, 2),
+        SASL_AUTHENTICATE: ("SaslAuthenticate", 0, 2, 2),
+        CREATE_DELEGATION_TOKEN: ("CreateDelegationToken", 1, 3, 2),
+        RENEW_DELEGATION_TOKEN: ("RenewDelegationToken", 1, 2, 2),
+        EXPIRE_DELEGATION_TOKEN: ("ExpireDelegationToken", 1, 2, 2),
+        DESCRIBE_DELEGATION_TOKEN: ("DescribeDelegationToken", 1, 3, 2),
+        DESCRIBE_CLIENT_QUOTAS: ("DescribeClientQuotas", 0, 1, 1),
+        ALTER_CLIENT_QUOTAS: ("AlterClientQuotas", 0, 1, 1),
+        DESCRIBE_USER_SCRAM_CREDENTIALS: ("DescribeUserScramCredentials", 0, 0, 0),
+        ALTER_USER_SCRAM_CREDENTIALS: ("AlterUserScramCredentials", 0, 0, 0),
+        UNREGISTER_BROKER: ("UnregisterBroker", 0, 0, 0),
+        DESCRIBE_TRANSACTIONS: ("DescribeTransactions", 0, 0, 0),
+        LIST_TRANSACTIONS: ("ListTransactions", 0, 2, 0),
+        CONSUMER_GROUP_HEARTBEAT: ("ConsumerGroupHeartbeat", 0, 1, 0),
+        CONSUMER_GROUP_DESCRIBE: ("ConsumerGroupDescribe", 0, 1, 0),
+        LIST_CONFIG_RESOURCES: ("ListConfigResources", 0, 1, 0),
+        SHARE_GROUP_HEARTBEAT: ("ShareGroupHeartbeat", 1, 1, 0),
+        SHARE_GROUP_DESCRIBE: ("ShareGroupDescribe", 1, 1, 0),
+        SHARE_FETCH: ("ShareFetch", 1, 1, 0),
+        SHARE_ACKNOWLEDGE: ("ShareAcknowledge", 1, 1, 0),
+        ADD_RAFT_VOTER: ("AddRaftVoter", 0, 0, 0),
+        REMOVE_RAFT_VOTER: ("RemoveRaftVoter", 0, 0, 0),
+        INITIALIZE_SHARE_GROUP_STATE: ("InitializeShareGroupState", 0, 0, 0),
+        READ_SHARE_GROUP_STATE: ("ReadShareGroupState", 0, 0, 0),
+        WRITE_SHARE_GROUP_STATE: ("WriteShareGroupState", 0, 0, 0),
+        DELETE_SHARE_GROUP_STATE: ("DeleteShareGroupState", 0, 0, 0),
+        READ_SHARE_GROUP_STATE_SUMMARY: ("ReadShareGroupStateSummary", 0, 0, 0),
+        DESCRIBE_SHARE_GROUP_OFFSETS: ("DescribeShareGroupOffsets", 0, 0, 0),
+        ALTER_SHARE_GROUP_OFFSETS: ("AlterShareGroupOffsets", 0, 0, 0),
+        DELETE_SHARE_GROUP_OFFSETS: ("DeleteShareGroupOffsets", 0, 0, 0),
         LEADER_AND_ISR: ("LeaderAndIsr", 5, 5, 4),
         STOP_REPLICA: ("StopReplica", 3, 3, 2),
         UPDATE_METADATA: ("UpdateMetadata", 7, 7, 6),

@@ -5,27 +5,57 @@ source: ConfigHelper.scala, DescribeConfigsResponse.ConfigSource, .ConfigType
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field
 from typing import Any, Final, NamedTuple
 
 from cluster.config import BrokerConfig, topic_defaults
+from cluster.messages.admin.broker_description import OwnKey, is_of_the_era
+from cluster.messages.admin.passive_broker_keys import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    PASSIVE_BROKER_KEYS,
+    PASSWORD,
+    STRING,
+    PassiveKey,
+)
 from controller.topics import as_text
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, DynamicBrokerConfig, TopicConfig
 from replica.passive_topic_keys import PassiveTopicConfig
+from replica.rules import Rules
 
 DYNAMIC_TOPIC: Final = 1
 DYNAMIC_BROKER: Final = 2
+DYNAMIC_DEFAULT_BROKER: Final = 3
 STATIC_BROKER: Final = 4
 DEFAULT: Final = 5
 
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
+_LONGS = frozenset(
+    {
+        "connections.max.idle.ms",
+        "leader.imbalance.check.interval.seconds",
+        "log.dir.failure.timeout.ms",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.roll.ms",
+        "log.segment.delete.delay.ms",
+        "metadata.log.max.record.bytes.between.snapshots",
+        "offsets.retention.check.interval.ms",
+        "replica.high.watermark.checkpoint.interval.ms",
+        "replica.lag.time.max.ms",
+    }
+)
+"""Numbers of brokers that are no INT in Kafka."""
 _LISTS = frozenset(
     {
         "cleanup.policy",
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
-        "log.dirs",
     }
 )
 
@@ -39,12 +69,16 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
+    """value: None for null, and of what is sensitive"""
+
     name: str
-    value: str
+    value: str | None
     source: int
     type: int
     read_only: bool
     synonyms: tuple[Synonym, ...]
+    is_sensitive: bool = False
+    documentation: str | None = None
 
 
 def is_list(name: str) -> bool:
@@ -73,17 +107,55 @@ def topic_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[C
         yield ConfigEntry(name, value, source, type_of(item), False, tuple(synonyms))
 
 
-def broker_entries(config: BrokerConfig, dynamic: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Every key of a broker, by name. dynamic: what was set while it runs"""
-    for name, item in sorted(BrokerConfig.keys().items()):
-        value, default = as_text(getattr(config, item.name)), as_text(item.default)
-        synonyms = [Synonym(name, default, DEFAULT)]
-        if value != default:
-            synonyms.insert(0, Synonym(name, value, STATIC_BROKER))
-        yield ConfigEntry(name, value, synonyms[0].source, type_of(item), True, tuple(synonyms))
-    for name, value in sorted(dynamic.items()):
-        synonym = Synonym(name, value, DYNAMIC_BROKER)
-        yield ConfigEntry(name, value, DYNAMIC_BROKER, type_of(DynamicBrokerConfig.require(name)), False, (synonym,))
+def broker_entries(
+    config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dynamic: Mapping[str, str], default: Mapping[str, str]
+) -> list[ConfigEntry]:
+    """Every key of a broker, by name.
+
+    own: what it says of itself     dynamic: what was set while it runs, of it alone     default: of all brokers
+    """
+    entries = [_active_entry(item, config) for name, item in BrokerConfig.keys().items() if is_of_the_era(name, rules)]
+    entries += [_passive_entry(passive) for passive in PASSIVE_BROKER_KEYS]
+    entries += [_own_entry(one) for one in own]
+    by_name = {entry.name: entry for entry in entries}  # What it says of itself counts: where log.dirs really are.
+    for name in sorted({*dynamic, *default}):
+        by_name[name] = _dynamic_entry(name, dynamic, default)
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
+    """What was set of all brokers at once, by name."""
+    return [_dynamic_entry(name, {}, default) for name in sorted(default)]
+
+
+def _active_entry(item: Field[Any], config: BrokerConfig) -> ConfigEntry:
+    name = item.metadata["key"]
+    value, default = as_text(getattr(config, item.name)), as_text(item.default)
+    synonyms = [Synonym(name, default, DEFAULT)]
+    if value != default:
+        synonyms.insert(0, Synonym(name, value, STATIC_BROKER))
+    kind = type_of(item)
+    if kind == LONG and name not in _LONGS:
+        kind = INT
+    return ConfigEntry(name, value, synonyms[0].source, kind, True, tuple(synonyms))
+
+
+def _passive_entry(key: PassiveKey) -> ConfigEntry:
+    is_sensitive = key.type == PASSWORD
+    synonyms = () if key.default is None else (Synonym(key.name, key.default, DEFAULT),)
+    return ConfigEntry(key.name, key.default, DEFAULT, key.type, True, synonyms, is_sensitive, key.documentation)
+
+
+def _own_entry(key: OwnKey) -> ConfigEntry:
+    synonym = Synonym(key.name, key.value, STATIC_BROKER)
+    return ConfigEntry(key.name, key.value, STATIC_BROKER, key.type, True, (synonym,), False, key.documentation)
+
+
+def _dynamic_entry(name: str, dynamic: Mapping[str, str], default: Mapping[str, str]) -> ConfigEntry:
+    places = ((dynamic, DYNAMIC_BROKER), (default, DYNAMIC_DEFAULT_BROKER))
+    synonyms = tuple(Synonym(name, values[name], source) for values, source in places if name in values)
+    value, source = synonyms[0].value, synonyms[0].source
+    return ConfigEntry(name, value, source, type_of(DynamicBrokerConfig.require(name)), False, synonyms)
 
 
 def type_of(item: Field[Any]) -> int:

@@ -36,7 +36,7 @@ def create_topics(asked: AdminRequest) -> Asked:
         if count > 1
     ]
     wanted = [topic for topic in request.topics if names[str(topic.name)] == 1]
-    size = sum(max(int(topic.num_partitions), len(topic.assignments)) for topic in wanted)
+    size = sum(1 + max(int(topic.num_partitions), len(topic.assignments)) for topic in wanted)
     for topic in wanted:
         name = str(topic.name)
         try:
@@ -51,10 +51,12 @@ def create_topics(asked: AdminRequest) -> Asked:
     return Asked(entries, values)
 
 
-def _check_size(partitions: int) -> None:
-    if partitions > MAX_RECORDS_PER_REQUEST:
+def _check_size(records: int) -> None:
+    """raises: KafkaError POLICY_VIOLATION"""
+    if records > MAX_RECORDS_PER_REQUEST:
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"{partitions} partitions at once are more than {MAX_RECORDS_PER_REQUEST}"
+            ErrorCode.POLICY_VIOLATION,
+            f"topics and partitions would take {records} metadata records at once, more than {MAX_RECORDS_PER_REQUEST}",
         )
 
 

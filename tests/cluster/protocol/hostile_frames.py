@@ -94,6 +94,8 @@ class HostileFrames:
                 return rng.choice(list(ErrorCode))
             case "timedelta_i32" | "timedelta_i64":
                 return rng.choice([0, 1, -1, 100, 30_000, 2**31 - 1, -(2**31)])
+            case "float64":
+                return rng.choice([0.0, -1.5, 1e308, float("inf"), float("nan")])
         raise AssertionError(kafka_type)
 
     # ------------------------------------------------------------------------------------------------------- damaged

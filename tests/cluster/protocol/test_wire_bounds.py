@@ -83,10 +83,11 @@ def may_violate(decode, *args):
 
 def hot_request(api_key, version):
     if api_key == PRODUCE:
-        topics = [("orders", [(0, b"records"), (1, None)]), ("audit", [])]
+        topic = TOPIC_ID if version >= 13 else "orders"
+        topics = [(topic, [(0, b"records"), (1, None)]), (topic, [])]
         return encode_produce_request(version, 1, "p1", ProduceRequest("tx", -1, 100, topics))[4:]
     topic = TOPIC_ID if version >= 13 else "orders"
-    asked = [(topic, [FetchPartition(0), FetchPartition(1)])]
+    asked = [(topic, [FetchPartition(0), FetchPartition(1, directory_id=TOPIC_ID, high_watermark=7)])]
     return encode_fetch_request(version, 1, "b2", FetchRequest(2, 7, topics=asked, forgotten=[(topic, (1, 2))]))[4:]
 
 
@@ -94,7 +95,8 @@ def hot_response(api_key, version):
     leader = LeaderIdAndEpoch(2, 5)
     if api_key == PRODUCE:
         part = ProducePartitionResponse(0, ErrorCode.NONE, 17, 1, 0, "text", ((0, "bad"),), leader)
-        return encode_produce_response(version, 1, [("orders", [part, part])], 0, HINTS)[4:]
+        topic = TOPIC_ID if version >= 13 else "orders"
+        return encode_produce_response(version, 1, [(topic, [part, part])], 0, HINTS)[4:]
     topic = TOPIC_ID if version >= 13 else "orders"
     part = FetchPartitionResponse(0, ErrorCode.NONE, 9, 9, 0, (3, 4), leader, b"records", ((1, 2), (3, 4)))
     return b"".join(fetch_response_segments(version, 1, [(topic, [part, part])], endpoints=HINTS))[4:]

@@ -44,6 +44,10 @@ def request_at(version):
         partition = partition._replace(current_leader_epoch=4)
     if version >= 12:
         partition = partition._replace(last_fetched_epoch=3)
+    if version >= 17:
+        partition = partition._replace(directory_id=EMPTY)
+    if version >= 18:
+        partition = partition._replace(high_watermark=-1)
     request = FetchRequest(
         replica_id=2,
         replica_epoch=9 if version >= 15 else -1,
@@ -84,6 +88,8 @@ def kio_request_fields(version, request):
                         "last_fetched_epoch": part.last_fetched_epoch,
                         "log_start_offset": part.log_start_offset,
                         "partition_max_bytes": part.max_bytes,
+                        "replica_directory_id": part.directory_id,
+                        "high_watermark": part.high_watermark,
                     }
                     for part in partitions
                 ],

@@ -3,6 +3,7 @@
 import pytest
 from wire_oracles import kio_body, kio_header, kio_response, served
 
+from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_response, make, response_class
 from cluster.protocol.headers import (
     read_request_header,
@@ -23,7 +24,6 @@ from cluster.protocol.versions import (
     has_flexible_response_header,
     is_flexible,
 )
-from cluster.wire.api_18_api_versions import encode_api_versions_response
 from replica.errors import ErrorCode, PeerViolation
 
 ALL = [(key, version) for key in VERSIONS for version in served(key)]
@@ -63,7 +63,7 @@ def test_tags_in_a_header_are_passed_over():
 
 
 @pytest.mark.parametrize(
-    ("key", "version"), [(PRODUCE, 2), (PRODUCE, 11), (FETCH, 3), (FETCH, 17), (FETCH, -1), (7, 0), (-1, 0), (999, 0)]
+    ("key", "version"), [(PRODUCE, 2), (PRODUCE, 14), (FETCH, 3), (FETCH, 19), (FETCH, -1), (7, 0), (-1, 0), (999, 0)]
 )
 def test_what_we_do_not_speak(key, version):
     frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + bytes(6)

@@ -1,6 +1,7 @@
 """Produce: our bytes are kio's and kafka-python's bytes, at every version and in both directions."""
 
 from datetime import UTC, datetime
+from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
 from kafka.protocol.producer import ProduceRequest as KafkaPythonRequest
@@ -23,6 +24,16 @@ from replica.errors import ErrorCode
 
 BATCH = bytes(range(256)) * 3
 TOPICS = [("orders", [(0, BATCH), (3, b""), (4, None)]), ("größe", [(1, b"x")]), ("none", [])]
+IDS = {name: uuid5(NAMESPACE_DNS, name) for name, _ in TOPICS}
+
+
+def topics_at(version, named):
+    """Topics by name or by id, whichever the version wants."""
+    return [(IDS[topic] if version >= 13 else topic, rest) for topic, rest in named]
+
+
+def kio_topic(topic):
+    return {"name" if isinstance(topic, str) else "topic_id": topic}
 
 
 def kio_fields(request):
@@ -31,7 +42,10 @@ def kio_fields(request):
         "acks": request.acks,
         "timeout": request.timeout_ms,
         "topic_data": [
-            {"name": topic, "partition_data": [{"index": index, "records": records} for index, records in partitions]}
+            {
+                **kio_topic(topic),
+                "partition_data": [{"index": index, "records": records} for index, records in partitions],
+            }
             for topic, partitions in request.topics
         ],
     }
@@ -40,7 +54,7 @@ def kio_fields(request):
 @pytest.mark.parametrize("version", served(PRODUCE))
 @pytest.mark.parametrize("transactional_id", [None, "tx"])
 def test_request_is_what_others_write(version, transactional_id):
-    request = ProduceRequest(transactional_id, -1, 30_000, TOPICS)
+    request = ProduceRequest(transactional_id, -1, 30_000, topics_at(version, TOPICS))
     frame = encode_produce_request(version, 77, "p1", request)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     assert frame[4:] == kio_request(PRODUCE, version, 77, "p1", **kio_fields(request))
@@ -51,11 +65,11 @@ def test_request_is_what_others_write(version, transactional_id):
 
 @pytest.mark.parametrize("version", served(PRODUCE))
 def test_request_round_trip(version):
-    request = ProduceRequest(None, 1, 1500, TOPICS)
+    request = ProduceRequest(None, 1, 1500, topics_at(version, TOPICS))
     frame = bytearray(kio_request(PRODUCE, version, 77, "p1", **kio_fields(request)))
     decoded = decode_produce_request(read_request_header(frame), frame)
     assert decoded == request
-    assert decoded.topics == TOPICS
+    assert decoded.topics == topics_at(version, TOPICS)
 
 
 def test_records_are_stamped_in_place():
@@ -106,7 +120,7 @@ def kio_response_fields(topics, endpoints):
     return {
         "throttle_time": 12,
         "responses": [
-            {"name": topic, "partition_responses": [partition(part) for part in partitions]}
+            {**kio_topic(topic), "partition_responses": [partition(part) for part in partitions]}
             for topic, partitions in topics
         ],
         "node_endpoints": [endpoint._asdict() for endpoint in endpoints],
@@ -115,7 +129,7 @@ def kio_response_fields(topics, endpoints):
 
 @pytest.mark.parametrize("version", served(PRODUCE))
 def test_response_is_what_others_write(version):
-    topics = [("orders", partitions_of(version)), ("none", [])]
+    topics = topics_at(version, [("orders", partitions_of(version)), ("none", [])])
     endpoints = ENDPOINTS if version >= 10 else ()
     frame = encode_produce_response(version, 77, topics, 12, endpoints)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -134,7 +148,7 @@ def test_response_of_an_old_version_may_have_any_tag():
 
 @pytest.mark.parametrize("version", served(PRODUCE))
 def test_response_leaves_out_what_the_version_cannot_say(version):
-    topics = [("orders", partitions_of(10))]
+    topics = topics_at(version, [("orders", partitions_of(10))])
     frame = encode_produce_response(version, 77, topics, 12, ENDPOINTS)
     assert frame[4:] == kio_response(PRODUCE, version, 77, **kio_response_fields(topics, ENDPOINTS))
 

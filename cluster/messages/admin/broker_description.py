@@ -1,0 +1,91 @@
+"""What a broker says of itself in DescribeConfigs beside its own keys: who it is, where it listens, what its era adds.
+
+source: KafkaConfig, SocketServerConfigs, KRaftConfigs; ReplicationConfigs of 3.9 (inter.broker.protocol.version)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.messages.admin.passive_broker_keys import INT, LIST, STRING
+from replica.ids import BrokerId
+from replica.rules import Rules
+
+INTER_BROKER_PROTOCOLS: Final = {
+    "0.8": "0.8.2.X",
+    "0.10": "0.10.2-IV0",
+    "0.11": "0.11.0-IV2",
+    "2.0": "2.0-IV1",
+    "2.1": "2.1-IV2",
+    "2.7": "2.7-IV2",
+    "3.3": "3.3-IV3",
+    "3.5": "3.5-IV2",
+    "3.9": "3.9-IV0",
+}
+"""Of a broker of each release as it comes. Kafka 4 has no such key."""
+PROTOCOL_MAP: Final = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+_KRAFT_ONLY: Final = (
+    "broker.heartbeat.",
+    "broker.session.",
+    "controller.quorum.",
+    "initial.broker.",
+    "log.dir.failure.",
+    "metadata.log.",
+)
+
+
+class OwnKey(NamedTuple):
+    """A setting that the broker was started with."""
+
+    name: str
+    value: str
+    type: int
+    documentation: str
+
+
+def own_keys(
+    identity: BrokerIdentity, rules: Rules, log_dirs: Sequence[Path], controllers: Mapping[BrokerId, tuple[str, int]]
+) -> list[OwnKey]:
+    """log_dirs: all, also those that have failed     controllers: or the registry's servers, of the ZooKeeper era"""
+    listener = f"PLAINTEXT://{identity.host}:{identity.port}"
+    broker_id = str(identity.broker_id)
+    keys = [
+        OwnKey("advertised.listeners", listener, STRING, "Where clients are told to find this broker."),
+        OwnKey("broker.id", broker_id, INT, "The broker's number in the cluster."),
+        OwnKey("listeners", listener, STRING, "Where this broker listens."),
+        OwnKey("log.dirs", ",".join(map(str, log_dirs)), STRING, "The directories that hold the logs."),
+    ]
+    if identity.rack is not None:
+        keys.append(OwnKey("broker.rack", identity.rack, STRING, "Where the broker stands; replicas are spread."))
+    protocol = INTER_BROKER_PROTOCOLS.get(rules.release)
+    if protocol is not None:
+        text = "The release whose protocol brokers speak among themselves."
+        keys.append(OwnKey("inter.broker.protocol.version", protocol, STRING, text))
+    servers = [(number, f"{host}:{port}") for number, (host, port) in sorted(controllers.items())]
+    if rules.membership == "zk-session":
+        connect = ",".join(address for _, address in servers)
+        keys.append(OwnKey("zookeeper.connect", connect, STRING, "Servers of the registry."))
+    else:
+        voters = ",".join(f"{number}@{address}" for number, address in servers)
+        keys += [
+            OwnKey("controller.listener.names", "CONTROLLER", STRING, "Names of the controllers' listeners."),
+            OwnKey("controller.quorum.voters", voters, LIST, "Controllers of the quorum, id@host:port."),
+            OwnKey("listener.security.protocol.map", PROTOCOL_MAP, STRING, "The protocol of each listener."),
+            OwnKey("node.id", broker_id, INT, "The node's number in the cluster."),
+            OwnKey("process.roles", "broker", LIST, "What this process is: broker, controller, or both."),
+        ]
+    return sorted(keys)
+
+
+def is_of_the_era(name: str, rules: Rules) -> bool:
+    """Whether brokers of these rules have a key: some are for KRaft only, some for ZooKeeper, one for 0.8."""
+    if name == "max.partitions":
+        return False  # Ours, not Kafka's.
+    if name == "replica.lag.max.messages":
+        return rules.isr_lag == "messages"
+    if name.startswith("zookeeper."):
+        return rules.membership == "zk-session"
+    return rules.membership == "registration" or not name.startswith(_KRAFT_ONLY)

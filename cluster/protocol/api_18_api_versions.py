@@ -1,0 +1,71 @@
+"""ApiVersions: what a broker can do. The first request of most clients, so its versions are negotiated differently.
+
+    frame = encode_api_versions_response(header.api_version, header.correlation_id)      # size prefix included
+    frame = encode_api_versions_response(version, correlation_id, offered("2.7"))        # a broker that serves less
+    frame = encode_api_versions_response(version, correlation_id, ranges, features("4.1", elr=True), epoch)
+
+A client may ask a version that the broker does not know; the answer then has a version 0 body, UNSUPPORTED_VERSION, and
+the range of ApiVersions itself, and the client asks again (KIP-511). `read_request_header` lets such a request through
+and this module never looks at its body. The response header is version 0 at every version. Everything else about this
+API (the request, a client decoding the response) is in `cold`.
+
+Source: ApiVersionsRequest.json, ApiVersionsResponse.json, ApiVersionsResponse.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cluster.protocol.cold import encode_response, response
+from cluster.protocol.eras import Feature
+from cluster.protocol.versions import ADVERTISED, API_VERSIONS
+from replica.errors import ErrorCode
+
+Ranges = Mapping[int, tuple[int, int]]
+FIRST_WITH_FEATURES_FROM_ZERO = 4
+"""KAFKA-17492: before it, clients refuse an answer in which a feature starts at level 0."""
+NO_EPOCH = -1
+
+
+def encode_api_versions_response(
+    version: int,
+    correlation_id: int,
+    ranges: Ranges = ADVERTISED,
+    known: Sequence[Feature] = (),
+    features_epoch: int = NO_EPOCH,
+) -> bytes:
+    """A whole response frame for a request of any version.
+
+    ranges: API key -> (lowest, highest version)     known: features, by name
+    features_epoch: offset of the metadata that the levels of these features are of
+    """
+    if version > ranges[API_VERSIONS][1]:
+        only_this = {API_VERSIONS: ranges[API_VERSIONS]}
+        return _encode(0, correlation_id, error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_keys(only_this))
+    from_zero = version >= FIRST_WITH_FEATURES_FROM_ZERO
+    return _encode(
+        version,
+        correlation_id,
+        error_code=ErrorCode.NONE,
+        api_keys=_keys(ranges),
+        supported_features=[
+            {"name": one.name, "min_version": one.low, "max_version": one.high}
+            for one in known
+            if one.low > 0 or from_zero
+        ],
+        finalized_features_epoch=features_epoch if known else NO_EPOCH,
+        finalized_features=[
+            {"name": one.name, "min_version_level": one.level, "max_version_level": one.level}
+            for one in known
+            if one.level > 0
+        ],
+    )
+
+
+def _keys(ranges: Ranges) -> list[dict[str, int]]:
+    return [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in sorted(ranges.items())]
+
+
+def _encode(version: int, correlation_id: int, **fields: object) -> bytes:
+    entity = response(API_VERSIONS, version, **fields)
+    return encode_response(API_VERSIONS, version, correlation_id, entity)
