@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
+from cluster.broker.apis.absent import AbsentApis
 from cluster.broker.apis.admin import AdminApis
 from cluster.broker.apis.data import Apis
 from cluster.broker.apis.group_offsets import GroupOffsetApis
 from cluster.broker.apis.groups import GroupApis
 from cluster.broker.apis.metadata import MetadataApis
+from cluster.broker.apis.offsets import OffsetApis
 from cluster.broker.apis.offsets_topic import OffsetsTopic
 from cluster.broker.control_planes.kraft import KRaftPlane
 from cluster.broker.control_planes.producer_ids import InitProducerIdApi
@@ -30,6 +32,7 @@ from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.groups.service import GroupService
+from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
@@ -70,9 +73,13 @@ class BrokerCore:
         recorder: Recorder,
         cpu: CpuTimes | None = None,
         stopwatch: Callable[[], int] | None = None,
+        works_apart: bool = False,
+        phase_us: int = 0,
     ) -> None:
         """cpu: what takes time; None: nothing does
         stopwatch: the time of the trace, by which every request is measured; None: none is
+        works_apart: what takes the processor long is done apart from all else
+        phase_us: where in their periods its periodic checks fall, see ReplicaManager
         """
         self.identity = identity
         self.cache = MetadataCache()
@@ -82,6 +89,8 @@ class BrokerCore:
         self._recorder = recorder
         self._disks = disks
         self._clock = clock
+        self._works_apart = works_apart
+        self._phase_us = phase_us
         self._controllers = controllers
         self._outbox = Outbox()
         self._channels = Channels()
@@ -144,6 +153,7 @@ class BrokerCore:
             lookup=self.cache,
             quotas=quotas,
             propose_isr=self._plane.propose_isr,
+            phase_us=self._phase_us,
         )
         self.fetchers = ReplicaFetchers(
             FetcherContext(
@@ -200,15 +210,19 @@ class BrokerCore:
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
         )
-        blocking_logs = BlockingLogs(self.replicas, self._server.handlers, self._locks, outbox)
+        blocking_logs = BlockingLogs(
+            self.replicas, self._server.handlers, self._locks, outbox, works_apart=self._works_apart
+        )
         self._apis = Apis(
             identity=identity,
             config=config,
+            rules=self._rules,
             outbox=outbox,
             connections=self._server.connections,
             cache=self.cache,
             replicas=self.replicas,
             logs=blocking_logs,
+            offsets=OffsetApis(self.replicas, self.cache, outbox, works_apart=self._works_apart),
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
             handler_time=self._server.handler_time,
             recorder=self._recorder,
@@ -234,16 +248,20 @@ class BrokerCore:
             create_topics=self._plane.create_topics,
             controller_id=self._plane.controller_id,
         )
+        roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
         admin = AdminApis(
             broker_id=self.identity.broker_id,
             config=self._config,
+            rules=self._rules,
+            own_keys=own_keys(self.identity, self._rules, roots, self._controllers),
             cache=self.cache,
             replicas=self.replicas,
             logs=self.logs,
             deletion=RecordDeletion(self._outbox, self.cache, self.replicas),
             responder=self._responder,
         )
-        return {**handlers, **metadata.handlers, **admin.handlers}
+        absent = AbsentApis(self.cache, self._responder)
+        return {**handlers, **metadata.handlers, **admin.handlers, **absent.handlers}
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")
@@ -269,6 +287,7 @@ class BrokerCore:
         return KRaftPlane(
             identity=self.identity,
             config=self._config,
+            rules=self._rules,
             names=self._names,
             outbox=self._outbox,
             channels=self._channels,

@@ -26,6 +26,10 @@ from replica.log.records import build_batch
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = uuid5(UUID(int=0), METADATA_TOPIC)
 QUORUM_STATE = "quorum-state"
+MAX_RECORDS_PER_BATCH = 10_000
+"""QuorumController.MAX_RECORDS_PER_BATCH"""
+MAX_BATCH_BYTES = 32 << 20
+"""KafkaRaftClient.MAX_BATCH_SIZE_BYTES is 8 MiB; as JSON a record takes four times the bytes."""
 
 
 class MetadataLog:
@@ -33,9 +37,10 @@ class MetadataLog:
 
     def __init__(self, log_dir: Path, disk: Disk, controller_id: BrokerId, now_us: int) -> None:
         """Opens the log that an earlier process left, or a new one."""
-        self._logs = LogManager.open(log_dir, disk, controller_id, TopicConfig(), now_us)
+        config = TopicConfig(max_message_bytes=MAX_BATCH_BYTES)
+        self._logs = LogManager.open(log_dir, disk, controller_id, config, now_us)
         found = self._logs.logs.get(METADATA_PARTITION)
-        self.log: Log = found or self._logs.create(METADATA_PARTITION, TopicConfig(), METADATA_TOPIC_ID)
+        self.log: Log = found or self._logs.create(METADATA_PARTITION, config, METADATA_TOPIC_ID)
         self._path = self.log.directory / QUORUM_STATE
         self._sync = disk.sync
         self.snapshots = SnapshotFiles(self.log.directory, sync=disk.sync)
@@ -84,9 +89,13 @@ class MetadataLog:
         return (decode_record(record.value) for _, record in self.log.records(start) if record.value is not None)
 
     def append(self, records: Sequence[MetadataRecord], epoch: ControllerEpoch, now_us: int) -> None:
-        """One batch: all of an event's records are there or none (RaftClient.scheduleAtomicAppend)."""
-        batch = build_batch([(None, encode_record(record)) for record in records], timestamp_ms=now_us // 1000)
-        self.log.append_as_leader(batch, epoch, now_us)
+        """One batch, of which all records are there or none (RaftClient.scheduleAtomicAppend), of an event with more
+        than MAX_RECORDS_PER_BATCH several: a broker that fell silent is taken out of so many partitions.
+        """
+        for first in range(0, len(records), MAX_RECORDS_PER_BATCH):
+            values = [encode_record(record) for record in records[first : first + MAX_RECORDS_PER_BATCH]]
+            batch = build_batch([(None, value) for value in values], timestamp_ms=now_us // 1000)
+            self.log.append_as_leader(batch, epoch, now_us)
         self.log.flush()
 
     def append_leader_change(self, epoch: ControllerEpoch, leader_id: BrokerId, now_us: int) -> None:

@@ -19,7 +19,13 @@ from cluster.controller_node.metadata_log import MetadataLog
 from cluster.controller_node.quorum_peers import QuorumPeers
 from cluster.controller_node.snapshot_writer import SnapshotWriter
 from cluster.messages.admin.requests import AdminRequest
-from cluster.messages.controller_requests import encoded, error_response, event_of, is_request_of_brokers, response_of
+from cluster.messages.controller_requests import (
+    BrokerRequest,
+    broker_request,
+    encoded,
+    error_response,
+    is_request_of_brokers,
+)
 from cluster.messages.envelopes import enclosed_answer, opened
 from cluster.messages.metadata_snapshots import file_name
 from cluster.messages.quorum import (
@@ -284,8 +290,8 @@ class ControllerCore:
         elif self.state is None:
             self._outbox.respond(connection, (error_response(header, ErrorCode.NOT_CONTROLLER),), header.api_key)
         else:
-            event = event_of(header, frame, self.state.image, now_us)
-            self._decide(event, lambda reply: self._reply(connection, header, reply), now_us)
+            asked = broker_request(header, frame, self.state.image, now_us)
+            self._decide(asked.event, lambda reply: self._reply(connection, asked, reply), now_us)
 
     def _open(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
         """What a client asked of a broker. What is wrong with it does not close the broker's connection."""
@@ -316,12 +322,12 @@ class ControllerCore:
 
             self._decide(asked.event(now_us), answer, now_us)
 
-    def _reply(self, connection: ConnectionId, header: RequestHeader, reply: Reply | None) -> None:
+    def _reply(self, connection: ConnectionId, asked: BrokerRequest, reply: Reply | None) -> None:
         if reply is None or self.state is None:
-            frame = error_response(header, ErrorCode.NOT_CONTROLLER)
+            frame = error_response(asked.header, ErrorCode.NOT_CONTROLLER)
         else:
-            frame = response_of(header, reply, self.state.image)
-        self._outbox.respond(connection, (frame,), header.api_key)
+            frame = asked.response(reply)
+        self._outbox.respond(connection, (frame,), asked.header.api_key)
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
@@ -440,6 +446,7 @@ class ControllerCore:
             else None,
             num_partitions=config.num_partitions,
             default_replication_factor=config.default_replication_factor,
+            max_partitions=config.max_partitions,
         )
 
 

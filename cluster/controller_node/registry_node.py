@@ -297,10 +297,7 @@ class RegistryCore:
             )
         for topic in self.registry.children(znodes.TOPICS):
             topic_id, replicas = znodes.topic_of(self.registry.nodes[znodes.topic_path(topic)].data)
-            image.topics[topic] = TopicImage(
-                topic_id=topic_id,
-                config={},
-                log_config=TopicConfig(),
-                partitions={number: znodes.unborn(members) for number, members in replicas.items()},
-            )
+            partitions = {number: znodes.unborn(members) for number, members in replicas.items()}
+            known = TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions=partitions)
+            image.add_topic(topic, known)
         return image

@@ -5,15 +5,16 @@ source: KafkaApis.scala, ConfigHelper.scala, ReplicaManager.describeLogDirs, .ac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.record_deletion import Deleted, RecordDeletion
 from cluster.config import BrokerConfig
-from cluster.messages.admin.config_entries import ConfigEntry, broker_entries, topic_entries
-from cluster.messages.admin.config_requests import BROKER, TOPIC, broker_of
+from cluster.messages.admin.broker_description import OwnKey
+from cluster.messages.admin.config_entries import ConfigEntry, broker_entries, default_entries, topic_entries
+from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, TOPIC, broker_of
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
@@ -22,9 +23,10 @@ from cluster.protocol.versions import DELETE_RECORDS, DESCRIBE_CONFIGS, DESCRIBE
 from cluster.server.responder import Handler, Responder
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import BrokerId, TopicPartition
+from replica.ids import EVERY_BROKER, BrokerId, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.manager import LogManager
+from replica.rules import Rules
 
 Values = dict[str, object]
 NO_COORDINATOR = -1
@@ -38,6 +40,8 @@ class AdminApis:
         *,
         broker_id: BrokerId,
         config: BrokerConfig,
+        rules: Rules,
+        own_keys: Sequence[OwnKey],
         cache: MetadataCache,
         replicas: ReplicaManager,
         logs: BrokerLogs,
@@ -46,6 +50,8 @@ class AdminApis:
     ) -> None:
         self._broker_id = broker_id
         self._config = config
+        self._rules = rules
+        self._own_keys = own_keys
         self._cache = cache
         self._replicas = replicas
         self._logs = logs
@@ -85,15 +91,22 @@ class AdminApis:
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
             return topic_entries(topic.config, self._config)
-        if kind == BROKER:
-            if not name:
-                return ()  # There are no settings for all brokers at once.
-            broker_id = broker_of(name)
-            if broker_id != self._broker_id:
-                who = f"this is broker {self._broker_id}; broker {broker_id} has to be asked itself"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, who)
-            return broker_entries(self._config, self._cache.image.broker_config.get(broker_id, {}))
+        if kind in (BROKER, BROKER_LOGGER):
+            return self._broker_entries(kind, broker_of(name))
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
+
+    def _broker_entries(self, kind: int, broker_id: BrokerId) -> Iterable[ConfigEntry]:
+        """raises: KafkaError"""
+        stored = self._cache.image.broker_config
+        default = stored.get(EVERY_BROKER, {})
+        if broker_id == EVERY_BROKER and kind == BROKER:
+            return default_entries(default)
+        if broker_id != self._broker_id:
+            who = f"this is broker {self._broker_id}; broker {broker_id} has to be asked itself"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "no broker is named" if broker_id == EVERY_BROKER else who)
+        if kind == BROKER_LOGGER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
+        return broker_entries(self._config, self._rules, self._own_keys, stored.get(broker_id, {}), default)
 
     # --------------------------------------------------------------------------------------------- log directories
 
@@ -228,7 +241,8 @@ def _config(request: Entity, entry: ConfigEntry) -> Values:
         "value": entry.value,
         "read_only": entry.read_only,
         "config_source": entry.source,
-        "is_sensitive": False,
+        "is_sensitive": entry.is_sensitive,
         "synonyms": [synonym._asdict() for synonym in synonyms],
         "config_type": entry.type,
+        "documentation": entry.documentation if getattr(request, "include_documentation", False) else None,
     }

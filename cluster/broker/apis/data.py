@@ -6,11 +6,11 @@ partition are answered in its place; a frame that cannot be read raises PeerViol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
-from cluster.broker.apis.offsets import OffsetApis
+from cluster.broker.apis.offsets import Answers, OffsetApis
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.blocking_logs import BlockingLogs
@@ -18,17 +18,19 @@ from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceRe
 from cluster.broker.replicas.fetch_sessions import Asked, FetchContext, FetchSessions, Key
 from cluster.broker.replicas.manager import ReplicaManager, size_bytes
 from cluster.config import BrokerConfig
-from cluster.node import ConnectionId
+from cluster.node import ConnectionId, OnSent, Sent
 from cluster.outbox import Outbox
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
-from cluster.protocol.api_01_fetch import FetchPartitionResponse, Topic
+from cluster.protocol.api_01_fetch import FetchPartitionResponse
+from cluster.protocol.api_18_api_versions import encode_api_versions_response
+from cluster.protocol.by_topic import Topic
+from cluster.protocol.eras import features, offered
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.protocol.versions import (
-    ADVERTISED,
     API_VERSIONS,
     FETCH,
     LIST_OFFSETS,
@@ -38,20 +40,22 @@ from cluster.protocol.versions import (
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.cpu import HandlerTime
 from cluster.server.responder import Handler, Responder
-from cluster.wire.api_18_api_versions import encode_api_versions_response
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Offset, TopicPartition
+from replica.log.validation import is_transactional
+from replica.rules import Rules
 from replica.trace.events import Recorder, RecordsSent
 
 FIRST_VERSION_FOR_ANY_REPLICA = 11
 """KIP-392: from this Fetch version on, followers answer consumers too."""
 FIRST_PRODUCE_WITH_HINTS, FIRST_FETCH_WITH_HINTS = 10, 16
 """KIP-951: from these versions on, an answer names the new leader."""
+Refused = dict[Topic, list[ProducePartitionResponse]]
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 class Apis:
-    """Dispatches requests by API key, and advertises those that clients may send.
+    """Dispatches requests by API key, and offers those that clients of the era may send.
 
     others: handlers of further APIs, each family in a module of its own
     """
@@ -61,11 +65,13 @@ class Apis:
         *,
         identity: BrokerIdentity,
         config: BrokerConfig,
+        rules: Rules,
         outbox: Outbox,
         connections: AcceptedConnections,
         cache: MetadataCache,
         replicas: ReplicaManager,
         logs: BlockingLogs,
+        offsets: OffsetApis,
         fetch_sessions: FetchSessions,
         handler_time: HandlerTime,
         recorder: Recorder,
@@ -77,11 +83,12 @@ class Apis:
         self._outbox = outbox
         self._connections = connections
         self._cache = cache
+        self._replicas = replicas
         self._logs = logs
         self._fetch_sessions = fetch_sessions
         self._handler_time = handler_time
         self._recorder = recorder
-        self._offsets = OffsetApis(replicas, cache)
+        self._offsets = offsets
         self._answer = responder.answer
         self._handlers: dict[int, Handler] = {
             PRODUCE: self._produce,
@@ -91,7 +98,9 @@ class Apis:
             OFFSET_FOR_LEADER_EPOCH: self._offset_for_leader_epoch,
             **others,
         }
-        self._advertised = {key: ADVERTISED[key] for key in sorted(self._handlers) if key in ADVERTISED}
+        offer = offered(rules.release)
+        self._offered = {key: offer[key] for key in sorted(self._handlers) if key in offer}
+        self._features = features(rules.release, elr=rules.elr)
 
     def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
         """One request of `peer`; returns what it was. raises: PeerViolation"""
@@ -108,11 +117,24 @@ class Apis:
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = decode_produce_request(header, frame)
-        entries = [
-            (TopicPartition(topic, number), None if records is None else memoryview(records))
-            for topic, partitions in request.topics
-            for number, records in partitions
-        ]
+        entries: list[tuple[TopicPartition, memoryview | None]] = []
+        refused: Refused = {}
+        ids: dict[str, UUID] = {}
+        for topic, partitions in request.topics:
+            name = self._cache.topic_name(topic)
+            if isinstance(topic, UUID) and name is not None:
+                ids[name] = topic
+            for number, records in partitions:
+                if name is None or self._is_another_topic(topic, TopicPartition(name, number)):
+                    unknown = ProducePartitionResponse(number, ErrorCode.UNKNOWN_TOPIC_ID)
+                    refused.setdefault(topic, []).append(unknown)
+                else:
+                    entries.append((TopicPartition(name, number), None if records is None else memoryview(records)))
+        respond = partial(self._produced, connection, header, request.acks, ids, refused)
+        if request.transactional_id is None and any(is_transactional(records) for _, records in entries):
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            respond({name: ProducePartitionResponse(name.partition, error) for name, _ in entries}, None)
+            return
         self._handler_time.produced([records for _, records in entries])
         self._logs.append_records(
             request.acks,
@@ -120,29 +142,44 @@ class Apis:
             entries,
             peer,
             header.api_version,
-            partial(self._produced, connection, header, request.acks),
+            respond,
             now_us,
         )
 
+    def _is_another_topic(self, topic: Topic, name: TopicPartition) -> bool:
+        """The replica here is still that of a topic which had this name before. source: getPartitionOrException"""
+        partition = self._replicas.partitions.get(name)
+        return isinstance(topic, UUID) and partition is not None and partition.topic_id != topic
+
     def _produced(
-        self, connection: ConnectionId, header: RequestHeader, acks: int, results: ProduceResults, cause: int | None
+        self,
+        connection: ConnectionId,
+        header: RequestHeader,
+        acks: int,
+        ids: Mapping[str, UUID],
+        refused: Refused,
+        results: ProduceResults,
+        cause: int | None,
     ) -> None:
+        """ids: of topics that the request names by id     refused: without asking the replica manager"""
         if connection not in self._connections:
             return  # Nobody is left to tell; what was appended stays.
         if acks == 0:
             # Nobody waits for an answer; on an error the connection is closed, so that the client looks for the
             # leader again (KafkaApis.handleProduceRequest).
-            if any(result.error is not ErrorCode.NONE for result in results.values()):
+            if refused or any(result.error is not ErrorCode.NONE for result in results.values()):
                 self._connections.close(connection)
             else:
                 self._outbox.resume(connection)
             return
-        topics: dict[str, list[ProducePartitionResponse]] = {}
+        topics: Refused = {}
         endpoints: dict[BrokerId, NodeEndpoint] = {}
         for name, result in results.items():
             if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_PRODUCE_WITH_HINTS:
                 result = result._replace(current_leader=self._current_leader(name, endpoints))
-            topics.setdefault(name.topic, []).append(result)
+            topics.setdefault(ids.get(name.topic, name.topic), []).append(result)
+        for topic, parts in refused.items():
+            topics.setdefault(topic, []).extend(parts)
         frame = encode_produce_response(
             header.api_version, header.correlation_id, list(topics.items()), endpoints=list(endpoints.values())
         )
@@ -163,6 +200,8 @@ class Apis:
     def _fetch(self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int) -> None:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
+        if context.resting is not None:
+            self._replicas.fetched_again(context.resting, request.replica_id, now_us)
         wanted: dict[TopicPartition, Asked] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
@@ -184,10 +223,13 @@ class Apis:
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             leader_only=header.api_version < FIRST_VERSION_FOR_ANY_REPLICA,
+            resting=context.resting,
         )
+        if params.resting is not None:
+            params.resting.listeners = [lambda asked: _note(wanted, asked)]
 
         def respond(results: FetchResults, now_us: int) -> None:
-            self._fetched(connection, peer, header, context, wanted, refused, results, now_us)
+            self._fetched(params, header, context, wanted, refused, results, now_us)
 
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
         self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
@@ -204,8 +246,7 @@ class Apis:
 
     def _fetched(
         self,
-        connection: ConnectionId,
-        peer: str,
+        params: FetchParams,
         header: RequestHeader,
         context: FetchContext,
         wanted: Mapping[TopicPartition, Asked],
@@ -213,6 +254,7 @@ class Apis:
         results: FetchResults,
         now_us: int,
     ) -> None:
+        connection, peer = params.connection, params.peer
         if connection not in self._connections:
             return
         endpoints: dict[BrokerId, NodeEndpoint] = {}
@@ -222,11 +264,16 @@ class Apis:
                 result = result._replace(current_leader=self._current_leader(name, endpoints))
             by_key[wanted[name].topic, name.partition] = result
         answered = context.answer({**by_key, **refused}, now_us)
+        if context.may_rest and answered.error is ErrorCode.NONE:
+            told = answered.partitions
+            unchanged = [wanted[name] for name, _ in results if (wanted[name].topic, name.partition) not in told]
+            self._replicas.rest(params, unchanged)
+        sent: list[RecordsSent] = []
         for name, result in results:
             found = size_bytes(result)
             if found and (wanted[name].topic, name.partition) in answered.partitions:
                 self._handler_time.found(result.slice)
-                self._state_records_sent(peer, name, wanted[name].entry.fetch_offset, found)
+                sent.append(self._records_sent(peer, name, wanted[name].entry.fetch_offset, found))
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in answered.partitions.items():
             topics.setdefault(topic, []).append(result)
@@ -238,19 +285,28 @@ class Apis:
             answered.session_id,
             endpoints=list(endpoints.values()),
         )
-        self._outbox.respond(connection, segments, FETCH)
+        self._outbox.respond(connection, segments, FETCH, on_sent=self._stated_when_sent(sent) if sent else None)
 
-    def _state_records_sent(self, peer: str, name: TopicPartition, fetch_offset: Offset, size_bytes: int) -> None:
-        self._recorder.emit(
-            RecordsSent(
-                node=self._identity.name,
-                peer=peer,
-                topic=name.topic,
-                partition=name.partition,
-                fetch_offset=fetch_offset,
-                size_bytes=size_bytes,
-            )
+    def _records_sent(self, peer: str, name: TopicPartition, fetch_offset: Offset, size_bytes: int) -> RecordsSent:
+        return RecordsSent(
+            node=self._identity.name,
+            peer=peer,
+            topic=name.topic,
+            partition=name.partition,
+            fetch_offset=fetch_offset,
+            size_bytes=size_bytes,
         )
+
+    def _stated_when_sent(self, facts: Sequence[RecordsSent]) -> OnSent:
+        """The broker or the connection may end between the answer and its last byte: then nothing was sent."""
+        cause = self._recorder.cause
+
+        def state(_: Sent) -> None:
+            causes = () if cause is None else (cause,)
+            for fact in facts:
+                causes = (self._recorder.emit(fact, *causes),)
+
+        return state
 
     # ------------------------------------------------------------------------------------------------------ offsets
 
@@ -258,7 +314,11 @@ class Apis:
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = cold.decode_request(header, frame)
-        self._answer(connection, header, topics=self._offsets.list_offsets(request, header.api_version))
+
+        def respond(topics: Answers) -> None:
+            self._answer(connection, header, topics=topics)
+
+        self._offsets.list_offsets(request, header.api_version, respond, now_us)
 
     def _offset_for_leader_epoch(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -269,5 +329,12 @@ class Apis:
     def _api_versions(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
-        answer = encode_api_versions_response(header.api_version, header.correlation_id, self._advertised)
+        answer = encode_api_versions_response(
+            header.api_version, header.correlation_id, self._offered, self._features, self._cache.image.offset
+        )
         self._outbox.respond(connection, (answer,), API_VERSIONS)
+
+
+def _note(wanted: dict[TopicPartition, Asked], asked: Asked) -> None:
+    if asked.name is not None:
+        wanted[asked.name] = asked

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from cluster.broker.apis.offsets_topic import OffsetsTopic
+from cluster.broker.control_planes.producer_ids import NO_TRANSACTIONS
 from cluster.groups.events import (
     DeleteGroups,
     DeleteGroupsResult,
@@ -49,13 +50,22 @@ FIRST_JOIN_THAT_SKIPS = 9
 FIRST_SYNC_WITH_PROTOCOL = 5
 FIRST_LEAVE_OF_MANY = 3
 FIRST_FIND_OF_MANY = 4
-GROUP_KEY_TYPE = 0
-NO_GROUP = "only groups are coordinated"
+GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE, SHARE_KEY_TYPE = range(3)
+"""FindCoordinatorRequest.CoordinatorType"""
 FIND_MESSAGES = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
 }
-"""What FindCoordinator says up to version 3. source: Errors.message"""
+"""What FindCoordinator says of groups up to version 3. source: Errors.message"""
+NOT_COORDINATED = {
+    TRANSACTION_KEY_TYPE: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
+    SHARE_KEY_TYPE: (ErrorCode.INVALID_REQUEST, "share groups are not implemented here"),
+}
+"""What has no coordinator, and why.
+
+Differs from Kafka, which has them. At INVALID_REQUEST librdkafka would ask again for ever; with this code every client
+of transactions gives up at once, and most show the message.
+"""
 
 
 class GroupApis:
@@ -85,28 +95,27 @@ class GroupApis:
         request = cold.decode_request(header, frame)
         key_type = int(getattr(request, "key_type", GROUP_KEY_TYPE))
         if header.api_version < FIRST_FIND_OF_MANY:
-            error, where = self._coordinator(str(request.key), key_type, now_us)
-            message = FIND_MESSAGES.get(error, NO_GROUP)
+            error, message, where = self._coordinator(str(request.key), key_type, now_us)
+            message = message or FIND_MESSAGES[error]
             self._answer(connection, header, error_code=error, error_message=message, **where)
             return
-        # Kafka fills the message of an entry only where it refuses the whole request.
-        message = "" if key_type == GROUP_KEY_TYPE else NO_GROUP
         found = []
         for key in request.coordinator_keys:
-            error, where = self._coordinator(str(key), key_type, now_us)
+            # Kafka fills the message of an entry only where it refuses the whole request.
+            error, message, where = self._coordinator(str(key), key_type, now_us)
             found.append({"key": key, "error_code": error, "error_message": message, **where})
         self._answer(connection, header, coordinators=found)
 
-    def _coordinator(self, key: str, key_type: int, now_us: int) -> tuple[ErrorCode, dict[str, object]]:
-        """Its address, if there is one."""
+    def _coordinator(self, key: str, key_type: int, now_us: int) -> tuple[ErrorCode, str, dict[str, object]]:
+        """Why there can be none, and its address if there is one."""
         nobody: dict[str, object] = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
         if key_type != GROUP_KEY_TYPE:
-            # Simplified: there are no coordinators of transactions and share groups.
-            return ErrorCode.INVALID_REQUEST, nobody
+            unknown = (ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
+            return *NOT_COORDINATED.get(key_type, unknown), nobody
         broker = self._topic.coordinator(key, now_us)
         if broker is None:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, nobody
-        return ErrorCode.NONE, {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, "", nobody
+        return ErrorCode.NONE, "", {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
 
     # -------------------------------------------------------------------------------------------------------- members
 

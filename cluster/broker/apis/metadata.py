@@ -21,9 +21,8 @@ from cluster.server.responder import Handler, Responder
 from controller.image import BrokerRegistration, PartitionRegistration, TopicImage
 from controller.topics import check_legal, is_internal
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import NO_BROKER, BrokerId, TopicPartition
+from replica.ids import CLUSTER_ID, NO_BROKER, BrokerId, TopicPartition
 
-CLUSTER_ID = "highwater"
 FIRST_WITH_TOPIC_IDS = 12
 """Metadata 10 and 11 tell ids; only from 12 on may one ask by id."""
 NOT_ASKED = -(2**31)

@@ -6,15 +6,21 @@ source: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp, KafkaApis
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
+from cluster.outbox import Outbox
 from cluster.protocol.entities import Entity
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.log.log import Log
+from replica.log.records import read_timestamps
+from replica.log.validation import takes_long
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
@@ -32,30 +38,81 @@ class FoundOffset(NamedTuple):
     leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
 
 
+class TakesLong(Exception):
+    """The timestamps of this batch are not known yet, and reading them takes the processor some time."""
+
+    def __init__(self, batch: bytes) -> None:
+        super().__init__()
+        self.batch = batch
+
+
+class TimestampReader:
+    """The timestamps of batches; live, those of a large one are read apart, and asked for again."""
+
+    def __init__(self, *, works_apart: bool) -> None:
+        self._works_apart = works_apart
+        self._last: tuple[bytes, list[int] | KafkaError] | None = None
+
+    def timestamps_of(self, batch: bytes) -> list[int]:
+        """raises: TakesLong; call `read` and ask again     KafkaError: as read_timestamps"""
+        if not self._works_apart or not takes_long([memoryview(batch)]):
+            return read_timestamps(batch)
+        if self._last is None or self._last[0] != batch:
+            raise TakesLong(batch)
+        found = self._last[1]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    def read(self, batch: bytes) -> None:
+        try:
+            self._last = batch, read_timestamps(batch)
+        except KafkaError as refusal:
+            self._last = batch, refusal
+
+
 class OffsetApis:
     """One answer per partition that was asked about."""
 
-    def __init__(self, replicas: ReplicaManager, cache: MetadataCache) -> None:
+    def __init__(self, replicas: ReplicaManager, cache: MetadataCache, outbox: Outbox, *, works_apart: bool) -> None:
+        """works_apart: see Broker"""
         self._replicas = replicas
         self._cache = cache
+        self._outbox = outbox
+        self._works_apart = works_apart
 
-    def list_offsets(self, request: Entity, version: int) -> Answers:
+    def list_offsets(self, request: Entity, version: int, respond: Callable[[Answers], None], now_us: int) -> None:
         from_follower = int(request.replica_id) != NO_BROKER
-        asked = Counter(
-            (str(topic.name), int(entry.partition_index)) for topic in request.topics for entry in topic.partitions
-        )
-        return [
-            {
-                "name": str(topic.name),
-                "partitions": [
-                    self._offset(str(topic.name), entry, version, from_follower, asked) for entry in topic.partitions
-                ],
-            }
-            for topic in request.topics
-        ]
+        wanted = [(str(topic.name), entry) for topic in request.topics for entry in topic.partitions]
+        asked = Counter((topic, int(entry.partition_index)) for topic, entry in wanted)
+        reader = TimestampReader(works_apart=self._works_apart)
+        found: list[dict[str, object]] = []
+
+        def go_on(now_us: int) -> None:
+            for topic, entry in wanted[len(found) :]:
+                try:
+                    found.append(self._offset(topic, entry, version, from_follower, asked, reader))
+                except TakesLong as long:
+                    self._outbox.work_apart(partial(reader.read, long.batch), go_on)
+                    return
+            answers = iter(found)
+            respond(
+                [
+                    {"name": str(topic.name), "partitions": list(islice(answers, len(topic.partitions)))}
+                    for topic in request.topics
+                ]
+            )
+
+        go_on(now_us)
 
     def _offset(
-        self, topic: str, entry: Entity, version: int, from_follower: bool, asked: Counter[tuple[str, int]]
+        self,
+        topic: str,
+        entry: Entity,
+        version: int,
+        from_follower: bool,
+        asked: Counter[tuple[str, int]],
+        reader: TimestampReader,
     ) -> dict[str, object]:
         name = TopicPartition(topic, int(entry.partition_index))
         epoch = int(getattr(entry, "current_leader_epoch", UNDEFINED_EPOCH))
@@ -68,7 +125,7 @@ class OffsetApis:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} means nothing in version {version}")
             partition = self._partition(name)
             partition.check_leading(epoch)
-            found = find_offset(partition, timestamp, from_follower=from_follower)
+            found = find_offset(partition, timestamp, reader, from_follower=from_follower)
         except KafkaError as refusal:
             error = refusal.code
             if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
@@ -103,12 +160,12 @@ class OffsetApis:
         return partition
 
 
-def find_offset(partition: Partition, timestamp: int, *, from_follower: bool) -> FoundOffset:
+def find_offset(partition: Partition, timestamp: int, reader: TimestampReader, *, from_follower: bool) -> FoundOffset:
     """-2 earliest, -1 latest, -3 the record with the largest timestamp, else the first one at that time or later.
 
     -4 and -5 (earliest on this disk, latest in tiered storage): where nothing is tiered the earliest, and none.
 
-    raises: KafkaError OFFSET_NOT_AVAILABLE (KIP-207) for what a client may not see yet
+    raises: KafkaError OFFSET_NOT_AVAILABLE (KIP-207) for what a client may not see yet     TakesLong
     """
     log = partition.log
     if timestamp == LATEST_TIERED:
@@ -120,18 +177,13 @@ def find_offset(partition: Partition, timestamp: int, *, from_follower: bool) ->
         if not from_follower:
             partition.check_high_watermark_caught_up()
         return FoundOffset(end_offset, leader_epoch=partition.leader_epoch)
-    found = _max_timestamp(log) if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    at_ms = log.max_timestamp_ms if timestamp == MAX_TIMESTAMP else timestamp
+    found = log.offset_for_timestamp(at_ms, reader.timestamps_of)
     if found is not None and found[0] < end_offset:
         return FoundOffset(*found, leader_epoch=_epoch_of(log, found[0]))
     if not from_follower:
         partition.check_high_watermark_caught_up()
     return FoundOffset()
-
-
-def _max_timestamp(log: Log) -> tuple[Offset, int] | None:
-    """(offset, timestamp) of the first record with the largest timestamp. source: KIP-734"""
-    latest = max(log.headers(), key=lambda header: header.max_timestamp, default=None)
-    return None if latest is None else log.offset_for_timestamp(latest.max_timestamp)
 
 
 def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:

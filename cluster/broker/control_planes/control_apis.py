@@ -14,7 +14,7 @@ from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.changes import Assignment, ReplicaChanges
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.messages.alter_partition import alter_partition_event, alter_partition_results
+from cluster.messages.alter_partition import alter_partition_event, alter_partition_results, topics_asked_for
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import live_brokers, stopped_partitions, topic_states
@@ -137,8 +137,7 @@ class ControlApis:
         config = self._lifecycle.configs.known.get(topic, {})
         if known is None or known.topic_id != topic_id:
             known = TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions={})
-            image.topics[topic] = known
-            image.topic_names[topic_id] = topic
+            image.add_topic(topic, known)
         known.config, known.log_config = dict(config), active(config)
         return known
 
@@ -171,7 +170,7 @@ class ControlApis:
             for broker in live_brokers(request)
         }
         for topic in topic_states(request):
-            self._topic_image(topic.topic, topic.topic_id).partitions.update(topic.partitions)
+            image.set_partitions(self._topic_image(topic.topic, topic.topic_id), topic.partitions)
         self._answer(connection, header, error_code=ErrorCode.NONE)
 
     def _stop_replica(
@@ -230,14 +229,14 @@ class ControlApis:
 
         def process() -> Process:
             # Names by id as they are at its turn: a controller that takes over reads its topics before.
-            topic_ids = dict(controller.topic_ids)
+            names = {topic_id: topic for topic, topic_id in controller.topic_ids.items()}
+            asked = topics_asked_for(request, names)
 
             def answer(reply: object) -> None:
                 assert isinstance(reply, AlterPartitionReply)
-                results = alter_partition_results(reply, topic_ids)
+                results = alter_partition_results(reply, asked)
                 self._answer(connection, header, error_code=reply.error, topics=results)
 
-            names = {topic_id: topic for topic, topic_id in topic_ids.items()}
             yield from controller.alter_partition(alter_partition_event(request, names, now_us), answer)
 
         self._lifecycle.runner.post(process(), now_us)

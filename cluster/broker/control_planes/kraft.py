@@ -10,10 +10,11 @@ from cluster.broker.control_planes.directory_assignments import DirectoryAssignm
 from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETRY_US
 from cluster.broker.control_planes.forwarding import Forwarding
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
+from cluster.broker.control_planes.metadata_publisher import MetadataPublisher
 from cluster.broker.control_planes.producer_ids import IdsOfController
 from cluster.broker.metadata.controller_channel import ActiveController, ControllerChannel
 from cluster.broker.metadata.follower import MetadataCache, MetadataFollower
-from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, HeartbeatTimes
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
@@ -24,6 +25,7 @@ from cluster.outbox import Outbox
 from cluster.server.responder import Handler, Responder
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
+from replica.rules import Rules
 from replica.trace.events import Recorder
 
 
@@ -42,6 +44,7 @@ class KRaftPlane:
         *,
         identity: BrokerIdentity,
         config: BrokerConfig,
+        rules: Rules,
         names: Names,
         outbox: Outbox,
         channels: Channels,
@@ -66,14 +69,17 @@ class KRaftPlane:
         self._controller = ActiveController(controllers)
         self._unpublished: dict[TopicPartition, None] = {}
         self._changes: ReplicaChanges
+        self._publisher: MetadataPublisher
         self._assignments: DirectoryAssignments | None = None
         """None: a broker with one directory need not tell where its replicas are."""
         self._has_several_directories = len(log_dirs) > 1
+        heartbeats = HeartbeatTimes(config, rules)
         self.lifecycle = BrokerLifecycle(
             identity=identity,
             config=config,
+            times=heartbeats,
             outbox=outbox,
-            channel=self._channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
+            channel=self._channel(retry_us=heartbeats.timeout_us),
             previous_broker_epoch=logs.previous_broker_epoch,
             log_dirs=logs.directory_ids() if self._has_several_directories else (),
             metadata_offset=lambda: cache.image.offset,
@@ -121,6 +127,7 @@ class KRaftPlane:
     def serve(self, replicas: ReplicaManager, changes: ReplicaChanges) -> Mapping[int, Handler]:
         """The handlers of what the controller answers, now that there is something to act on."""
         self._changes = changes
+        self._publisher = MetadataPublisher(changes, self._locks, self._outbox.timers)
         if self._has_several_directories:
             self._assignments = DirectoryAssignments(
                 identity=self._identity,
@@ -156,17 +163,17 @@ class KRaftPlane:
         if self.lifecycle.state is BrokerState.STARTING:
             self._unpublished.update(dict.fromkeys(changed))
         else:
-            self._publish(changed, configured, now_us)
+            self._publisher.publish(changed, configured, now_us, self._published)
 
     def _publish_first(self, now_us: int) -> None:
-        """Caught up with the metadata log: take up the role it gives us on each partition."""
+        """Caught up with the metadata log: take up the role it gives us on each partition, then ask to be unfenced."""
         waiting, self._unpublished = self._unpublished, {}
-        self._publish(list(waiting), [], now_us)
+        self._publisher.publish(list(waiting), [], now_us, self._published_first)
 
-    def _publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
-        def publish(now_us: int) -> None:
-            self._changes.apply(changed, configured, now_us)
-            if self._assignments is not None:
-                self._assignments.bring_up_to_date(now_us)
+    def _published_first(self, now_us: int) -> None:
+        self._published(now_us)
+        self.lifecycle.ready_to_unfence(now_us)
 
-        self._locks.change(changed, publish, now_us)
+    def _published(self, now_us: int) -> None:
+        if self._assignments is not None:
+            self._assignments.bring_up_to_date(now_us)

@@ -23,6 +23,7 @@ PREFETCH_THRESHOLD = 0.9
 """So much of a block being given, the next one is asked for."""
 IDS_PER_REGISTRATION = 1_000_000
 NO_PRODUCER_ID = -1
+NO_TRANSACTIONS = "transactions are not implemented here: a producer without transactional.id can be idempotent"
 
 
 Give = Callable[[int | None], None]
@@ -54,7 +55,8 @@ class InitProducerIdApi:
                 self._answer(connection, header, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
 
         if cold.decode_request(header, frame).transactional_id is not None:
-            refuse(ErrorCode.INVALID_REQUEST)  # Simplified: no transactional ids.
+            # Simplified: no transactional ids. The answer has no room to say why, and FindCoordinator has said it.
+            refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         else:
             self._ids.next(give, now_us)
 

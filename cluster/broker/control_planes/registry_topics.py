@@ -53,6 +53,8 @@ class RegistryTopics:
         self._controller = controller
         self._responder = responder
         self._created = 0
+        self._under_way: dict[str, int] = {}
+        """Partitions of topics that were written here and that the metadata has not told of yet."""
         self.handlers: Mapping[int, Handler] = {CREATE_TOPICS: self._create_topics}
 
     def create(self, wanted: WantedTopic, now_us: int) -> None:
@@ -95,6 +97,8 @@ class RegistryTopics:
             self._create(event, partial(replied, place))
 
     def _create(self, event: CreateTopic, reply: Callable[[CreateTopicReply], None]) -> None:
+        known = self._cache.image.topics
+        self._under_way = {name: count for name, count in self._under_way.items() if name not in known}
         try:
             files = creation(
                 self._cache.image,
@@ -106,19 +110,24 @@ class RegistryTopics:
                 config={name: str(value) for name, value in event.config.items()},
                 broker_config=self._config,
                 names=self._names,
+                under_way=sum(self._under_way.values()),
             )
         except KafkaError as error:
             reply(CreateTopicReply(error=error.code, message=error.message))
             return
+        created = _created(files)
         if event.validate_only:
-            reply(_created(files))
+            reply(created)
             return
+        self._under_way[event.name] = created.partitions
 
         def written(results: Sequence[Result], now_us: int) -> None:
             error = results[0].error
             if error is None:
-                reply(_created(files))
-            elif error is RegistryError.NODE_EXISTS:
+                reply(created)
+                return
+            self._under_way.pop(event.name, None)
+            if error is RegistryError.NODE_EXISTS:
                 message = f"topic {event.name} already exists"
                 reply(CreateTopicReply(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=message))
             else:

@@ -17,7 +17,7 @@ from cluster.protocol.api_01_fetch import FetchedPartition, FetchPartition, Fetc
 from cluster.protocol.fetch_request_codec import RepeatedFetches
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.versions import FETCH
-from controller.image import MetadataImage
+from controller.image import BrokerRegistration, MetadataImage
 from controller.metadata import (
     ConfigChanged,
     PartitionChanged,
@@ -47,7 +47,7 @@ MAX_WAIT_MS = 1500
 MAX_BYTES = 8 << 20
 RETRY_US = 20_000
 TIMEOUT_US = 2_000_000
-"""controller.quorum.quorum.fetch.timeout.ms: an observer that hears nothing for so long tries again."""
+"""controller.quorum.fetch.timeout.ms: an observer that hears nothing for so long tries again."""
 
 
 class MetadataCache:
@@ -65,6 +65,9 @@ class MetadataCache:
         """None while the broker is fenced or unknown. source: KRaftMetadataCache.getAliveBrokerEpoch"""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None or broker.fenced else broker.broker_epoch
+
+    def registration(self, broker_id: BrokerId) -> BrokerRegistration | None:
+        return self.image.brokers.get(broker_id)
 
     def topic_name(self, topic: str | UUID) -> str | None:
         return self.image.topic_names.get(topic) if isinstance(topic, UUID) else topic

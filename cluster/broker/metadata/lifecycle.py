@@ -1,6 +1,6 @@
 """A broker's standing with the controller: registration, heartbeats, fencing, controlled shutdown.
 
-source: BrokerLifecycleManager.scala (3.9): the next heartbeat leaves one interval after the last answer, 10 ms after
+source: BrokerLifecycleManager (3.9 and 4.1): the next heartbeat leaves one interval after the last answer, 10 ms after
 it while the broker has yet to catch up, 50 ms after the first answer of a controlled shutdown.
 """
 
@@ -18,7 +18,8 @@ from cluster.protocol import cold
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from cluster.timers import Timer
 from replica.errors import ErrorCode
-from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
+from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
+from replica.rules import Rules
 
 REGISTRATION_VERSION = 3
 HEARTBEAT_VERSION = 1
@@ -37,6 +38,31 @@ class BrokerIdentity:
     host: str
     port: int
     rack: str | None
+
+
+class HeartbeatTimes:
+    """How long a heartbeat waits for its answer, and how long after a failure the next one leaves.
+
+    | `heartbeats` | for an answer | after a failure |
+    |---|---|---|
+    | backoff | half a session (KAFKA-14392) | 100 ms, twice as long each time, up to a session |
+    | interval | `broker.heartbeat.interval.ms` | the same: without a backoff (KAFKA-19294) |
+
+    source: BrokerServer.startup (brokerLifecycleChannelManager), BrokerLifecycleManager.resendExponentialBackoff
+    """
+
+    def __init__(self, config: BrokerConfig, rules: Rules) -> None:
+        self._session_us = config.broker_session_timeout_ms * 1000
+        self._interval_us = config.broker_heartbeat_interval_ms * 1000
+        self._has_backoff = rules.heartbeats == "backoff"
+        self.timeout_us = self._session_us // 2 if self._has_backoff else self._interval_us
+
+    def after_failure_us(self, failures: int) -> int:
+        """failures: how many there have been before this one since the last success"""
+        if not self._has_backoff:
+            return self._interval_us
+        # Simplified: Kafka adds 2 % of jitter to this backoff.
+        return min(FIRST_BACKOFF_US << min(failures, 20), self._session_us)
 
 
 class BrokerState(Enum):
@@ -61,6 +87,7 @@ class BrokerLifecycle:
         *,
         identity: BrokerIdentity,
         config: BrokerConfig,
+        times: HeartbeatTimes,
         outbox: Outbox,
         channel: Requests,
         previous_broker_epoch: BrokerEpoch,
@@ -86,11 +113,11 @@ class BrokerLifecycle:
         self._on_stop = on_stop
         self._timer: Timer | None = None
         self._failures = 0
+        self._is_ready_to_unfence = False
         self._at_once = False
         """The next heartbeat does not wait for its interval: it was wanted while another was in flight."""
         self._answered_in_shutdown = False
-        # BrokerServer: half a session, so that a lost heartbeat leaves time for another one (KAFKA-14392).
-        self._timeout_us = config.broker_session_timeout_ms * 1000 // 2
+        self._times = times
 
     @property
     def serving(self) -> bool:
@@ -114,6 +141,14 @@ class BrokerLifecycle:
             self._communicate_at_once(now_us)
         elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             self._on_stop(now_us)
+
+    def ready_to_unfence(self, now_us: int) -> None:
+        """Every replica has its role: the next heartbeat, which leaves at once, says so.
+
+        source: SetReadyToUnfenceEvent
+        """
+        self._is_ready_to_unfence = True
+        self._communicate_at_once(now_us)
 
     def stopped(self) -> None:
         self.state = BrokerState.SHUTTING_DOWN
@@ -139,7 +174,7 @@ class BrokerLifecycle:
             BROKER_REGISTRATION,
             REGISTRATION_VERSION,
             broker_id=identity.broker_id,
-            cluster_id="highwater",
+            cluster_id=CLUSTER_ID,
             incarnation_id=identity.incarnation_id,
             listeners=[{"name": "PLAINTEXT", "host": identity.host, "port": identity.port, "security_protocol": 0}],
             features=[],
@@ -154,7 +189,7 @@ class BrokerLifecycle:
                 BROKER_REGISTRATION, REGISTRATION_VERSION, correlation_id, identity.name, entity
             ),
             self._registered,
-            self._timeout_us,
+            self._times.timeout_us,
             now_us,
         )
 
@@ -178,7 +213,7 @@ class BrokerLifecycle:
             broker_id=self._identity.broker_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset(),
-            want_fence=self.state is BrokerState.STARTING,
+            want_fence=not self._is_ready_to_unfence,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=list(self._offline_dirs),
         )
@@ -189,7 +224,7 @@ class BrokerLifecycle:
                 BROKER_HEARTBEAT, HEARTBEAT_VERSION, correlation_id, self._identity.name, entity
             ),
             lambda frame, reason, now_us: self._answered(frame, told, now_us),
-            self._timeout_us,
+            self._times.timeout_us,
             now_us,
         )
 
@@ -206,8 +241,7 @@ class BrokerLifecycle:
             case BrokerState.STARTING if answer.is_caught_up:
                 self.state = BrokerState.RECOVERY
                 self._on_caught_up(now_us)
-                # Nothing else takes time here, so the broker is ready to be unfenced at once (SetReadyToUnfenceEvent).
-                interval_us = 0
+                interval_us = 0 if self._is_ready_to_unfence else interval_us
             case BrokerState.STARTING:
                 interval_us = STARTING_INTERVAL_US
             case BrokerState.RECOVERY if not answer.is_fenced:
@@ -232,10 +266,9 @@ class BrokerLifecycle:
             self._later(0, self._heartbeat, now_us)
 
     def _after_failure(self, what: Callable[[int], None], now_us: int) -> None:
-        # Simplified: Kafka adds 2 % of jitter to this backoff.
-        backoff_us = min(FIRST_BACKOFF_US << min(self._failures, 10), self._timeout_us)
+        pause_us = self._times.after_failure_us(self._failures)
         self._failures += 1
-        self._later(backoff_us, what, now_us)
+        self._later(pause_us, what, now_us)
 
     def _later(self, delay_us: int, what: Callable[[int], None], now_us: int) -> None:
         self._at_once = False

@@ -1,5 +1,8 @@
 """Between a broker's handlers and its logs: appends and reads that take the disk some time block their handler for it.
 
+Looking into batches takes the processor some time, a long one if they are large or compressed. Live, this is done apart
+from all else, and no handler is kept by it (differs from Kafka); the connection has one request at a time, and waits.
+
 With a disk that takes no time everything passes at once. An append is decided on when it has been written: whether this
 broker leads cannot change before, for the change waits (PartitionLocks).
 source: ReplicaManager.appendRecords and fetchMessages, which run in a handler's thread
@@ -17,6 +20,7 @@ from cluster.protocol.api_01_fetch import FetchPartition
 from cluster.server.request_handlers import RequestHandlers
 from replica.errors import KafkaError
 from replica.ids import TopicPartition
+from replica.log.validation import InsideLimits, Inspected, inspect, limits_inside, takes_long
 
 Entries = Sequence[tuple[TopicPartition, memoryview | None]]
 
@@ -29,12 +33,20 @@ class BlockingLogs:
     """
 
     def __init__(
-        self, replicas: ReplicaManager, handlers: RequestHandlers, locks: PartitionLocks, outbox: Outbox
+        self,
+        replicas: ReplicaManager,
+        handlers: RequestHandlers,
+        locks: PartitionLocks,
+        outbox: Outbox,
+        *,
+        works_apart: bool,
     ) -> None:
         self._replicas = replicas
         self._handlers = handlers
         self._locks = locks
         self._timers = outbox.timers
+        self._outbox = outbox
+        self._works_apart = works_apart
 
     def append_records(
         self,
@@ -47,9 +59,12 @@ class BlockingLogs:
         now_us: int,
     ) -> None:
         names = [name for name, _ in entries]
+        inspected: list[Inspected | None] = []
 
         def append(now_us: int) -> None:
-            self._replicas.append_records(required_acks, timeout_us, entries, peer, api_version, respond, now_us)
+            self._replicas.append_records(
+                required_acks, timeout_us, entries, peer, api_version, respond, now_us, inspected=inspected
+            )
 
         def write(now_us: int) -> None:
             append(now_us)
@@ -63,10 +78,27 @@ class BlockingLogs:
             self._locks.begin_append(names)
             self._timers.at(written_us, self._handlers.block(write))
 
-        if self._locks.is_change_waiting(names):
-            self._locks.after_changes(self._handlers.block(begin))
+        def begin_unless_barred(now_us: int) -> None:
+            if self._locks.is_change_waiting(names):
+                self._locks.after_changes(self._handlers.block(begin))
+            else:
+                begin(now_us)
+
+        if self._works_apart and takes_long(records for _, records in entries):
+            batches = [self._to_inspect(name, records) for name, records in entries]
+            self._outbox.work_apart(
+                lambda: inspected.extend(batch and inspect(*batch) for batch in batches),
+                lambda now_us: self._handlers.submit(begin_unless_barred, now_us),
+            )
         else:
-            begin(now_us)
+            begin_unless_barred(now_us)
+
+    def _to_inspect(self, name: TopicPartition, records: memoryview | None) -> tuple[memoryview, InsideLimits] | None:
+        """The batch, and how much may be in it; None: it is refused or cannot be told yet."""
+        partition = self._replicas.partitions.get(name)
+        if partition is None or partition.leader is None or records is None:
+            return None
+        return records, limits_inside(partition.log.config)
 
     def _written_us(self, required_acks: int, entries: Entries, now_us: int) -> int:
         """When the disk has written what will be appended; what is refused before is not written."""

@@ -205,7 +205,7 @@ class ReplicaChanges:
     def _delete(self, name: TopicPartition, now_us: int) -> None:
         """source: stopPartitions; also the stray log of a topic that was deleted while we were down"""
         self._fetchers.remove(name)
-        self._replicas.partitions.pop(name, None)
+        self._replicas.remove(name)
         self._replicas.offline.pop(name, None)
         self._replicas.complete_all(name, now_us)
         self._roles.not_led(name, None, now_us)

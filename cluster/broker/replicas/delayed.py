@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from cluster.broker.replicas.resting import RestingPartitions
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.timers import Timer
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.broker.replicas.fetch_sessions import Asked
 
 ProduceResults = dict[TopicPartition, ProducePartitionResponse]
 FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
@@ -32,7 +37,10 @@ class DelayedProduce:
 
 @dataclass(frozen=True, slots=True)
 class FetchParams:
-    """Who fetches, and how long and how much it is ready to wait for (FetchParams.java)."""
+    """Who fetches, and how long and how much it is ready to wait for (FetchParams.java).
+
+    resting: what it wants as well, and what is not to be looked at until it rests no more
+    """
 
     replica_id: BrokerId
     replica_epoch: BrokerEpoch
@@ -42,6 +50,7 @@ class FetchParams:
     min_bytes: int
     max_bytes: int
     leader_only: bool
+    resting: RestingPartitions | None = None
     from_follower: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,7 +59,10 @@ class FetchParams:
 
 @dataclass(slots=True, eq=False)
 class DelayedFetch:
-    """A fetch with too few bytes to answer waits for more, for news that make waiting pointless, or for max.wait."""
+    """A fetch with too few bytes to answer waits for more, for news that make waiting pointless, or for max.wait.
+
+    listener: hears of partitions of its session that rest no more
+    """
 
     params: FetchParams
     wanted: list[tuple[TopicPartition, FetchPartition]]
@@ -58,3 +70,4 @@ class DelayedFetch:
     respond: Callable[[FetchResults, int], None]
     timer: Timer | None = None
     done: bool = field(default=False)
+    listener: Callable[[Asked], None] | None = None

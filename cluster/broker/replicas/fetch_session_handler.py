@@ -6,30 +6,24 @@ source: FetchSessionHandler.java, FetchMetadata.java
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
-from uuid import UUID
 
 from cluster.broker.replicas.fetch_sessions import INITIAL_EPOCH, next_epoch
-from cluster.protocol.api_01_fetch import (
-    FINAL_EPOCH,
-    NO_SESSION,
-    FetchedPartition,
-    FetchPartition,
-    FetchResponse,
-    Topic,
-)
+from cluster.protocol.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchedPartition, FetchPartition, FetchResponse
+from cluster.protocol.by_topic import Topic
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 
 Entries = dict[TopicPartition, FetchedPartition]
-Forgotten = list[tuple[UUID, TopicPartition]]
+Forgotten = list[tuple[Topic, TopicPartition]]
 
 
 class Wanted(NamedTuple):
-    """What is to be asked of one partition."""
+    """What is to be asked of one partition. topic: as requests name it, by its id from version 13 on"""
 
-    topic_id: UUID
+    topic: Topic
     entry: FetchPartition
 
 
@@ -43,7 +37,7 @@ class SessionFetch(NamedTuple):
 
 
 class FetchSessionHandler:
-    """One fetcher's session with one broker, for requests with topic ids (version 13 and later).
+    """One fetcher's session with one broker, of requests that all name topics by id, or all by name.
 
     A request is built, sent and answered (`answered`, or `failed` when no answer came) before the next one is built.
     """
@@ -52,41 +46,56 @@ class FetchSessionHandler:
         self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         self._partitions: dict[TopicPartition, Wanted] = {}
         self._names: dict[Topic, str] = {}
+        self._places: dict[TopicPartition, int] = {}
+        self._count = count()
 
     @property
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
         return self._epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
-    def build(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionFetch | None:
-        """The next request for all that is `wanted`; None: there is nothing to ask for, and nothing to forget."""
-        names: dict[Topic, str] = {one.topic_id: name.topic for name, one in wanted.items()}
-        if self._is_full:
-            self._partitions = dict(wanted)
-            told, forgotten = self._partitions, Forgotten()
+    def build(self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]) -> SessionFetch | None:
+        """The next request; None: there is nothing to ask for, and nothing to forget.
+
+        wanted: of those that are `stirred` what is to be asked for, not at all what is missing; the others are asked
+            for as before. A full request is for what is wanted, and nothing else.
+        """
+        names: dict[Topic, str] = {one.topic: name.topic for name, one in wanted.items()}
+        if self.is_full:
+            self._partitions.clear()
+            self._add(wanted)
+            told, forgotten = dict(wanted), Forgotten()
+            self._names = names
         else:
-            told, forgotten = self._changes(wanted)
-        self._names = names
+            told, forgotten = self._changes(wanted, stirred)
+            self._names |= names
         if not self._partitions and not forgotten:
             return None
         return SessionFetch(self._session_id, self._epoch, _by_topic(told), _forgotten(forgotten))
 
-    def _changes(self, wanted: Mapping[TopicPartition, Wanted]) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
+    def _changes(
+        self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
         """What the leader has yet to be told, new partitions first, and what it is to forget; then it will know."""
         known = self._partitions
         added = {name: one for name, one in wanted.items() if name not in known}
         altered: dict[TopicPartition, Wanted] = {}
         removed, replaced = Forgotten(), Forgotten()
-        for name, before in list(known.items()):
-            now = wanted.get(name)
+        for name in sorted((name for name in stirred if name in known), key=self._places.__getitem__):
+            before, now = known[name], wanted.get(name)
             if now is None:
                 del known[name]
-                removed.append((before.topic_id, name))
+                removed.append((before.topic, name))
             elif now != before:
                 altered[name] = known[name] = now
-                if now.topic_id != before.topic_id:
-                    replaced.append((before.topic_id, name))
-        known.update(added)
+                if now.topic != before.topic:
+                    replaced.append((before.topic, name))
+        self._add(added)
         return added | altered, removed + replaced
+
+    def _add(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
+        """Behind all others."""
+        self._partitions.update(wanted)
+        self._places.update(zip(wanted, self._count, strict=False))
 
     def answered(self, response: FetchResponse) -> Entries | None:
         """The partitions that an answer tells of; None: it cannot be used, and the next request begins anew."""
@@ -97,7 +106,7 @@ class FetchSessionHandler:
                 self._begin(self._session_id)
             return None
         entries = self._named(response)
-        if self._is_full:
+        if self.is_full:
             if entries is None or len(entries) < len(self._partitions):
                 self._begin(NO_SESSION)
                 return None
@@ -108,7 +117,7 @@ class FetchSessionHandler:
             self._begin(NO_SESSION)
         else:
             self._session_id = response.session_id
-            self._epoch = next_epoch(INITIAL_EPOCH if self._is_full else self._epoch)
+            self._epoch = next_epoch(INITIAL_EPOCH if self.is_full else self._epoch)
         return entries
 
     def failed(self) -> None:
@@ -122,8 +131,8 @@ class FetchSessionHandler:
     def _named(self, response: FetchResponse) -> Entries | None:
         """None: it tells of what the session does not have."""
         entries: Entries = {}
-        for topic_id, parts in response.topics:
-            topic = self._names.get(topic_id)
+        for named, parts in response.topics:
+            topic = self._names.get(named)
             if topic is None:
                 return None
             for part in parts:
@@ -137,12 +146,12 @@ class FetchSessionHandler:
 def _by_topic(told: Mapping[TopicPartition, Wanted]) -> list[tuple[Topic, Sequence[FetchPartition]]]:
     topics: dict[Topic, list[FetchPartition]] = {}
     for one in told.values():
-        topics.setdefault(one.topic_id, []).append(one.entry)
+        topics.setdefault(one.topic, []).append(one.entry)
     return list(topics.items())
 
 
 def _forgotten(forgotten: Forgotten) -> list[tuple[Topic, Sequence[int]]]:
     topics: dict[Topic, list[int]] = {}
-    for topic_id, name in forgotten:
-        topics.setdefault(topic_id, []).append(name.partition)
+    for topic, name in forgotten:
+        topics.setdefault(topic, []).append(name.partition)
     return list(topics.items())

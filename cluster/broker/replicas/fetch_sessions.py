@@ -8,8 +8,10 @@ source: FetchSession.scala (FetchManager, FetchSessionCacheShard, CachedPartitio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Final, NamedTuple, Protocol
 
+from cluster.broker.replicas.resting import MANY, RestingPartitions
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -17,9 +19,9 @@ from cluster.protocol.api_01_fetch import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
-    Topic,
     size_of,
 )
+from cluster.protocol.by_topic import Topic
 from cluster.protocol.primitives import MAX_INT32
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
@@ -68,6 +70,16 @@ class Answered(NamedTuple):
 class FetchContext(Protocol):
     """How one fetch is to be understood and answered."""
 
+    @property
+    def resting(self) -> RestingPartitions | None:
+        """What `asked` leaves out, in the session of a follower."""
+        ...
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether partitions without news are to be left out from now on."""
+        ...
+
     def asked(self) -> list[Asked]: ...
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
@@ -79,12 +91,13 @@ class FetchContext(Protocol):
 
 
 class CachedPartition:
-    """What the fetcher asks of a partition, and what it was told last."""
+    """What the fetcher asks of a partition, and what it was told last. turn: its place in the session"""
 
-    __slots__ = ("asked", "high_watermark", "log_start_offset")
+    __slots__ = ("asked", "high_watermark", "log_start_offset", "turn")
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
+        self.turn = 0
         self.high_watermark: Offset = UNKNOWN_OFFSET
         self.log_start_offset: Offset = UNKNOWN_OFFSET
 
@@ -109,9 +122,14 @@ class CachedPartition:
 
 
 class FetchSession:
-    """The partitions of one fetcher, those that had nothing to send for longest first."""
+    """The partitions of one fetcher; by their turns those that had nothing to send for longest come first.
+
+    awake: those that do not rest
+    """
 
     __slots__ = (
+        "_turns",
+        "awake",
         "created_us",
         "epoch",
         "evictable_by_all",
@@ -119,6 +137,7 @@ class FetchSession:
         "last_used_us",
         "partitions",
         "privileged",
+        "resting",
         "session_id",
         "size",
         "uses_topic_ids",
@@ -137,6 +156,11 @@ class FetchSession:
         self.privileged = privileged
         self.uses_topic_ids = uses_topic_ids
         self.partitions = partitions
+        self._turns = count()
+        for cached in partitions.values():
+            cached.turn = next(self._turns)
+        self.awake = dict(partitions)
+        self.resting = RestingPartitions(self.awake)
         self.created_us = self.last_used_us = now_us
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.size = 0
@@ -146,13 +170,25 @@ class FetchSession:
         """What an incremental request adds, changes and forgets, in this order."""
         for key, entry in _entries(request).items():
             known = self.partitions.get(key)
+            self.resting.end(key)
             if known is None:
-                self.partitions[key] = CachedPartition(_asked(key[0], names(key[0]), entry))
+                known = self.partitions[key] = self.awake[key] = CachedPartition(_asked(key[0], names(key[0]), entry))
+                known.turn = next(self._turns)
             else:
                 known.asked = known.asked._replace(entry=entry)
         for topic, numbers in request.forgotten:
             for number in numbers:
+                self.resting.end((topic, number))
                 self.partitions.pop((topic, number), None)
+                self.awake.pop((topic, number), None)
+
+    def in_turn(self) -> list[CachedPartition]:
+        """Those that do not rest."""
+        return sorted(self.awake.values(), key=lambda cached: cached.turn)
+
+    def had_records(self, cached: CachedPartition) -> None:
+        """Behind the others, so that each has its turn within max.bytes."""
+        cached.turn = next(self._turns)
 
     def used(self, now_us: int) -> None:
         """source: FetchSessionCacheShard.touch"""
@@ -187,7 +223,9 @@ class FetchSessionCache:
         return self._sessions.get(session_id)
 
     def remove(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.resting.end_all()
 
     def touch(self, session: FetchSession, now_us: int) -> None:
         del self._sessions[session.session_id]
@@ -245,6 +283,8 @@ class SessionlessFetch:
     """All partitions are named, all are answered."""
 
     __slots__ = ("_entries", "_names")
+    resting = None
+    may_rest = False
 
     def __init__(self, entries: dict[Key, FetchPartition], names: Names) -> None:
         self._entries = entries
@@ -297,11 +337,21 @@ class IncrementalFetch:
         self._names = names
         self._epoch = session.epoch
 
+    @property
+    def resting(self) -> RestingPartitions | None:
+        return self._session.resting if self._session.privileged else None
+
+    @property
+    def may_rest(self) -> bool:
+        return self._session.privileged and len(self._session.partitions) > MANY
+
     def asked(self) -> list[Asked]:
-        for (topic, _), cached in self._session.partitions.items():
+        due = self._session.in_turn()
+        for cached in due:
             if cached.asked.name is None:
+                topic = cached.asked.topic
                 cached.asked = _asked(topic, self._names(topic), cached.asked.entry)
-        return [cached.asked for cached in self._session.partitions.values()]
+        return [cached.asked for cached in due]
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         session = self._session
@@ -315,9 +365,8 @@ class IncrementalFetch:
             if not cached.is_news(result):
                 continue
             news[key] = result
-            if size_of(result.slice):  # Behind the others, so that each has its turn within max.bytes.
-                del session.partitions[key]
-                session.partitions[key] = cached
+            if size_of(result.slice):
+                session.had_records(cached)
         return Answered(ErrorCode.NONE, session.session_id, news)
 
 
@@ -325,6 +374,8 @@ class RefusedFetch:
     """Its session is unknown, or it is not the next one of its session."""
 
     __slots__ = ("_error",)
+    resting = None
+    may_rest = False
 
     def __init__(self, error: ErrorCode) -> None:
         self._error = error

@@ -7,6 +7,8 @@ source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 
 from __future__ import annotations
 
+from itertools import count
+
 from cluster.broker.replicas.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
 from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.followed_partition import FollowedPartition
@@ -19,7 +21,13 @@ from cluster.messages.epoch_questions import (
     epoch_ends_request,
 )
 from cluster.protocol import cold
-from cluster.protocol.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchPartition, FetchRequest
+from cluster.protocol.api_01_fetch import (
+    FINAL_EPOCH,
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_SESSION,
+    FetchPartition,
+    FetchRequest,
+)
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
@@ -30,7 +38,6 @@ from replica.fetch_fencing import current_leader_epoch
 from replica.follower_events import AskLeaderOffsets, LeaderOffsetsKnown
 from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 
-FETCH_VERSION = 16
 LIST_OFFSETS_VERSION = 7
 
 
@@ -44,10 +51,16 @@ class ReplicaFetcher:
         self._source = source.broker_id
         self._channel = Channel(context.outbox, context.channels, source.host, source.port)
         self._session = FetchSessionHandler()
+        self._fetch_version = context.fetch_version
         self._timer: Timer | None = None
         self._writing = False
         self._questions: list[tuple[FollowedPartition, AskLeaderOffsets]] = []
         self._high_watermarks_moved: dict[TopicPartition, Partition] = {}
+        self._turns = count()
+        self._stirred: dict[TopicPartition, None] = {}
+        """What the next request has to be made anew for: all others are asked for as before."""
+        self._asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
+        """Fetch offset and leader epoch of each partition, as the leader was told them last."""
 
     @property
     def is_idle(self) -> bool:
@@ -56,6 +69,7 @@ class ReplicaFetcher:
     def add(self, partition: Partition, registration: PartitionRegistration, now_us: int) -> None:
         followed = FollowedPartition(partition, self._source, self._all, self)
         self.partitions[followed.name] = followed
+        followed.turn = next(self._turns)
         followed.follow(registration, now_us)
         self._go_on(now_us)
 
@@ -66,6 +80,7 @@ class ReplicaFetcher:
 
     def remove(self, name: TopicPartition) -> None:
         if self.partitions.pop(name, None) is not None:
+            self.stirred(name)
             self._questions = [question for question in self._questions if question[0].name != name]
 
     def close(self) -> None:
@@ -85,12 +100,16 @@ class ReplicaFetcher:
         if self._questions:
             self._ask(*self._questions.pop(0), now_us)
             return
-        comparing = [followed for followed in self.partitions.values() if followed.state.may_compare(now_us)]
+        quota = self._all.quota()
+        if quota.throttled or self._session.is_full:
+            self._stirred.update(dict.fromkeys(self.partitions))
+        due = [self.partitions[name] for name in self._stirred if name in self.partitions]
+        due.sort(key=lambda followed: followed.turn)
+        comparing = [followed for followed in due if followed.state.may_compare(now_us)]
         if comparing:
             self._ask_epoch_ends(comparing, now_us)
             return
-        may_fetch = [followed for followed in self.partitions.values() if followed.state.may_fetch(now_us)]
-        quota, ready = self._all.quota(), may_fetch
+        may_fetch = ready = [followed for followed in due if followed.state.may_fetch(now_us)]
         if quota.throttled:
             is_exceeded = quota.is_exceeded(now_us)
             ready = [followed for followed in may_fetch if not followed.throttle(quota, is_exceeded, now_us)]
@@ -99,8 +118,9 @@ class ReplicaFetcher:
 
     def _wait(self, now_us: int, *, is_throttled: bool) -> None:
         """Nothing may be fetched yet: until the first delay is over, or for a backoff when it is the throttle's."""
-        delays = [f.state.delayed_until_us for f in self.partitions.values() if f.state.delayed_until_us is not None]
-        delays = [until_us for until_us in delays if until_us > now_us]
+        waiting = [self.partitions[name].state for name in self._stirred if name in self.partitions]
+        ends = [state.delayed_until_us for state in waiting if state.delayed_until_us is not None]
+        delays = [until_us for until_us in ends if until_us > now_us]
         if is_throttled:
             delays.append(now_us + self._all.config.replica_fetch_backoff_ms * 1000)
         if self._timer is not None:
@@ -110,17 +130,23 @@ class ReplicaFetcher:
 
     def _fetch(self, ready: list[FollowedPartition], now_us: int) -> bool:
         """Whether there was anything to send; a partition that is not ready any more has to be forgotten, for one."""
-        fetch = self._session.build({followed.name: self._wanted(followed) for followed in ready})
+        wanted = {followed.name: self._wanted(followed) for followed in ready}
+        fetch = self._session.build(wanted, self._stirred)
         if fetch is None:
             return False
         request = self._request(fetch)
-        asked = {followed.name: (followed.state.fetch_offset, followed.state.leader_epoch) for followed in ready}
+        for name in self._stirred:
+            self._asked.pop(name, None)
+        for followed in ready:
+            self._asked[followed.name] = (followed.state.fetch_offset, followed.state.leader_epoch)
+        # What is not ready is looked at again each time, for its delay ends by itself.
+        self._stirred = {name: None for name in self._stirred if name in self.partitions and name not in wanted}
         self._channel.request(
             FETCH,
             lambda correlation_id: encode_fetch_request(
-                FETCH_VERSION, correlation_id, self._all.identity.name, request
+                self._fetch_version, correlation_id, self._all.identity.name, request
             ),
-            lambda frame, reason, now_us: self._answered(asked, frame, reason, now_us),
+            self._answered,
             self._all.config.replica_socket_timeout_ms * 1000,
             now_us,
         )
@@ -136,7 +162,8 @@ class ReplicaFetcher:
             partition.log.log_start_offset,
             self._all.config.replica_fetch_max_bytes,
         )
-        return Wanted(partition.topic_id, entry)
+        by_id = self._fetch_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        return Wanted(partition.topic_id if by_id else followed.name.topic, entry)
 
     def _request(self, fetch: SessionFetch) -> FetchRequest:
         config, uses_sessions = self._all.config, self._all.uses_fetch_sessions
@@ -154,15 +181,13 @@ class ReplicaFetcher:
 
     # ----------------------------------------------------------------------------------------------------- answering
 
-    def _answered(
-        self, asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]], frame: bytearray | None, reason: str, now_us: int
-    ) -> None:
+    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
         entries = None
         if frame is None:
             self._session.failed()
         else:
             try:
-                response = decode_fetch_response(FETCH_VERSION, frame)
+                response = decode_fetch_response(self._fetch_version, frame)
             except PeerViolation as violation:
                 self._session.failed()
                 reason = str(violation)
@@ -178,7 +203,7 @@ class ReplicaFetcher:
             return
         written_us = self._written_us(entries, now_us)
         if written_us == now_us:
-            self._take(asked, entries, now_us)
+            self._take(entries, now_us)
             return
         names = list(entries)
         self._writing = True
@@ -186,7 +211,7 @@ class ReplicaFetcher:
 
         def write(now_us: int) -> None:
             self._writing = False
-            self._take(asked, entries, now_us)
+            self._take(entries, now_us)
             self._all.locks.end_append(names, now_us)
 
         self._all.outbox.timers.at(written_us, write)
@@ -206,16 +231,11 @@ class ReplicaFetcher:
                 written_us = max(written_us, speed.append_ends_us(len(entry.records), taken_us))
         return written_us
 
-    def _take(
-        self,
-        asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]],
-        entries: Entries,
-        now_us: int,
-    ) -> None:
+    def _take(self, entries: Entries, now_us: int) -> None:
         for name, entry in entries.items():
             answered = self.partitions.get(name)
-            if answered is not None and name in asked:
-                answered.answered(asked[name], entry, now_us)
+            if answered is not None and name in self._asked:
+                answered.answered(self._asked[name], entry, now_us)
         moved, self._high_watermarks_moved = self._high_watermarks_moved, {}
         for partition in moved.values():
             self._all.replicas.high_watermark_moved(partition, now_us)
@@ -226,8 +246,13 @@ class ReplicaFetcher:
     def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None:
         self._questions.append((followed, question))
 
+    def stirred(self, name: TopicPartition) -> None:
+        """What is to be asked of it may be something else now."""
+        self._stirred[name] = None
+
     def appended(self, followed: FollowedPartition) -> None:
         self.partitions[followed.name] = self.partitions.pop(followed.name)
+        followed.turn = next(self._turns)
 
     def high_watermark_moved(self, followed: FollowedPartition) -> None:
         """Whoever waits for it is woken once the whole answer has been taken."""

@@ -13,11 +13,18 @@ from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
+from cluster.protocol.eras import offered
+from cluster.protocol.versions import FETCH
 from cluster.wall_clock import WallClock
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace.events import Recorder
+
+FIRST_FETCH_WITH_SESSIONS = 7
+FIRST_FETCH_WITH_LEADER_EPOCH = 9
+FIRST_FETCH_WITH_DIVERGENCE = 12
+FIRST_FETCH_WITH_BROKER_EPOCH = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +53,23 @@ class FetcherContext:
         """The follower's part of `isr-eligibility`: fetches say in which life of their broker they were made (KIP-903).
 
         Without it the leader knows no broker epochs, so none of its checks of them has anything to compare.
-        Simplified: the fetch has today's version and says -1; before 3.5 there was no such field.
         """
         return self.broker_epoch() if self.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
+
+    @property
+    def fetch_version(self) -> int:
+        """That of the era, or a later one that a single newer rule needs. source: MetadataVersion.fetchRequestVersion
+
+        Simplified: at least 4, the oldest that is spoken here; the followers' other questions have today's versions.
+        """
+        needed = {
+            FIRST_FETCH_WITH_SESSIONS: self.uses_fetch_sessions,
+            FIRST_FETCH_WITH_LEADER_EPOCH: self.rules.fetch_fencing == "leader-epoch",
+            FIRST_FETCH_WITH_DIVERGENCE: self.rules.truncation == "on-fetch",
+            FIRST_FETCH_WITH_BROKER_EPOCH: self.rules.isr_eligibility == "broker-epoch",
+        }
+        used = [version for version, is_used in needed.items() if is_used]
+        return max([offered(self.rules.release)[FETCH][1], *used])
 
     @property
     def uses_fetch_sessions(self) -> bool:

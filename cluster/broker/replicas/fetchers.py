@@ -5,7 +5,7 @@ source: AbstractFetcherManager.scala, ReplicaFetcherManager.scala
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cluster.broker.replicas.fetcher import ReplicaFetcher
 from cluster.broker.replicas.fetcher_context import FetcherContext
@@ -51,11 +51,12 @@ class ReplicaFetchers:
                 fetcher.close()
                 del self._fetchers[key]
 
-    def sources(self) -> Iterator[tuple[TopicPartition, BrokerId]]:
-        """(partition, broker it is fetched from)"""
+    def sources(self, among: Sequence[TopicPartition] | None = None) -> Iterator[tuple[TopicPartition, BrokerId]]:
+        """(partition, broker it is fetched from)     among: None for all"""
         for (source, _), fetcher in self._fetchers.items():
-            for name in fetcher.partitions:
-                yield name, source
+            for name in fetcher.partitions if among is None else among:
+                if name in fetcher.partitions:
+                    yield name, source
 
 
 def fetcher_number(name: TopicPartition, fetchers_per_source: int) -> int:

@@ -41,6 +41,8 @@ class Fetcher(Protocol):
 
     def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None: ...
 
+    def stirred(self, name: TopicPartition) -> None: ...
+
     def appended(self, followed: FollowedPartition) -> None: ...
 
     def high_watermark_moved(self, followed: FollowedPartition) -> None: ...
@@ -51,6 +53,7 @@ class FollowedPartition:
 
     lag_records: behind the leader's high watermark after the last answer, None before the first
     is_throttled: it was left out of the last request
+    turn: its place among those of its fetcher
     """
 
     def __init__(self, partition: Partition, source: BrokerId, context: FetcherContext, fetcher: Fetcher) -> None:
@@ -58,6 +61,7 @@ class FollowedPartition:
         self.error = ErrorCode.NONE
         self.lag_records: int | None = None
         self.is_throttled = False
+        self.turn = 0
         self.name: TopicPartition = partition.topic_partition
         self._source = source
         self._all = context
@@ -127,6 +131,7 @@ class FollowedPartition:
 
     def step(self, event: FollowerEvent, now_us: int, records: memoryview | None = None) -> None:
         """records: of the answer that the event tells of"""
+        self._fetcher.stirred(self.name)
         for action in self.state.step(event):
             match action:
                 case AppendRecords():

@@ -6,30 +6,34 @@ source: ReplicaManager.scala, DelayedProduce.scala, DelayedFetch.scala
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
+from itertools import zip_longest
+from typing import Protocol, cast
 
 from cluster.broker.replicas.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
+from cluster.broker.replicas.fetch_sessions import Asked
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
+from cluster.broker.replicas.resting import RestingPartitions
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.wall_clock import WallClock
+from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import OFFSETS_TOPIC, TopicPartition
+from replica.ids import OFFSETS_TOPIC, BrokerId, TopicPartition
 from replica.leader_events import ProposeIsr
 from replica.log.broker_logs import BrokerLogs
 from replica.log.file_slice import EMPTY_SLICE
-from replica.log.records import MAGIC
+from replica.log.records import read_header
+from replica.log.validation import Inspected, is_transactional, single_batch
 from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import FetchRefused, ProduceRefused, Recorder
 
 ACKS_ALL = -1
-MAGIC_POSITION, CODEC_POSITION, ZSTD = 16, 22, 4
-FIRST_VERSION_WITH_ZSTD = 7
 PRODUCER_EXPIRATION_CHECK_US = 600_000_000
 """producer.id.expiration.check.interval.ms"""
 CHECKPOINTS_BEGIN_US = 30_000_000
@@ -42,28 +46,35 @@ def size_bytes(result: FetchPartitionResponse) -> int:
     return size_of(result.slice)
 
 
-def check_records(records: memoryview | None, api_version: int) -> memoryview:
-    """What a produce request may hold for one partition, whoever leads it: one batch of the present format.
-
-    raises: KafkaError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE     source: ProduceRequest.validateRecords
-    """
-    if records is None or len(records) <= CODEC_POSITION:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "the request holds no batch")
-    if records[MAGIC_POSITION] != MAGIC:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"magic {records[MAGIC_POSITION]} is not supported, only {MAGIC}")
-    if api_version < FIRST_VERSION_WITH_ZSTD and records[CODEC_POSITION] & 7 == ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {api_version} knows no zstd")
-    return records
-
-
 ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
 """Where a leader's proposals go: (partition, proposal, now_us)"""
 
 
+def _check_transaction(batch: memoryview) -> None:
+    """There are no transactions here, so no coordinator that could say that a producer is in one.
+
+    Simplified: in all eras, as in Kafka since 3.6 (KIP-890) where no transactional producer has ever asked for one.
+    raises: KafkaError NOT_ENOUGH_REPLICAS, CORRUPT_MESSAGE       source: ReplicaManager.handleProduceAppend
+    """
+    if is_transactional(batch) and read_header(batch).has_producer_id:
+        message = "Unable to verify the partition has been added to the transaction: there is no coordinator"
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+
+
+def _refusal(name: TopicPartition, error: KafkaError) -> ProducePartitionResponse:
+    """record_errors: which records are to blame, where that is known (KIP-467)"""
+    record_errors = cast("Sequence[tuple[int, str]]", error.facts.get("record_errors", ()))
+    return ProducePartitionResponse(
+        name.partition, error.code, error_message=error.message or None, record_errors=record_errors
+    )
+
+
 class Lookup(Protocol):
-    """Why a partition is not here: what the metadata says of it."""
+    """Why a partition is not here, and who a broker is: what the metadata says."""
 
     def missing_partition_error(self, topic_partition: TopicPartition) -> ErrorCode: ...
+
+    def registration(self, broker_id: BrokerId) -> BrokerRegistration | None: ...
 
 
 class ReplicaManager:
@@ -86,7 +97,9 @@ class ReplicaManager:
         lookup: Lookup,
         quotas: ReplicationQuotas,
         propose_isr: ProposeIsrTo,
+        phase_us: int = 0,
     ) -> None:
+        """phase_us: how much later than at its start its periodic checks began: where in their period they fall"""
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
         self.on_low_watermark: Callable[[TopicPartition], None] = _ignore
@@ -100,6 +113,7 @@ class ReplicaManager:
         self._lookup = lookup
         self._quotas = quotas
         self._propose_isr = propose_isr
+        self._phase_us = phase_us
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
         self._fetches: Purgatory[DelayedFetch] = Purgatory()
@@ -107,9 +121,10 @@ class ReplicaManager:
         """Consumers' fetches that wait: one per connection, for it has one request at a time."""
 
     def start(self, now_us: int) -> None:
+        """source: ReplicaManager.startup, LogManager.startup: by the scheduler of this process, from its start"""
         self._repeat(self._config.replica_lag_time_max_ms * 1000 // 2, self._check_lag, now_us)
         recovery_us = self._config.log_flush_offset_checkpoint_interval_ms * 1000
-        self._repeat(recovery_us, self._checkpoint_logs, now_us, first_us=now_us + CHECKPOINTS_BEGIN_US)
+        self._repeat(recovery_us, self._checkpoint_logs, now_us, delay_us=CHECKPOINTS_BEGIN_US)
         self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._expire_producers, now_us)
 
     def start_high_watermark_checkpoints(self, now_us: int) -> None:
@@ -121,14 +136,20 @@ class ReplicaManager:
             return
         self._checkpoints_high_watermarks = True
         period_us = self._config.replica_high_watermark_checkpoint_interval_ms * 1000
-        self._repeat(period_us, self._checkpoint_high_watermarks, now_us, first_us=now_us)
+        self._outbox.timers.at(now_us, self._checkpoint_high_watermarks)
+        self._repeat(period_us, self._checkpoint_high_watermarks, now_us)
 
-    def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int, *, first_us: int | None = None) -> None:
+    def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int, *, delay_us: int = 0) -> None:
+        """Every period, for the first time at most one period from now.
+
+        delay_us: after the process's start; a task that begins at once has nothing to do then and is left out
+        """
+
         def run(due_us: int) -> None:
             task(due_us)
             self._outbox.timers.at(due_us + period_us, run)
 
-        self._outbox.timers.at(now_us + period_us if first_us is None else first_us, run)
+        self._outbox.timers.at(now_us + ((delay_us + self._phase_us) % period_us or period_us), run)
 
     # ---------------------------------------------------------------------------------------------- partition hooks
 
@@ -148,8 +169,13 @@ class ReplicaManager:
 
     def take_offline(self, name: TopicPartition) -> None:
         """Its log directory has failed. Whoever waits goes on waiting, up to the request's timeout, as in Kafka."""
-        self.partitions.pop(name, None)
+        self.remove(name)
         self.offline[name] = None
+
+    def remove(self, name: TopicPartition) -> None:
+        if name in self.partitions:
+            self.partitions[name].end_rests()
+            del self.partitions[name]
 
     def missing_partition_error(self, name: TopicPartition) -> ErrorCode:
         """Why `name` is not among the partitions. source: ReplicaManager.getPartitionOrError"""
@@ -172,27 +198,27 @@ class ReplicaManager:
         respond: Callable[[ProduceResults, int | None], None],
         now_us: int,
         *,
+        inspected: Sequence[Inspected | None] = (),
         internal_topics_allowed: bool = False,
     ) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
+        inspected: what is in each, as far as that is known already
         internal_topics_allowed: the broker itself appends, no client
         source: KafkaApis.handleProduceRequest, ReplicaManager.appendRecords
         """
         results: ProduceResults = {}
         appended: dict[TopicPartition, ProducedBatch] = {}
         cause: int | None = None
-        for name, records in entries:
+        for (name, records), inside in zip_longest(entries, inspected):
             try:
                 partition, batch = self._admit(name, records, required_acks, api_version)
                 if name.topic == OFFSETS_TOPIC and not internal_topics_allowed:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
-                produced = partition.append_as_leader(batch, required_acks, now_us)
+                produced = partition.append_as_leader(batch, required_acks, now_us, inside)
             except KafkaError as error:
                 cause = self._refuse_produce(name, peer, error)
-                results[name] = ProducePartitionResponse(
-                    name.partition, error.code, error_message=error.message or None
-                )
+                results[name] = _refusal(name, error)
                 continue
             appended[name] = produced
             cause = produced.cause
@@ -217,11 +243,12 @@ class ReplicaManager:
         missing = self.missing_partition_error(name) if partition is None else ErrorCode.NONE
         if missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(missing)
-        batch = check_records(records, api_version)
+        batch = single_batch(records, api_version)
         if required_acks not in (-1, 0, 1):
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={required_acks} is not 0, 1 or -1")
         if partition is None:
             raise KafkaError(missing)
+        _check_transaction(batch)
         return partition, batch
 
     def _await_replicas(
@@ -307,7 +334,7 @@ class ReplicaManager:
         available = sum(size_bytes(result) for _, result in results)
         at_once = (
             params.max_wait_us <= 0
-            or not wanted
+            or not (wanted or params.resting)
             or available >= params.min_bytes
             or high_watermark_is_news
             or any(result.error is not ErrorCode.NONE or result.diverging_epoch is not None for _, result in results)
@@ -326,6 +353,9 @@ class ReplicaManager:
         self._fetches.watch(delayed, [topic_partition for topic_partition, _ in wanted])
         if not params.from_follower:
             self._fetch_of[params.connection] = delayed
+        if params.resting is not None:
+            delayed.listener = partial(self._wants_too, delayed)
+            params.resting.listeners.append(delayed.listener)
         delayed.timer = self._outbox.timers.at(
             now_us + params.max_wait_us, lambda now_us: self._complete_fetch(delayed, now_us)
         )
@@ -436,8 +466,31 @@ class ReplicaManager:
         if delayed is not None:
             self._end_wait(delayed)
 
+    def _wants_too(self, delayed: DelayedFetch, asked: Asked) -> None:
+        """A partition of its session that rested does so no more, and something is about to happen to it."""
+        partition = None if asked.name is None else self.partitions.get(asked.name)
+        if asked.name is not None and partition is not None:
+            delayed.wanted.append((asked.name, asked.entry))
+            delayed.segment_bases[asked.name] = partition.log.segment_base_of(asked.entry.fetch_offset)
+            self._fetches.watch_too(delayed, asked.name)
+
+    def fetched_again(self, resting: RestingPartitions, replica_id: BrokerId, now_us: int) -> None:
+        """A follower has come with the next fetch of a session in which these rest."""
+        resting.fetched(self._clock.at(now_us), self._lookup.registration(replica_id))
+
+    def rest(self, params: FetchParams, unchanged: Sequence[Asked]) -> None:
+        """Of these a fetch has just been told nothing: those that may rest do so from now on."""
+        for asked in unchanged:
+            partition = None if asked.name is None else self.partitions.get(asked.name)
+            if params.resting is None or partition is None:
+                continue
+            if partition.may_rest(params.replica_id, asked.entry):
+                params.resting.add(asked, partition, params.replica_id)
+
     def _end_wait(self, delayed: DelayedFetch) -> None:
         delayed.done = True
+        if delayed.params.resting is not None and delayed.listener in delayed.params.resting.listeners:
+            delayed.params.resting.listeners.remove(delayed.listener)
         self._fetches.remove(delayed)
         self._fetch_of.pop(delayed.params.connection, None)
         if delayed.timer is not None:

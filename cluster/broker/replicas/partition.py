@@ -13,6 +13,7 @@ from uuid import UUID
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.broker.replicas.high_watermark_push import HighWatermarkPush
 from cluster.broker.replicas.partition_facts import PartitionFacts
+from cluster.broker.replicas.resting import Rest
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration
@@ -46,6 +47,7 @@ from replica.leader_events import (
 )
 from replica.log.file_slice import EMPTY_SLICE
 from replica.log.log import Log
+from replica.log.validation import Inspected
 from replica.rules import Rules
 from replica.trace.events import Recorder
 from replica.truncation import truncation_of
@@ -121,6 +123,7 @@ class Partition:
         self._clock = clock
         self._high_watermark = high_watermark
         self._followed: tuple[BrokerId, LeaderEpoch] | None = None
+        self._rests: dict[BrokerId, Rest] = {}
 
     @property
     def node(self) -> str:
@@ -147,6 +150,7 @@ class Partition:
 
     def make_leader(self, registration: PartitionRegistration, now_us: int) -> None:
         """What waits on the partition is looked at again only if the high watermark moves. source: makeLeader"""
+        self.end_rests()
         previous, self.registration = self.registration, registration
         self._followed = (self._broker_id, registration.leader_epoch)
         leader = self.leader
@@ -190,13 +194,14 @@ class Partition:
 
     def make_follower(self, registration: PartitionRegistration) -> bool:
         """Returns whether a fetcher has to (re)start and find its place in the leader's log. source: makeFollower"""
+        self.end_rests()
         previous, self.registration = self.registration, registration
         if self.leader is not None:
             self._high_watermark = self.leader.high_watermark
             self.leader = None
         leader_id, leader_epoch = registration.leader, registration.leader_epoch
         begins = begins_anew(self._rules, self._followed, leader_id, leader_epoch)
-        if begins:
+        if begins or (self._followed is not None and self._followed[0] == leader_id):
             self._followed = (leader_id, leader_epoch)
         if begins or previous is None or previous.leader_epoch < leader_epoch:
             self.facts.following_began(registration, self.log.log_end_offset, self._high_watermark)
@@ -215,7 +220,9 @@ class Partition:
 
     # -------------------------------------------------------------------------------------------------------- leader
 
-    def append_as_leader(self, records: memoryview, required_acks: int, now_us: int) -> ProducedBatch:
+    def append_as_leader(
+        self, records: memoryview, required_acks: int, now_us: int, inspected: Inspected | None = None
+    ) -> ProducedBatch:
         """Append a client's batch and evaluate the high watermark; whoever waits is not woken yet.
 
         raises: KafkaError NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (before anything is written), or what the log
@@ -223,8 +230,9 @@ class Partition:
         """
         leader = self._leading()
         leader.may_produce(required_acks)
+        self.end_rests()
         wall_us = self._clock.at(now_us)
-        info = self.log.append_as_leader(records, leader.leader_epoch, wall_us)
+        info = self.log.append_as_leader(records, leader.leader_epoch, wall_us, inspected)
         cause = self.facts.appended(info, "leader")
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
@@ -239,6 +247,7 @@ class Partition:
     def isr_answered(self, event: IsrAccepted | IsrRefused, now_us: int) -> None:
         """The controller answered an AlterPartition of this leader."""
         if self.leader is not None:
+            self.end_rests()
             self._perform(self.leader.step(replace(event, now_us=self._clock.at(now_us))), now_us)
 
     def _perform(self, actions: list[LeaderAction], now_us: int) -> None:
@@ -344,6 +353,40 @@ class Partition:
         if start_before != entry.log_start_offset:
             self._hooks.follower_start_moved(self)
 
+    # ---------------------------------------------------------------------------------------------------------- rest
+
+    def may_rest(self, replica_id: BrokerId, entry: FetchPartition) -> bool:
+        """Whether this fetch, made again and again, would change nothing but the time at which it was made; whoever
+        asks has just answered it, with nothing new.
+        """
+        leader = self.leader
+        if leader is None or leader.may_want(replica_id):
+            return False
+        replica = leader.replicas.get(replica_id)
+        if replica is None or replica.log_start_offset != entry.log_start_offset:
+            return False
+        # In 0.8 silence took a follower out of the ISR whatever it held; and 2.4 pushed high watermarks to it.
+        is_plain = self._rules.isr_lag == "time" and self._rules.hw_push != "immediate"
+        end = self.log.log_end_offset
+        return is_plain and replica.log_end_offset == entry.fetch_offset == leader.high_watermark == end
+
+    def rest(self, replica_id: BrokerId, rest: Rest) -> None:
+        self._rests[replica_id] = rest
+
+    def rested(self, replica_id: BrokerId, rest: Rest, fetched_us: int) -> None:
+        """The rest is over: its follower, which had everything, has last fetched at `fetched_us` (wall clock)."""
+        if self._rests.get(replica_id) is not rest:
+            return
+        del self._rests[replica_id]
+        replica = None if self.leader is None else self.leader.replicas.get(replica_id)
+        if replica is not None:
+            replica.fetched_the_same(fetched_us)
+
+    def end_rests(self) -> None:
+        """Something is about to happen to the partition."""
+        for rest in list(self._rests.values()):
+            rest.end()
+
     def _check_incarnation(self, params: FetchParams) -> None:
         """KIP-903: what an earlier life of the follower asked says nothing of its log now.
 
@@ -409,6 +452,7 @@ class Partition:
     def start_log_at(self, offset: Offset, role: str, reason: str) -> None:
         """Drop the records below `offset`, if there are any. source: UnifiedLog.maybeIncrementLogStartOffset"""
         if offset > self.log.log_start_offset:
+            self.end_rests()
             self.log.set_log_start_offset(offset)
             self.facts.log_start_advanced(role, self.leader_epoch, offset, reason)
 

@@ -77,7 +77,7 @@ class RecordDeletion:
         if partition is None:
             raise KafkaError(self._replicas.missing_partition_error(name))
         partition.check_leading(-1)
-        if "delete" not in topic.config.get("cleanup.policy", "delete").split(","):
+        if "delete" not in topic.config.get("cleanup.policy", "delete"):
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {name.topic} does not let records go")
         return partition.delete_records(offset, peer)
 

@@ -7,7 +7,7 @@ from broker_world import B1, B2, BrokerWorld, batch
 
 from cluster.protocol.api_01_fetch import FetchPartition
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from controller.events import ElectLeader
+from controller.events import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
 from replica.trace.events import FollowerFetched, RecordsSent
 
@@ -156,6 +156,19 @@ def test_a_topic_id_nobody_knows(world):
     assert consumer.fetched(13).error is ErrorCode.UNKNOWN_TOPIC_ID
 
 
+@pytest.mark.parametrize("version", [13, 17, 18])
+def test_the_id_of_a_deleted_topic_does_not_read_the_next_one_of_that_name(world, version):
+    world.create(B1)
+    consumer, former = world.call("c1r"), world.topic_id("t")
+    world.decide(DeleteTopic(now_us=world.now_us, name="t"))
+    world.create(B1)
+    produce(world, "r0")
+    consumer.fetch(0, version=version, topics=[(former, [FetchPartition(0, -1, 0, -1, 0, 1 << 20)])])
+    assert consumer.fetched(version).error is ErrorCode.UNKNOWN_TOPIC_ID
+    consumer.fetch(0, version=version)
+    assert (consumer.fetched(version).error, consumer.fetched(version).high_watermark) == (ErrorCode.NONE, 1)
+
+
 def test_nothing_is_sent_to_a_consumer_that_hung_up(world):
     world.create(B1)
     consumer = world.call("c1r")
@@ -164,6 +177,17 @@ def test_nothing_is_sent_to_a_consumer_that_hung_up(world):
     produce(world, "r0")
     assert consumer.answers == []
     assert world.facts(RecordsSent) == []
+
+
+@pytest.mark.parametrize("frames_leave", [True, False])
+def test_records_are_sent_when_the_frame_has_left_and_not_before(world, frames_leave):
+    world.create(B1)
+    produce(world, "r0")
+    world.frames_leave = frames_leave
+    consumer = world.call("c1r")
+    consumer.fetch(0)
+    assert consumer.fetched().records  # decided, and handed to the shell
+    assert [fact.peer for fact in world.facts(RecordsSent)] == ["c1r"] * frames_leave
 
 
 @pytest.mark.parametrize(("version", "error"), [(10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.NONE)])

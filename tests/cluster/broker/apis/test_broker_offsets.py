@@ -6,6 +6,7 @@ from broker_world import B1, B2, BrokerWorld, batch
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.events import ElectLeader
 from replica.errors import ErrorCode
+from replica.log.codecs import CODECS
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 
@@ -112,3 +113,20 @@ def test_a_partition_asked_about_twice_is_answered_with_an_error(world):
     topics = [{"name": "t", "partitions": [partition, partition]}]
     asked = world.call("c1r").ask(LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=topics)
     assert [int(one.error_code) for one in asked.topics[0].partitions] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_times_are_looked_up_among_the_records_of_a_compressed_batch(world, codec):
+    """The answers are the same as over batches that are not: by time, the largest time, and none that late."""
+    world.create(B1)
+    client = world.call("p1")
+    for number, times in enumerate(([10, 40, 20], [30, 90, 90, 50], [60])):
+        records = [f"r{number}.{at}" for at in times]
+        client.produce(batch(*records, timestamp_ms=times, compression=codec), acks=1)
+        assert client.produced().error is ErrorCode.NONE
+    found = {}
+    for at in (0, 11, 41, 51, 90, 91, MAX_TIMESTAMP):
+        found[at] = answer(client.list_offset(at))[1:3]
+    assert found == {
+        0: (0, 10), 11: (1, 40), 41: (4, 90), 51: (4, 90), 90: (4, 90), 91: (-1, -1), MAX_TIMESTAMP: (4, 90)
+    }  # fmt: skip

@@ -1,10 +1,15 @@
 """Produce requests at a broker: in which order they are refused, what they wait for, and what the answer says."""
 
+from uuid import UUID
+
 import pytest
 from broker_world import B1, B2, FETCH, PRODUCE, BrokerWorld, batch
+from crc32c import crc32c
 
+from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
 from controller.events import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
+from replica.log.records import build_batch
 from replica.trace.events import HighWatermarkAdvanced
 
 
@@ -49,6 +54,32 @@ def test_zstd_needs_produce_7(world):
     client = world.call("p1")
     client.produce(bytes(data), version=6)
     assert client.produced(6).error is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_a_compacted_topic_wants_keys_and_says_which_records_have_none(world):
+    world.create(B1, **{"cleanup_policy": "compact"})
+    client = world.call("p1")
+    client.produce(batch("r0", "r1"))
+    answer = client.produced()
+    assert answer.error is ErrorCode.INVALID_RECORD
+    assert [place for place, _ in answer.record_errors] == [0, 1]
+    keyed = bytes(build_batch([(b"k", b"r0")], timestamp_ms=0))
+    client.produce(keyed)
+    assert client.produced().base_offset == 0
+
+
+def test_there_are_no_transactions(world):
+    """Without an id that would be its own, with one that no coordinator knows."""
+    world.create(B1)
+    data = bytearray(batch("r0", producer_id=5, producer_epoch=0, base_sequence=0))
+    data[22] |= 0x10
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
+    client = world.call("p1")
+    client.produce(bytes(data))
+    assert client.produced().error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    request = ProduceRequest("tx", -1, 1000, [("t", [(0, bytes(data))])])
+    client.send(encode_produce_request(9, 77, "p1", request))
+    assert client.produced().error is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_under_min_isr_acks_all_is_refused_before_anything_is_written(world):
@@ -114,6 +145,55 @@ def test_when_the_topic_goes_the_waiting_request_is_told_so(world):
     client.produce(batch("r0"))
     world.decide(DeleteTopic(now_us=world.now_us, name="t"))
     assert client.produced().error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_is_named_by_its_id_and_answered_by_it(world):
+    world.create(B1)
+    client = world.call("p1")
+    client.produce(batch("r0"), version=13)
+    ((topic, (part,)),) = decode_produce_response(13, client.answers[-1]).topics
+    assert (topic, part.error, part.base_offset) == (world.topic_id("t"), ErrorCode.NONE, 0)
+
+
+def test_an_id_that_stands_for_no_topic_is_refused_beside_what_is_appended(world):
+    world.create(B1)
+    client, unknown = world.call("p1"), UUID(int=9)
+    topics = [(unknown, [(0, batch("r0")), (3, batch("r1"))]), (world.topic_id("t"), [(0, batch("r2"))])]
+    client.send(encode_produce_request(13, 1, "p1", ProduceRequest(None, -1, 1000, topics)))
+    answer = {topic: parts for topic, parts in decode_produce_response(13, client.answers[-1]).topics}
+    assert [(part.partition, part.error) for part in answer[unknown]] == [
+        (0, ErrorCode.UNKNOWN_TOPIC_ID),
+        (3, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    assert [part.error for part in answer[world.topic_id("t")]] == [ErrorCode.NONE]
+
+
+def test_an_unknown_id_with_acks_0_closes_the_connection(world):
+    world.create(B1)
+    client = world.call("p1")
+    client.produce(batch("r0"), acks=0, version=13, topic_id=UUID(int=9))
+    assert (client.answers, client.closed) == ([], True)
+
+
+def test_the_id_of_a_deleted_topic_does_not_append_to_the_next_one_of_that_name(world):
+    """KIP-516: the producer has to look for the topic again, and not write where it never meant to."""
+    world.create(B1)
+    client, former = world.call("p1"), world.topic_id("t")
+    world.decide(DeleteTopic(now_us=world.now_us, name="t"))
+    world.create(B1)
+    client.produce(batch("r0"), version=13, topic_id=former)
+    assert client.produced(13).error is ErrorCode.UNKNOWN_TOPIC_ID
+    client.produce(batch("r0"), version=13)
+    assert (client.produced(13).error, client.produced(13).base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_the_topic_that_goes_while_its_producer_waits_is_answered_by_its_id(world):
+    world.create(B1, B2)
+    client, former = world.call("p1"), world.topic_id("t")
+    client.produce(batch("r0"), version=13)
+    world.decide(DeleteTopic(now_us=world.now_us, name="t"))
+    ((topic, (part,)),) = decode_produce_response(13, client.answers[-1]).topics
+    assert (topic, part.error) == (former, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def test_a_request_with_acks_0_is_never_answered_and_an_error_closes_its_connection(world):

@@ -68,7 +68,7 @@ def test_without_a_controller_producers_wait_for_their_ids_but_not_for_ever(worl
 
 
 def test_transactions_are_not_served(world):
-    assert ask(world.call("p1"), transactional_id="tx").error_code is ErrorCode.INVALID_REQUEST
+    assert ask(world.call("p1"), transactional_id="tx").error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def send(client):

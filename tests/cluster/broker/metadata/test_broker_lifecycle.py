@@ -9,6 +9,7 @@ from cluster.broker.metadata.lifecycle import BrokerState
 from cluster.node import Close
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, METADATA
 from replica.errors import ErrorCode
+from replica.rules import PROFILES
 from replica.trace.events import LogRecovered
 
 
@@ -48,6 +49,36 @@ def test_while_the_controller_is_gone_it_knocks_every_50_ms(world):
     back_us = world.now_us
     world.run(60)
     assert len(times(world, BROKER_HEARTBEAT, back_us)) == 1
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        # Half a session for the answer, then 0.1 s, 0.2 s, ... 6.4 s, and from then a session, not 12.8 s.
+        ("kafka-3.9", [4010, 8610, 13310, 18210, 23510, 29610, 37310, 48210, 61710, 75210]),
+        # KAFKA-19294: an interval for the answer, and an interval.
+        ("kafka-4.1", list(range(4010, 76_500, 4000))),
+    ],
+)
+def test_heartbeats_that_nothing_answers(tmp_path, profile, expected):
+    world = BrokerWorld(tmp_path, PROFILES[profile]).start()
+    world.run(2100)
+    world.controller_is_cut_off = True
+    world.run(74_400)
+    assert times(world, BROKER_HEARTBEAT, 2100 * MS) == expected
+
+
+def test_after_an_answer_the_backoff_begins_anew(world):
+    world.run(2100)
+    world.controller_is_cut_off = True
+    world.run(16_000)
+    world.controller_is_cut_off = False
+    world.run(200)
+    answered_ms = times(world, BROKER_HEARTBEAT)[-1]
+    world.controller_is_cut_off = True
+    world.run(10_000)
+    sent = [at for at in times(world, BROKER_HEARTBEAT) if at > answered_ms]
+    assert [at - answered_ms for at in sent] == [2000, 6600]
 
 
 def test_a_broker_whose_epoch_is_stale_tries_on_and_does_not_register_again(world):

@@ -51,13 +51,16 @@ def test_the_leader_reads_what_the_fetcher_wants_whatever_was_lost(steps, slots)
     ids = count(1)
     cache = FetchSessionCache(slots, lambda: next(ids))
     leader, handler = FetchSessions(cache, str), FetchSessionHandler()
+    before: dict[TopicPartition, Wanted] = {}
     for places, fate in steps:
         wanted = {
             TopicPartition(topic, number): Wanted(UUID(int=10 * ord(topic) + life), FetchPartition(number, 0, offset))
             for (topic, number), (life, offset) in places.items()
             if topic == "t" or life == 1
         }
-        fetch = handler.build(wanted)
+        stirred = {name for name in {*before, *wanted} if before.get(name) != wanted.get(name)}
+        before = wanted
+        fetch = handler.build(wanted, stirred)
         if fetch is None:
             assert not wanted
             continue
@@ -71,7 +74,7 @@ def test_the_leader_reads_what_the_fetcher_wants_whatever_was_lost(steps, slots)
         results = {key: FetchPartitionResponse(key[1], ErrorCode.NONE, 0, 0, 0) for key in asked}
         answered = context.answer(results, 0)
         if answered.error is ErrorCode.NONE:
-            assert asked == {(one.topic_id, name.partition): one.entry for name, one in wanted.items()}
+            assert asked == {(one.topic, name.partition): one.entry for name, one in wanted.items()}
         if fate == "answer lost":
             handler.failed()
             continue

@@ -25,7 +25,7 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from replica.errors import ErrorCode
 
 SECOND = 1_000_000
-GOLDEN = Path(__file__).parent.parent / "golden" / "fetch_sessions.txt"
+GOLDEN = Path(__file__).parents[3] / "golden" / "fetch_sessions.txt"
 
 
 class SessionWorld:

@@ -7,7 +7,7 @@ from uuid import UUID
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas, SimpleRate
 from controller.image import MetadataImage
 from controller.metadata import BrokerConfigChanged, ConfigChanged, MetadataRecord, TopicCreated
-from replica.ids import TopicPartition
+from replica.ids import EVERY_BROKER, TopicPartition
 
 S = 1_000_000
 
@@ -70,3 +70,16 @@ def test_a_change_of_the_metadata_is_followed_and_what_was_measured_stays() -> N
     assert quotas.leader.is_exceeded(1)
     image.apply(BrokerConfigChanged(broker_id=1, key="leader.replication.throttled.rate", value=None), 3)
     assert not quotas.leader.is_exceeded(1)
+
+
+def test_a_rate_of_every_broker_counts_where_a_broker_has_none_of_its_own() -> None:
+    rate = "leader.replication.throttled.rate"
+    image = _image(
+        TopicCreated(name="t", topic_id=UUID(int=1), config={"leader.replication.throttled.replicas": "*"}),
+        BrokerConfigChanged(broker_id=EVERY_BROKER, key=rate, value="400"),
+        BrokerConfigChanged(broker_id=2, key=rate, value="1000000"),
+    )
+    ours, theirs = ReplicationQuotas(1, lambda: image), ReplicationQuotas(2, lambda: image)
+    for quotas in (ours, theirs):
+        quotas.leader.record(500, 0)
+    assert ours.leader.is_exceeded(1) and not theirs.leader.is_exceeded(1)

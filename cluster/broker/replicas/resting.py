@@ -1,0 +1,97 @@
+"""Partitions of a follower's fetch session about which there is nothing to say: a fetch costs only what has news.
+
+Kafka looks at every partition of the session with every fetch, and so does this broker in a session of few. In one of
+many, a partition whose follower has everything and has been told so rests, if it is in sync or may not join the ISR
+yet: it is not looked at until something happens to it or to the follower's registration, and then its follower counts
+as having fetched it with the session's latest fetch, as it had.
+What it does not do meanwhile is to tell the trace of each of these fetches.
+source: IncrementalFetchContext.foreachPartition, Partition.updateFollowerFetchState
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from cluster.protocol.by_topic import Topic
+from replica.ids import BrokerId
+
+if TYPE_CHECKING:
+    from cluster.broker.replicas.fetch_sessions import Asked, CachedPartition
+    from cluster.broker.replicas.partition import Partition
+    from controller.image import BrokerRegistration
+
+MANY = 100
+"""In a session of more partitions than this they rest."""
+
+
+class RestingPartitions:
+    """Of one session, by topic and number as its requests name them.
+
+    awake: the others, with what is known of each
+    fetched_us: wall clock at its latest fetch     follower: its registration then
+    listeners: hear of each that rests no more
+    """
+
+    __slots__ = ("_awake", "_follower", "_rests", "fetched_us", "listeners")
+
+    def __init__(self, awake: dict[tuple[Topic, int], CachedPartition]) -> None:
+        self._awake = awake
+        self._follower: BrokerRegistration | None = None
+        self._rests: dict[tuple[Topic, int], Rest] = {}
+        self.fetched_us = 0
+        self.listeners: list[Callable[[Asked], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._rests)
+
+    def __iter__(self) -> Iterator[Rest]:
+        return iter(list(self._rests.values()))
+
+    def add(self, asked: Asked, partition: Partition, replica_id: BrokerId) -> None:
+        key = asked.topic, asked.entry.partition
+        rest = self._rests[key] = Rest(self, self._awake.pop(key), partition, replica_id)
+        partition.rest(replica_id, rest)
+
+    def fetched(self, now_us: int, follower: BrokerRegistration | None) -> None:
+        """Once more, of all of them. Whether a follower may join an ISR depends on its registration."""
+        if self._follower != follower:
+            self.end_all()
+        self.fetched_us, self._follower = now_us, follower
+
+    def end(self, key: tuple[Topic, int]) -> None:
+        if key in self._rests:
+            self._rests[key].end()
+
+    def end_all(self) -> None:
+        for rest in self:
+            rest.end()
+
+    def ended(self, rest: Rest) -> None:
+        if self._rests.get(rest.key) is rest:
+            self._awake[rest.key] = self._rests.pop(rest.key).cached
+            for listener in self.listeners:
+                listener(rest.cached.asked)
+
+
+class Rest:
+    """One partition at rest for one follower."""
+
+    __slots__ = ("_of", "_partition", "_replica_id", "cached")
+
+    def __init__(
+        self, of: RestingPartitions, cached: CachedPartition, partition: Partition, replica_id: BrokerId
+    ) -> None:
+        self._of = of
+        self._partition = partition
+        self._replica_id = replica_id
+        self.cached = cached
+
+    @property
+    def key(self) -> tuple[Topic, int]:
+        return self.cached.asked.topic, self.cached.asked.entry.partition
+
+    def end(self) -> None:
+        """Something happens to it, or its follower asks for something else."""
+        self._partition.rested(self._replica_id, self, self._of.fetched_us)
+        self._of.ended(self)
