@@ -48,12 +48,10 @@ class BrokerConfig(Config):
     controlled_shutdown_retry_backoff_ms: int = key("controlled.shutdown.retry.backoff.ms", 5000, low=0)
 
     # controller
-    controller_quorum_election_timeout_ms: int = key("controller.quorum.quorum.election.timeout.ms", 1000, low=1)
-    controller_quorum_fetch_timeout_ms: int = key("controller.quorum.quorum.fetch.timeout.ms", 2000, low=1)
-    controller_quorum_election_backoff_max_ms: int = key(
-        "controller.quorum.quorum.election.backoff.max.ms", 1000, low=0
-    )
-    controller_quorum_request_timeout_ms: int = key("controller.quorum.quorum.request.timeout.ms", 2000, low=1)
+    controller_quorum_election_timeout_ms: int = key("controller.quorum.election.timeout.ms", 1000, low=1)
+    controller_quorum_fetch_timeout_ms: int = key("controller.quorum.fetch.timeout.ms", 2000, low=1)
+    controller_quorum_election_backoff_max_ms: int = key("controller.quorum.election.backoff.max.ms", 1000, low=0)
+    controller_quorum_request_timeout_ms: int = key("controller.quorum.request.timeout.ms", 2000, low=1)
     metadata_log_max_record_bytes_between_snapshots: int = key(
         "metadata.log.max.record.bytes.between.snapshots", 20 << 20, low=1
     )
@@ -63,6 +61,8 @@ class BrokerConfig(Config):
     delete_topic_enable: bool = key("delete.topic.enable", True)
     default_replication_factor: int = key("default.replication.factor", 1, low=1)
     num_partitions: int = key("num.partitions", 1, low=1)
+    # Not Kafka's: there a create.topic.policy.class.name decides such things.
+    max_partitions: int = key("max.partitions", 20_000, low=1)
 
     # log: defaults of the topic keys
     min_insync_replicas: int = key("min.insync.replicas", 1, low=1)

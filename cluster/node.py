@@ -78,7 +78,15 @@ class Exit:
     halted: str = ""
 
 
-Action = Connect | Send | Resume | Close | Exit
+@dataclass(frozen=True, slots=True)
+class WorkApart:
+    """Do `job`, which takes long and touches nothing of the node, where nobody has to wait for it; then call `done`."""
+
+    job: Callable[[], None]
+    done: Callable[[int], None]
+
+
+Action = Connect | Send | Resume | Close | Exit | WorkApart
 
 
 def is_answer(action: Action) -> bool:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
-from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Segment, Send, is_answer
+from cluster.node import (
+    Action,
+    Close,
+    Connect,
+    ConnectionId,
+    Exit,
+    OnSent,
+    Resume,
+    Segment,
+    Send,
+    WorkApart,
+    is_answer,
+)
 from cluster.timers import Timers
 
 
@@ -28,15 +40,24 @@ class Outbox:
         self._actions.append(Send(connection, (frame,), api, "request"))
 
     def respond(
-        self, connection: ConnectionId, segments: Sequence[Segment], api: int, cause: int | None = None
+        self,
+        connection: ConnectionId,
+        segments: Sequence[Segment],
+        api: int,
+        cause: int | None = None,
+        on_sent: OnSent | None = None,
     ) -> None:
-        self._actions.append(Send(connection, segments, api, "response", cause))
+        self._actions.append(Send(connection, segments, api, "response", cause, on_sent))
 
     def resume(self, connection: ConnectionId) -> None:
         self._actions.append(Resume(connection))
 
     def close(self, connection: ConnectionId) -> None:
         self._actions.append(Close(connection))
+
+    def work_apart(self, job: Callable[[], None], done: Callable[[int], None]) -> None:
+        """done: told the time once the job is done"""
+        self._actions.append(WorkApart(job, done))
 
     def exit(self, halted: str = "") -> None:
         """halted: why the process ends out of order"""

@@ -13,7 +13,7 @@ from cluster.network.host import Host
 from cluster.network.links import Link, Network
 from cluster.network.passage import RESET, NetworkFacts
 from cluster.network.virtual_time import VirtualTime
-from cluster.network.world import ConnectionGone, Parking
+from cluster.network.world import ConnectionGone, Exit, Parking
 from replica.trace.events import TraceLog
 
 SOCKET_BUFFER_BYTES = 1 << 20
@@ -32,8 +32,7 @@ class SimulatedFabric:
         self.network = network
         self.facts = NetworkFacts(trace, api_name)
         self.hosts: dict[str, Host] = {}
-        self.exits: list[tuple[str, str]] = []
-        """processes that ended by themselves and are not yet told of, with why if out of order"""
+        self.exits: list[Exit] = []
         self._wires: dict[FabricWire, None] = {}
         self._dials: list[Dial] = []
 
@@ -50,6 +49,9 @@ class SimulatedFabric:
 
     def listening(self, host: Host) -> None:
         """A dial looks at `host.listener` itself."""
+
+    async def apart(self, job: Callable[[], None]) -> None:
+        job()  # In no time at all, as all else here.
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
         """A bug ends the run: it can be played again."""
@@ -81,7 +83,7 @@ class SimulatedFabric:
         return near, far
 
     def wires_of(self, host: Host) -> list[FabricWire]:
-        return [wire for wire in self._wires if wire.host is host and wire.open]
+        return [wire for wire in self._wires if wire.host is host and (wire.open or wire.stopped)]
 
     def forget(self, wire: FabricWire) -> None:
         """Close the sockets once neither end is in use and nothing waits on the way."""

@@ -1,8 +1,7 @@
 """One end of a simulated connection: real bytes through a real socket pair, in flight for as long as the link says.
 
 A frame is written to the socket when it is sent (file slices by os.sendfile, straight from the segment) and drained
-at once into the receiving side's buffer, so socket sizes never matter; from then on it is a message in flight. TCP's
-promises hold: one connection keeps its order, a cut delays and does not lose, a closed connection loses what was held.
+at once into the receiving side's buffer, so socket sizes never matter; from then on it is a message in flight.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class FabricWire(Passage[bytearray]):
         self.wake()
 
     def close(self) -> None:
-        """Close in order: the other side learns it after one latency. What is still held back is lost."""
+        """Close in order: the other side learns it after one latency, and after all that was sent before."""
         self._shut(CLOSED)
 
     def _drop_unread(self) -> None:
@@ -162,6 +161,7 @@ class FabricWire(Passage[bytearray]):
             return  # a machine without power answers nothing
         if message.frame is None:
             target.end(message.part)
+            self.fabric.forget(self)
         elif target.open:
             target.inbox.append(message.frame)
             target.wake()
@@ -179,8 +179,8 @@ class FabricWire(Passage[bytearray]):
         self.fabric.forget(self)
 
     def vanish(self) -> None:
-        """The machine lost power: nobody is told."""
-        self._let_go()
+        """The machine lost power: no other machine learns of it."""
+        self._lose(f"{self.host.name} lost power")
         self.inbox.clear()
         self.fabric.forget(self)
 

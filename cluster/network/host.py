@@ -14,7 +14,7 @@ import trio
 
 from cluster.network.passage import ByteCounts
 from cluster.network.shell import NodeShell
-from cluster.network.world import Fabric, Parking, Wire
+from cluster.network.world import Exit, Fabric, Parking, Wire
 from cluster.node import NodeCore
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
@@ -137,6 +137,13 @@ class Host:
     async def connect(self, host: str, port: int) -> Wire:
         return await self.fabric.connect(self, host, port)
 
+    async def apart(self, job: Callable[[], None]) -> None:
+        await self.fabric.apart(job)
+        while self.paused:
+            parking = Parking()
+            self.may_run(partial(self.fabric.time.resume, parking))
+            await self.fabric.time.park(parking)
+
     def contains(self, peer: str, failure: Exception) -> bool:
         return self.fabric.contains(self.name, peer, failure)
 
@@ -145,7 +152,7 @@ class Host:
 
     def exited(self, halted: str) -> None:
         self._end_process()
-        self.fabric.exits.append((self.name, halted))
+        self.fabric.exits.append(Exit(self.name, "halt" if halted else "stop", halted))
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
         place, self._first_place = self._first_place, None

@@ -1,7 +1,12 @@
 """The way of what one end of a connection sends: over a link that may delay, cut or hold it.
 
 The same for both worlds; they differ in what a frame is on its way, and in what its arrival does. TCP's promises hold:
-one connection keeps its order, a cut delays and does not lose, a closed connection loses what was held.
+one connection keeps its order, and a cut or a hold delays and does not lose. What a process has sent and a fault holds,
+arrives also after the process ended (kill -9), in order and before the end of the connection. What waits is lost with
+its machine's power, or when the other side closes or resets the connection; the trace then says so.
+
+Simplified: what waits behind a cut is lost when its own side closes the connection. Linux goes on sending it for about
+100 s, ever more slowly.
 """
 
 from __future__ import annotations
@@ -18,7 +23,14 @@ from cluster.network.road import Road
 from cluster.network.world import Fabric, TornSend
 from cluster.node import OnSent, Segment
 from replica.log.file_slice import FileSlice
-from replica.trace.events import ConnectionClosed, ConnectionLost, MessageHeld, MessageReleased, TraceLog
+from replica.trace.events import (
+    ConnectionClosed,
+    ConnectionLost,
+    MessageDropped,
+    MessageHeld,
+    MessageReleased,
+    TraceLog,
+)
 
 END_BYTES = 40
 """What the end of a connection weighs on its link: a segment without data."""
@@ -80,6 +92,17 @@ class NetworkFacts:
         reason = f"the {api} {part} from {node} to {peer} goes on"
         self._trace.emit(MessageReleased(node=node, peer=peer, api=api, part=part, reason=reason))
 
+    def dropped(self, node: str, peer: str, api_key: int, part: str, why: str) -> None:
+        self._dropped(node, peer, self._api_name(api_key), part, why)
+
+    def lost_with_its_process(self, held: MessageHeld) -> None:
+        """Where the process itself holds its messages back."""
+        self._dropped(held.node, held.peer, held.api, held.part, f"the process of {held.node} held it")
+
+    def _dropped(self, node: str, peer: str, api: str, part: str, why: str) -> None:
+        reason = f"the {api} {part} from {node} to {peer} is lost on its way: {why}"
+        self._trace.emit(MessageDropped(node=node, peer=peer, api=api, part=part, reason=reason))
+
     def lost(self, node: str, peer: str, reason: str) -> None:
         sentence = f"{node} lost its connection to {peer}: {reason}"
         self._trace.emit(ConnectionLost(node=node, peer=peer, reason=sentence))
@@ -99,6 +122,7 @@ class Passage(ABC, Generic[Frame]):
         self.last_arrival_us = 0
         self.gone: str | None = None  # how this end learned that the connection is over
         self.open = True
+        self._lost_because: str | None = None  # why what may not arrive yet never will
         self._node = node
         self._time = fabric.time
         self._network: Network = fabric.network
@@ -191,8 +215,9 @@ class Passage(ABC, Generic[Frame]):
         """The message reaches the other machine, unless it must wait on the way."""
         if not self.stopped and not self._must_wait(message):
             self._deliver(message)
-        elif self.open or message.frame is None:  # Data that has to wait is lost with the connection it waits on.
+        else:
             self.stopped.append(message)
+            self._drop_lost()
 
     def _must_wait(self, message: Message[Frame]) -> bool:
         network = self._network
@@ -228,12 +253,33 @@ class Passage(ABC, Generic[Frame]):
         """This end learns that the connection is over; what it has already received can still be read."""
         if self.open and self.gone is None:
             self.gone = reason
-            self._let_go()
+            self._lose(f"the connection was {reason}")
             self._facts.lost(self._node, self.peer, reason)
             self._end_known()
 
     def _let_go(self) -> None:
-        """Nothing leaves from this end any more; what may not arrive yet is lost."""
+        """Nothing leaves this process any more; what has left it is still on its way."""
         self.open = False
-        self.withheld = None
-        self.stopped.clear()
+        withheld, self.withheld = self.withheld, None
+        if withheld is not None:
+            self._facts.dropped(self._node, self.peer, withheld.api, "body", f"{self._node} did not send it in time")
+        self._drop_lost()
+
+    def _lose(self, why: str) -> None:
+        """Nothing leaves from this end any more, and what may not arrive yet never will."""
+        self._lost_because = why
+        self._let_go()
+
+    def _drop_lost(self) -> None:
+        """Of what waits, that which never will arrive."""
+        why = self._lost_because
+        if why is None and not self.open and self._link.is_cut:
+            why = f"{self._node} closed the connection behind a cut"
+        if why is None:
+            return
+        stopped, self.stopped = self.stopped, deque()
+        for message in stopped:
+            if message.frame is not None:
+                self._facts.dropped(self._node, self.peer, message.api, message.part, why)
+            elif self._lost_because is None:
+                self.stopped.append(message)

@@ -14,7 +14,7 @@ from functools import partial
 import trio
 
 from cluster.network.world import ConnectionGone, TornSend, Wire, World
-from cluster.node import Action, Close, Connect, ConnectionId, Exit, NodeCore, Resume, Send
+from cluster.node import Action, Close, Connect, ConnectionId, Exit, NodeCore, Resume, Send, WorkApart
 
 
 class NodeShell:
@@ -118,6 +118,18 @@ class NodeShell:
             self._close(connection)
             self._step(self.core.disconnected, connection, "closed after a bug")
 
+    async def _work_apart(self, action: WorkApart) -> None:
+        try:
+            await self._world.apart(action.job)
+            self._step(self._done_apart, action)
+        except Exception as failure:  # As for a request that is handled at once.
+            if not self._world.contains("somebody who waited", failure):
+                raise
+
+    def _done_apart(self, action: WorkApart, now_us: int) -> list[Action]:
+        action.done(now_us)
+        return self.core.tick(now_us)
+
     # ---------------------------------------------------------------------------------------------------- actions
 
     def _step(self, method: Callable[..., list[Action]], *args: object) -> None:
@@ -144,6 +156,9 @@ class NodeShell:
                     wire.unmute()
             case Close():
                 self._close(action.connection)
+            case WorkApart():
+                assert self._nursery is not None
+                self._world.start_soon(self._nursery, self._work_apart, action)
             case Exit():
                 assert self._nursery is not None
                 self._world.exited(action.halted)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
@@ -24,6 +24,17 @@ class ConnectionGone(Exception):
 
 class TornSend(Exception):
     """A segment file ended before the bytes its frame had promised: only closing the connection is honest (KIP-74)."""
+
+
+class Exit(NamedTuple):
+    """A process of a node that ended by itself.
+
+    how: stop, halt, crash or died, as of NodeStopped     why: of all but stop
+    """
+
+    node: str
+    how: str
+    why: str
 
 
 class Wire(Protocol):
@@ -91,6 +102,10 @@ class World(Protocol):
 
     async def connect(self, host: str, port: int) -> Wire:
         """raises: ConnectionGone when refused; waits for as long as the network is silent"""
+        ...
+
+    async def apart(self, job: Callable[[], None]) -> None:
+        """Do something that takes long and touches nothing of any node. Live, the others go on meanwhile."""
         ...
 
     def contains(self, peer: str, failure: Exception) -> bool:
@@ -187,8 +202,8 @@ class Fabric(Protocol):
     def hosts(self) -> Mapping[str, Host]: ...
 
     @property
-    def exits(self) -> list[tuple[str, str]]:
-        """Processes that ended by themselves and are not yet told of, with why if out of order."""
+    def exits(self) -> list[Exit]:
+        """Processes that ended by themselves and are not yet told of."""
 
     @property
     def outsiders(self) -> Sequence[str]:
@@ -222,6 +237,9 @@ class Fabric(Protocol):
 
     async def stand_still(self) -> None:
         """The run is over: until no process does anything any more, and all that was done is told."""
+
+    async def apart(self, job: Callable[[], None]) -> None:
+        """As World.apart"""
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
         """As World.contains, of the process on one machine."""

@@ -128,6 +128,8 @@ class RequestLog:
         connection, cause = action.connection, self._recorder.cause if action.cause is None else action.cause
 
         def on_sent(sent: Sent) -> None:
+            if action.on_sent is not None:
+                action.on_sent(sent)
             self._state(connection, request, size_bytes, sent, cause)
 
         return Send(connection, action.segments, action.api, action.part, action.cause, on_sent)

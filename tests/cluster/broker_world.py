@@ -18,7 +18,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
-from cluster.node import Action, Close, Connect, Exit, Resume, Send
+from cluster.node import Action, Close, Connect, Exit, Resume, Send, Sent
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
 from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
@@ -28,7 +28,7 @@ from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from cluster.wall_clock import WallClock
 from controller.events import Event
-from replica.ids import Names, TopicPartition
+from replica.ids import CLUSTER_ID, Names, TopicPartition
 from replica.log.disk import Disk
 from replica.log.file_slice import FileSlice
 from replica.log.records import build_batch
@@ -78,7 +78,9 @@ class Caller:
     def produce(
         self, records: bytes | None, *, acks: int = -1, timeout_ms: int = 1000, version: int = 9, **at: Any
     ) -> None:
-        topics = [(at.get("topic", "t"), [(at.get("partition", 0), records)])]
+        name = at.get("topic", "t")
+        topic = at.get("topic_id") or self._world.topic_id(name) if version >= 13 else name
+        topics = [(topic, [(at.get("partition", 0), records)])]
         request = ProduceRequest(None, acks, timeout_ms, topics)
         self.send(encode_produce_request(version, self._next(), self.peer, request))
 
@@ -138,10 +140,13 @@ class BrokerWorld:
         self.rows: list[TraceRow] = []
         self.trace = TraceLog([self.rows.append])
         self.frames: list[tuple[int, str, int, str]] = []
+        self.frames_leave = True
         self.asked: dict[str, list[tuple[int, bytearray]]] = {}
         self.dials: list[tuple[int, str]] = []
         self.exited = False
         self.controller_answers = True
+        self.controller_is_cut_off = False
+        """Connections to it stay, and what it says is lost."""
         self.broker: BrokerCore
         self._root = root
         self._config = BrokerConfig.from_mapping({**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}})
@@ -239,7 +244,7 @@ class BrokerWorld:
             BROKER_REGISTRATION,
             3,
             broker_id=broker_id,
-            cluster_id="highwater",
+            cluster_id=CLUSTER_ID,
             incarnation_id=UUID(int=100 * broker_id + life),
             listeners=[{"name": "PLAINTEXT", "host": NAMES(broker_id), "port": 9092, "security_protocol": 0}],
             features=[],
@@ -354,6 +359,8 @@ class BrokerWorld:
         caller = self._callers[action.connection]
         caller.answers.append(flat(action))
         self.frames.append((self.now_us, caller.peer, action.api, action.part))
+        if action.on_sent is not None and self.frames_leave:
+            action.on_sent(Sent(self.now_us, self.now_us, 0, 0))
 
     def _connect(self, action: Connect) -> None:
         self.dials.append((self.now_us, action.host))
@@ -386,7 +393,7 @@ class BrokerWorld:
             connection = self._controller_side.get(action.connection)
             if connection is None:
                 self._answered[action.connection] = flat(action)
-            else:
+            elif not self.controller_is_cut_off:
                 frame = flat(action)
                 self._due.append(lambda c=connection, frame=frame: self._reach(c, frame))
 

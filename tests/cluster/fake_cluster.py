@@ -29,6 +29,7 @@ from cluster.protocol.versions import (
     PRODUCE,
 )
 from replica.errors import ErrorCode
+from replica.ids import Names
 from replica.log.records import batches, read_header, read_records, stamp
 from replica.trace.events import TraceLog, TraceRow
 
@@ -36,6 +37,7 @@ MS = 1000
 SECOND = 1_000_000
 LATENCY_US = 1 * MS
 TOPIC = "t"
+NAMES = Names({number: f"b{number}" for number in range(1, 10)})
 
 
 @dataclass

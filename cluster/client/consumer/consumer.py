@@ -48,7 +48,7 @@ class ConsumerCore(ClientNode):
         rng: random.Random,
         rules: Rules,
         *,
-        names: Names | None = None,
+        names: Names,
     ) -> None:
         """name: client id, and the name in the trace     rng: this client's own"""
         self._config = config
@@ -66,7 +66,7 @@ class ConsumerCore(ClientNode):
         self._metadata.add_topic(topic)
         self._metadata_version_used = -1
         self._connections = ClientConnections(
-            name, config, self._metadata, self._timers, rng, names=names or Names(), max_in_flight=MAX_IN_FLIGHT
+            name, config, self._metadata, self._timers, rng, names=names, max_in_flight=MAX_IN_FLIGHT
         )
         self._facts: ConsumerFacts = ConsumerFacts(name, recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}

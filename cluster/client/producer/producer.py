@@ -65,7 +65,7 @@ class ProducerCore(ClientNode):
         recorder: CausalRecorder,
         rng: random.Random,
         *,
-        names: Names | None = None,
+        names: Names,
         clock: WallClock | None = None,
     ) -> None:
         """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own
@@ -91,7 +91,7 @@ class ProducerCore(ClientNode):
             self._metadata,
             self._timers,
             rng,
-            names=names or Names(),
+            names=names,
             max_in_flight=config.max_in_flight_requests_per_connection,
         )
         idempotence = IdempotenceState() if config.enable_idempotence else None

@@ -344,4 +344,5 @@ class Sender:
 
 
 def _results(response: ProduceResponse) -> dict[TopicPartition, ProducePartitionResponse]:
-    return {TopicPartition(topic, part.partition): part for topic, parts in response.topics for part in parts}
+    """In PRODUCE_VERSION topics have names."""
+    return {TopicPartition(str(topic), part.partition): part for topic, parts in response.topics for part in parts}

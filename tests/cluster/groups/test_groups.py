@@ -14,7 +14,7 @@ from cluster.groups.events import JoinResult, SyncResult
 from cluster.groups.group import Group, State
 from replica.errors import ErrorCode
 
-TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("groups_*.txt"))
+TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("groups_*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)

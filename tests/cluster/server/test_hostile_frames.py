@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
 from broker_world import B1, BrokerWorld, batch
 from hostile_frames import HostileFrames
+from mutated_bodies import MutatedBodies
 
+from cluster.protocol.versions import VERSIONS
 from replica.errors import ErrorCode
+
+SOAK_BODIES = int(os.environ.get("HIGHWATER_SOAK", "30000"))
+APIS = [(key, version) for key, (low, high) in sorted(VERSIONS.items()) for version in range(low, high + 1)]
+NAMES = ["t", "u", "g", "h", "", "consumer", "range", "compression.type", "0", "1", "127.0.0.1"]
 
 
 @pytest.fixture
@@ -20,19 +27,21 @@ def world(tmp_path):
     return world
 
 
-def throw(world: BrokerWorld, frames: int, seed: int, send: Callable[[BrokerWorld, bytes], None]) -> Iterator[int]:
-    """One frame after the other; yields their numbers."""
-    hostile = HostileFrames(seed, [world.topic_id("t")])
+def throw(
+    world: BrokerWorld, frames: int, seed: int | MutatedBodies, send: Callable[[BrokerWorld, bytes], None]
+) -> Iterator[int]:
+    """One frame after the other; yields their numbers. seed: or where the frames come from"""
+    hostile = HostileFrames(seed, [world.topic_id("t")]) if isinstance(seed, int) else seed
     for number in range(frames):
         frame = hostile.frame()
         try:
             send(world, frame)
         except Exception as failure:
-            raise AssertionError(f"frame {number} of seed {seed}: {frame.hex()}") from failure
+            raise AssertionError(f"frame {number} of {seed}: {frame.hex()}") from failure
         yield number
 
 
-def attack_broker(world: BrokerWorld, frames: int, seed: int) -> None:
+def attack_broker(world: BrokerWorld, frames: int, seed: int | MutatedBodies) -> None:
     """A connection per frame, and now and then somebody honest."""
     honest = world.call("p1")
     written = 0
@@ -48,7 +57,7 @@ def attack_broker(world: BrokerWorld, frames: int, seed: int) -> None:
     assert left == (1, 1, 0, 0), "whoever went left something behind"
 
 
-def attack_controller(world: BrokerWorld, frames: int, seed: int) -> None:
+def attack_controller(world: BrokerWorld, frames: int, seed: int | MutatedBodies) -> None:
     """Whoever speaks for a broker there is obeyed, as in Kafka without authentication; but no frame breaks it."""
     of_the_broker = len(world.controller._connections)
     for number in throw(world, frames, seed, to_controller):
@@ -85,6 +94,19 @@ def test_no_frame_harms_anybody_but_its_sender(world, attack):
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_a_hundred_thousand_frames_harm_nobody_but_their_senders(world, seed, attack):
     attack(world, 25_000, seed)
+
+
+@ATTACKS
+def test_no_mutated_body_harms_anybody_but_its_sender(world, attack):
+    attack(world, 2000, MutatedBodies(1, APIS, NAMES))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(6 * 3600)
+@ATTACKS
+def test_as_many_mutated_bodies_as_are_asked_for(world, attack):
+    """HIGHWATER_SOAK=500000 for a million of both."""
+    attack(world, SOAK_BODIES, MutatedBodies(2, APIS, NAMES))
 
 
 def test_a_consumer_that_goes_leaves_no_fetch_behind(world):

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from fake_cluster import MS, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, handle, never_answer, refuse
+from fake_cluster import MS, NAMES, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, handle, never_answer, refuse
 
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.config import ConsumerConfig
@@ -27,7 +27,7 @@ def batch_of(*numbers: int) -> bytearray:
 def cluster_with(*batches: tuple[int, ...], epoch: int = 0) -> FakeCluster:
     cluster = FakeCluster({0: (1, epoch)})
     for node_id in (1, 2):
-        broker = cluster.broker.broker(node_id)
+        broker = cluster.broker(node_id)
         for numbers in batches:
             broker.append(0, batch_of(*numbers))
     return cluster
@@ -38,7 +38,7 @@ def consumer(cluster: FakeCluster, seed: int = 1, rules: Rules = PROFILES["kafka
 
     def make(trace: Any) -> ConsumerCore:
         settings = ConsumerConfig.from_mapping(keys)
-        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed), rules)
+        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed), rules, names=NAMES)
 
     return Harness(make, cluster)
 
@@ -72,9 +72,9 @@ def test_it_reads_from_the_beginning_and_waits_for_more() -> None:
     harness.run_until(2 * SECOND)
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2")]
     assert resets(harness) == [(-1, 0, None)]
-    fetches = asked(cluster.broker.broker(1), FETCH)
+    fetches = asked(cluster.broker(1), FETCH)
     assert 4 <= len(fetches) <= 6  # one that finds data, then long polls of fetch.max.wait.ms
-    cluster.broker.broker(1).append(0, batch_of(3))
+    cluster.broker(1).append(0, batch_of(3))
     harness.run_until(3 * SECOND)
     assert read(harness)[3:] == [(3, "r3")]
 
@@ -83,18 +83,18 @@ def test_latest_skips_what_is_there() -> None:
     cluster = cluster_with((0, 1))
     harness = consumer(cluster, auto_offset_reset="latest")
     harness.run_until(1 * SECOND)
-    cluster.broker.broker(1).append(0, batch_of(2))
+    cluster.broker(1).append(0, batch_of(2))
     harness.run_until(2 * SECOND)
     assert read(harness) == [(2, "r2")]
 
 
 def test_it_never_sees_what_the_broker_holds_back() -> None:
     cluster = cluster_with((0,), (1,))
-    cluster.broker.broker(1).high_watermark[0] = 1
+    cluster.broker(1).high_watermark[0] = 1
     harness = consumer(cluster)
     harness.run_until(2 * SECOND)
     assert read(harness) == [(0, "r0")]
-    cluster.broker.broker(1).high_watermark[0] = 2
+    cluster.broker(1).high_watermark[0] = 2
     harness.run_until(3 * SECOND)
     assert read(harness)[1:] == [(1, "r1")]
 
@@ -125,7 +125,7 @@ def test_without_a_reset_policy_a_consumer_without_a_position_stops() -> None:
     harness = consumer(cluster, auto_offset_reset="none")
     harness.run_until(5 * SECOND)
     assert [event.error for event in harness.events("FetchFailed")] == ["NO_OFFSET_FOR_PARTITION"]
-    assert asked(cluster.broker.broker(1), FETCH) == []
+    assert asked(cluster.broker(1), FETCH) == []
     harness.call(lambda now_us: harness.core.seek(TP, 0, now_us))
     harness.run_until(6 * SECOND)
     assert read(harness) == [(0, "r0")]
@@ -133,7 +133,7 @@ def test_without_a_reset_policy_a_consumer_without_a_position_stops() -> None:
 
 def test_a_corrupt_batch_is_reported_again_and_again_and_never_skipped() -> None:
     cluster = cluster_with((0,), (1,), (2,))
-    broker = cluster.broker.broker(1)
+    broker = cluster.broker(1)
     good = broker.log[0][1]
     broker.log[0][1] = good[:-1] + bytes([good[-1] ^ 1])
     harness = consumer(cluster)
@@ -155,11 +155,11 @@ def test_it_follows_the_leader_and_checks_its_position_there() -> None:
     harness = consumer(cluster)
     harness.run_until(1 * SECOND)
     cluster.leaders[0] = (2, 1)
-    cluster.broker.broker(2).epoch_ends[0] = (0, 2)
-    cluster.broker.broker(2).append(0, batch_of(2))
+    cluster.broker(2).epoch_ends[0] = (0, 2)
+    cluster.broker(2).append(0, batch_of(2))
     harness.run_until(3 * SECOND)
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2")]
-    (question,) = asked(cluster.broker.broker(2), OFFSET_FOR_LEADER_EPOCH)
+    (question,) = asked(cluster.broker(2), OFFSET_FOR_LEADER_EPOCH)
     (partition,) = question.topics[0].partitions
     assert (int(partition.current_leader_epoch), int(partition.leader_epoch)) == (1, 0)
     assert [event.error for event in harness.events("FetchFailed")] == ["NOT_LEADER_OR_FOLLOWER"]
@@ -171,7 +171,7 @@ def test_truncation_is_noticed_and_the_position_goes_back_to_where_the_logs_part
     cluster = cluster_with((0,), (1,), (2,))
     harness = consumer(cluster)
     harness.run_until(1 * SECOND)
-    new = cluster.broker.broker(2)
+    new = cluster.broker(2)
     truncate(new, 1)
     cluster.leaders[0] = (2, 1)
     new.append(0, batch_of(7))
@@ -189,7 +189,7 @@ def test_without_the_truncation_check_the_consumer_reads_on_over_the_gap() -> No
     cluster = cluster_with((0,), (1,), (2,))
     harness = consumer(cluster, rules=PROFILES["kafka-3.9"].changed({"consumer-truncation-check": False}))
     harness.run_until(1 * SECOND)
-    new = cluster.broker.broker(2)
+    new = cluster.broker(2)
     truncate(new, 1)
     cluster.leaders[0] = (2, 1)
     for number in (7, 8, 9):
@@ -207,7 +207,7 @@ def test_truncation_without_a_reset_policy_stops_the_consumer() -> None:
     harness.call(lambda now_us: harness.core.seek(TP, 0, now_us))
     harness.run_until(2 * SECOND)
     cluster.leaders[0] = (2, 1)
-    cluster.broker.broker(2).epoch_ends[0] = (0, 1)
+    cluster.broker(2).epoch_ends[0] = (0, 1)
     harness.run_until(4 * SECOND)
     assert harness.events("FetchFailed")[-1].error == "LOG_TRUNCATION"
     assert len(read(harness)) == 2
@@ -252,7 +252,7 @@ def test_an_answer_to_where_the_consumer_no_longer_stands_is_dropped() -> None:
     cluster = cluster_with((0,))
     harness = consumer(cluster, auto_offset_reset="latest")
     harness.run_until(1 * SECOND)
-    cluster.broker.broker(1).next(FETCH, handle(delay_ms=1000))
+    cluster.broker(1).next(FETCH, handle(delay_ms=1000))
     harness.call(lambda now_us: harness.core.seek(TP, 50, now_us))
     harness.run_until(1 * SECOND + 600 * MS)
     harness.call(lambda now_us: harness.core.seek(TP, 0, now_us))  # the answer about 50 is still under way
@@ -266,24 +266,24 @@ def test_a_hint_in_a_refused_fetch_leads_straight_to_the_new_leader() -> None:
     harness = consumer(cluster)
     harness.run_until(1 * SECOND)
     cluster.leaders[0] = (2, 1)
-    cluster.broker.broker(2).epoch_ends[0] = (0, 1)
-    cluster.broker.broker(1).next(METADATA, *[never_answer()] * 3)
-    original = cluster.broker.broker(1)._read
+    cluster.broker(2).epoch_ends[0] = (0, 1)
+    cluster.broker(1).next(METADATA, *[never_answer()] * 3)
+    original = cluster.broker(1)._read
     hint = LeaderIdAndEpoch(2, 1)
-    cluster.broker.broker(1)._read = lambda *args: original(*args)._replace(current_leader=hint)  # type: ignore[method-assign]
+    cluster.broker(1)._read = lambda *args: original(*args)._replace(current_leader=hint)  # type: ignore[method-assign]
     harness.run_until(1 * SECOND + 600 * MS)
-    assert asked(cluster.broker.broker(2), OFFSET_FOR_LEADER_EPOCH)
+    assert asked(cluster.broker(2), OFFSET_FOR_LEADER_EPOCH)
 
 
 def test_a_dead_leader_costs_a_reconnect_and_nothing_is_read_twice() -> None:
     cluster = cluster_with((0,), (1,))
     harness = consumer(cluster)
     harness.run_until(1 * SECOND)
-    cluster.broker.broker(1).is_up = False
-    harness.reset_connections(cluster.broker.broker(1))
+    cluster.broker(1).is_up = False
+    harness.reset_connections(cluster.broker(1))
     harness.run_until(3 * SECOND)
-    cluster.broker.broker(1).is_up = True
-    cluster.broker.broker(1).append(0, batch_of(2))
+    cluster.broker(1).is_up = True
+    cluster.broker(1).append(0, batch_of(2))
     harness.run_until(6 * SECOND)
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2")]
 
@@ -291,7 +291,7 @@ def test_a_dead_leader_costs_a_reconnect_and_nothing_is_read_twice() -> None:
 def test_a_fetch_that_is_never_answered_times_out() -> None:
     cluster = cluster_with((0,))
     harness = consumer(cluster, request_timeout_ms=2000)
-    cluster.broker.broker(1).next(FETCH, never_answer())
+    cluster.broker(1).next(FETCH, never_answer())
     harness.run_until(1 * SECOND)
     assert read(harness) == []
     harness.run_until(4 * SECOND)
@@ -307,7 +307,7 @@ def test_the_end_offset_is_a_fact_and_so_is_its_refusal() -> None:
     harness.run_until(1 * SECOND)
     harness.call(lambda now_us: harness.core.ask_end_offset(TP, now_us))
     harness.run_until(2 * SECOND)
-    cluster.broker.broker(1).next(LIST_OFFSETS, refuse(ErrorCode.OFFSET_NOT_AVAILABLE))
+    cluster.broker(1).next(LIST_OFFSETS, refuse(ErrorCode.OFFSET_NOT_AVAILABLE))
     harness.call(lambda now_us: harness.core.ask_end_offset(TP, now_us))
     harness.run_until(3 * SECOND)
     seen = [(event.peer, event.offset, event.error) for event in harness.events("EndOffsetSeen")]
@@ -316,12 +316,10 @@ def test_the_end_offset_is_a_fact_and_so_is_its_refusal() -> None:
 
 def test_a_reset_that_is_refused_is_tried_again() -> None:
     cluster = cluster_with((0,))
-    cluster.broker.broker(1).next(
-        LIST_OFFSETS, refuse(ErrorCode.OFFSET_NOT_AVAILABLE), refuse(ErrorCode.LEADER_NOT_AVAILABLE)
-    )
+    cluster.broker(1).next(LIST_OFFSETS, refuse(ErrorCode.OFFSET_NOT_AVAILABLE), refuse(ErrorCode.LEADER_NOT_AVAILABLE))
     harness = consumer(cluster)
     harness.run_until(3 * SECOND)
-    assert len(asked(cluster.broker.broker(1), LIST_OFFSETS)) == 3
+    assert len(asked(cluster.broker(1), LIST_OFFSETS)) == 3
     assert read(harness) == [(0, "r0")]
 
 

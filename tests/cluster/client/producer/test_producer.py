@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fake_cluster import (
     MS,
+    NAMES,
     SECOND,
     TOPIC,
     FakeBroker,
@@ -26,13 +27,12 @@ from cluster.node import Close, Connect
 from cluster.protocol.leaders import LeaderIdAndEpoch
 from cluster.protocol.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from replica.errors import ErrorCode
-from replica.ids import Names
 
 
 def cluster_of(brokers: int = 2, leaders: dict[int, tuple[int, int]] | None = None) -> FakeCluster:
     cluster = FakeCluster(leaders or {0: (1, 0)})
     for node_id in range(1, brokers + 1):
-        cluster.broker.broker(node_id)
+        cluster.broker(node_id)
     return cluster
 
 
@@ -42,7 +42,7 @@ def producer(cluster: FakeCluster, seed: int = 1, bootstrap: int = 1, **config: 
     def make(trace: Any) -> ProducerCore:
         hosts = [(f"b{node_id}", 9092) for node_id in range(1, bootstrap + 1)]
         settings = producer_config_from(keys)
-        return ProducerCore("p1", settings, hosts, TOPIC, trace, random.Random(seed), names=Names())
+        return ProducerCore("p1", settings, hosts, TOPIC, trace, random.Random(seed), names=NAMES)
 
     return Harness(make, cluster)
 
@@ -90,7 +90,7 @@ def test_a_record_is_acked_and_the_trace_tells_how() -> None:
     assert acked.causes == (batch.seq,)
     assert (acked.event.peer, acked.event.offset, acked.event.latency_us) == ("b1", 0, 3 * MS)  # type: ignore[attr-defined]  # connect, ask, answer
     assert batch.event.producer_id == 1001 and batch.event.base_sequence == 0  # type: ignore[attr-defined]
-    assert cluster.broker.broker(1).names() == ["r0"]
+    assert cluster.broker(1).names() == ["r0"]
 
 
 def test_records_sent_before_the_metadata_is_there_wait_for_it() -> None:
@@ -105,11 +105,11 @@ def test_five_requests_are_pipelined_and_the_sixth_waits() -> None:
     cluster = cluster_of()
     harness = producer(cluster)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, handle(delay_ms=50))
+    cluster.broker(1).next(PRODUCE, handle(delay_ms=50))
     send(harness, *range(8))
     assert len(harness.events("BatchSent")) == 5
     harness.run_until(2 * SECOND)
-    assert stored(cluster.broker.broker(1)) == [f"r{n}" for n in range(8)]
+    assert stored(cluster.broker(1)) == [f"r{n}" for n in range(8)]
     assert [event.base_sequence for event in harness.events("BatchSent")] == list(range(1, 9))
 
 
@@ -157,7 +157,7 @@ def test_a_refused_batch_is_sent_again_after_the_backoff_with_the_same_bytes() -
     cluster = cluster_of()
     harness = producer(cluster)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
     send(harness, 0)
     harness.run_until(3 * SECOND)
     attempts = harness.events("BatchSent")
@@ -183,12 +183,12 @@ def test_a_retry_is_overtaken_unless_something_keeps_the_order(config: dict[str,
     cluster = cluster_of()
     harness = producer(cluster, **config)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
     for name in ("x", "y"):
         one = ProducerRecord(TOPIC, 0, None, name.encode(), name)
         harness.call(lambda now_us, r=one: harness.core.send(r, now_us))
     harness.run_until(5 * SECOND)
-    assert stored(cluster.broker.broker(1)) == order
+    assert stored(cluster.broker(1)) == order
     assert sorted(names_of(harness.events("RecordAcked"))) == ["x", "y"]
 
 
@@ -197,10 +197,10 @@ def test_a_lost_ack_duplicates_without_idempotence_and_not_with_it() -> None:
         cluster = cluster_of()
         harness = producer(cluster, enable_idempotence=idempotent)
         warm_up(harness)
-        cluster.broker.broker(1).next(PRODUCE, reset())
+        cluster.broker(1).next(PRODUCE, reset())
         send(harness, 0)
         harness.run_until(3 * SECOND)
-        assert stored(cluster.broker.broker(1)) == copies
+        assert stored(cluster.broker(1)) == copies
         (refused,) = harness.events("BatchRefused")
         assert (refused.error, refused.reason) == ("NETWORK_EXCEPTION", "connection reset by peer")
         assert [event.offset for event in harness.events("RecordAcked")] == [len(copies)]
@@ -210,7 +210,7 @@ def test_retries_exhausted_fail_the_record_definitely() -> None:
     cluster = cluster_of()
     harness = producer(cluster, acks="1", retries=1)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 2)
+    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 2)
     send(harness, 0)
     harness.run_until(5 * SECOND)
     (failed,) = harness.events("RecordFailed")
@@ -222,7 +222,7 @@ def test_an_error_that_may_follow_an_append_is_not_definite() -> None:
     cluster = cluster_of()
     harness = producer(cluster, retries=1, enable_idempotence="false")
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)] * 2)
+    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)] * 2)
     send(harness, 0)
     harness.run_until(5 * SECOND)
     (failed,) = harness.events("RecordFailed")
@@ -233,10 +233,10 @@ def test_a_batch_that_is_too_large_is_split() -> None:
     cluster = cluster_of()
     harness = producer(cluster, batch_size=200)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, refuse(ErrorCode.MESSAGE_TOO_LARGE))
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.MESSAGE_TOO_LARGE))
     harness.call(harness.core.send_batch, [record(n, size=60) for n in range(3)])
     harness.run_until(3 * SECOND)
-    assert stored(cluster.broker.broker(1)) == ["r0", "r1", "r2"]
+    assert stored(cluster.broker(1)) == ["r0", "r1", "r2"]
     assert [event.records for event in harness.events("BatchSent")] == [("r0", "r1", "r2"), ("r0", "r1"), ("r2",)]
     assert [event.base_sequence for event in harness.events("BatchSent")] == [1, 1, 3]
 
@@ -252,7 +252,7 @@ def test_a_moved_leader_is_found_by_a_metadata_refresh() -> None:
     send(harness, 0)
     harness.run_until(3 * SECOND)
     assert [(event.peer, event.attempt) for event in harness.events("BatchSent")] == [("b1", 1), ("b2", 2)]
-    assert stored(cluster.broker.broker(2)) == ["r0"]
+    assert stored(cluster.broker(2)) == ["r0"]
 
 
 def test_a_hint_to_the_new_leader_skips_refresh_and_backoff() -> None:
@@ -263,19 +263,35 @@ def test_a_hint_to_the_new_leader_skips_refresh_and_backoff() -> None:
     harness.run_until(2 * SECOND)
     cluster.leaders[0] = (2, 1)
     hint = refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=LeaderIdAndEpoch(2, 1))
-    cluster.broker.broker(1).next(PRODUCE, hint)
-    cluster.broker.broker(1).next(METADATA, handle(delay_ms=500))
-    cluster.broker.broker(2).next(METADATA, handle(delay_ms=500))
+    cluster.broker(1).next(PRODUCE, hint)
+    cluster.broker(1).next(METADATA, handle(delay_ms=500))
+    cluster.broker(2).next(METADATA, handle(delay_ms=500))
     send(harness, 0)
     harness.run_until(2 * SECOND + 10 * MS)
     assert [event.peer for event in harness.events("BatchSent")] == ["b2", "b1", "b2"]
+
+
+@pytest.mark.parametrize(("in_flight", "order"), [(1, ["r0", "r1"]), (5, ["r1", "r0"])])
+def test_one_in_flight_is_one_per_partition_whichever_broker_leads_it(in_flight: int, order: list[str]) -> None:
+    """r0 is under way to b1 when the producer learns that b2 leads: guaranteeMessageOrder mutes the partition."""
+    cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
+    config = {"enable_idempotence": "false", "max_in_flight_requests_per_connection": in_flight}
+    harness = producer(cluster, metadata_max_age_ms=500, **config)
+    warm_up(harness)
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, delay_ms=3000))
+    send(harness, 0)
+    cluster.leaders[0] = (2, 1)
+    harness.run_until(3 * SECOND)
+    send(harness, 1)
+    harness.run_until(8 * SECOND)
+    assert stored(cluster.broker(2)) == order
 
 
 def test_metadata_is_refreshed_when_it_is_too_old() -> None:
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, metadata_max_age_ms=5000)
     harness.run_until(12 * SECOND)
-    asked = [at_us for at_us, api, _ in cluster.broker.broker(1).requests if api == METADATA]
+    asked = [at_us for at_us, api, _ in cluster.broker(1).requests if api == METADATA]
     assert len(asked) == 3
     assert [5000 * MS <= b - a <= 5010 * MS for a, b in pairwise(asked)] == [True, True]
 
@@ -285,7 +301,7 @@ def test_without_a_leader_the_metadata_is_asked_for_ever_more_slowly() -> None:
     harness = producer(cluster)
     send(harness, 0)
     harness.run_until(10 * SECOND)
-    asked = [at_us for at_us, api, _ in cluster.broker.broker(1).requests if api == METADATA]
+    asked = [at_us for at_us, api, _ in cluster.broker(1).requests if api == METADATA]
     gaps = [b - a for a, b in pairwise(asked)]
     assert 10 <= len(asked) <= 20
     assert max(gaps) <= 1010 * MS and gaps[-1] > 2 * gaps[1]
@@ -296,7 +312,7 @@ def test_without_a_leader_the_metadata_is_asked_for_ever_more_slowly() -> None:
 
 def test_a_dead_broker_is_tried_again_with_growing_pauses() -> None:
     cluster = cluster_of(brokers=1)
-    cluster.broker.broker(1).is_up = False
+    cluster.broker(1).is_up = False
     harness = producer(cluster)
     harness.run_until(10 * SECOND)
     attempts = [at_us for at_us, action in harness.actions if isinstance(action, Connect)]
@@ -312,20 +328,20 @@ def test_a_request_timeout_closes_the_connection_and_retries_all_that_was_in_fli
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, request_timeout_ms=2000)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, never_answer(handles=False))
+    cluster.broker(1).next(PRODUCE, never_answer(handles=False))
     send(harness, 0, 1)
     harness.run_until(3 * SECOND)
     refused = harness.events("BatchRefused")
     assert [(event.error, event.will_retry) for event in refused] == [("REQUEST_TIMED_OUT", True)] * 2
     harness.run_until(6 * SECOND)
-    assert stored(cluster.broker.broker(1)) == ["r0", "r1"]
+    assert stored(cluster.broker(1)) == ["r0", "r1"]
 
 
 def test_the_delivery_timeout_counts_from_the_send_call() -> None:
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=3500)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 4)
+    cluster.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 4)
     send(harness, 0)
     harness.run_until(10 * SECOND)
     (failed,) = harness.events("RecordFailed")
@@ -347,7 +363,7 @@ def test_after_a_timeout_the_epoch_is_raised_before_new_records_go_out() -> None
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2500)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 3)
+    cluster.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 3)
     send(harness, 0)
     harness.run_until(4 * SECOND)
     assert names_of(harness.events("RecordFailed")) == ["r0"]
@@ -356,7 +372,7 @@ def test_after_a_timeout_the_epoch_is_raised_before_new_records_go_out() -> None
     assert names_of(harness.events("RecordAcked")) == ["r1"]
     last = harness.events("BatchSent")[-1]
     assert last.base_sequence == 0
-    assert cluster.broker.broker(1).sequences[(0, last.producer_id)] == (1, 0)
+    assert cluster.broker(1).sequences[(0, last.producer_id)] == (1, 0)
 
 
 def test_a_topic_nobody_knows_fails_after_max_block_ms() -> None:
@@ -373,7 +389,7 @@ def test_a_topic_nobody_knows_fails_after_max_block_ms() -> None:
 
 def test_a_connection_that_is_never_made_times_out() -> None:
     cluster = cluster_of(brokers=2)
-    cluster.broker.broker(1).swallows_connections = True
+    cluster.broker(1).swallows_connections = True
     harness = producer(cluster, bootstrap=2, seed=3, socket_connection_setup_timeout_ms=1000)
     harness.run_until(1 * SECOND)
     cluster.leaders[0] = (2, 0)
@@ -393,8 +409,8 @@ def test_with_acks_0_a_record_is_handed_over_and_nothing_is_promised() -> None:
     assert names_of(harness.events("RecordHandedOver")) == [f"r{n}" for n in range(8)]
     assert {event.latency_us for event in harness.events("RecordHandedOver")} == {0}
     harness.run_until(2 * SECOND)
-    assert stored(cluster.broker.broker(1)) == [f"r{n}" for n in range(8)]
-    assert not [at for at, api, _ in cluster.broker.broker(1).requests if api == INIT_PRODUCER_ID]
+    assert stored(cluster.broker(1)) == [f"r{n}" for n in range(8)]
+    assert not [at for at, api, _ in cluster.broker(1).requests if api == INIT_PRODUCER_ID]
 
 
 def test_with_acks_0_yesterdays_leader_swallows_one_record_and_closes_the_connection() -> None:
@@ -405,7 +421,7 @@ def test_with_acks_0_yesterdays_leader_swallows_one_record_and_closes_the_connec
     for number in range(3):
         send(harness, number)
         harness.run_until((2 + number) * SECOND)
-    assert stored(cluster.broker.broker(1)) + stored(cluster.broker.broker(2)) == ["r1", "r2"]
+    assert stored(cluster.broker(1)) + stored(cluster.broker(2)) == ["r1", "r2"]
     assert len(harness.events("RecordHandedOver")) == 3
     assert harness.events("RecordFailed", "BatchRefused") == []
 
@@ -414,7 +430,7 @@ def test_sends_wait_for_memory_and_give_up_after_max_block_ms() -> None:
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, buffer_memory=1000, max_block_ms=500)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, handle(delay_ms=300), handle(delay_ms=3000))
+    cluster.broker(1).next(PRODUCE, handle(delay_ms=300), handle(delay_ms=3000))
     send(harness, 0, 1, 2, 3, size=400)  # two fit; r2 gets the memory of r0 after 300 ms; r3 waits in vain
     assert len(harness.events("BatchSent")) == 2
     harness.run_until(6 * SECOND)
@@ -442,7 +458,7 @@ def test_a_gap_in_the_log_makes_the_producer_raise_its_epoch_and_start_at_0() ->
     warm_up(harness)
     send(harness, 0, 1, 2)
     harness.run_until(2 * SECOND)
-    broker = cluster.broker.broker(1)
+    broker = cluster.broker(1)
     broker.log[0], broker.log_end[0] = broker.log[0][:1], 1
     pid = harness.events("BatchSent")[0].producer_id
     broker.sequences[(0, pid)] = (0, 0)
@@ -461,10 +477,10 @@ def test_out_of_order_behind_a_refused_batch_is_only_its_shadow() -> None:
     warm_up(harness)
     send(harness, 0)
     harness.run_until(2 * SECOND)
-    cluster.broker.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
     send(harness, 1, 2, 3)
     harness.run_until(5 * SECOND)
-    assert stored(cluster.broker.broker(1)) == ["r0", "r1", "r2", "r3"]
+    assert stored(cluster.broker(1)) == ["r0", "r1", "r2", "r3"]
     assert {event.producer_id for event in harness.events("BatchSent")} == {1001}
     refusals = [(event.records, event.error) for event in harness.events("BatchRefused")]
     assert refusals == [
@@ -472,14 +488,14 @@ def test_out_of_order_behind_a_refused_batch_is_only_its_shadow() -> None:
         (("r2",), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (("r3",), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
     ]
-    assert cluster.broker.broker(1).sequences[(0, 1001)] == (0, 4)
+    assert cluster.broker(1).sequences[(0, 1001)] == (0, 4)
 
 
 def test_during_recovery_one_request_at_a_time_goes_out() -> None:
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, retry_backoff_max_ms=100)  # no jitter: both become due at the same instant
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 2)
+    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 2)
     send(harness, 0, 1)
     harness.run_until(5 * SECOND)
     told = [(type(row.event).__name__, getattr(row.event, "record", None)) for row in harness.rows[2:]]
@@ -491,17 +507,17 @@ def test_new_records_wait_while_nobody_knows_which_sequences_were_used() -> None
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2500, retry_backoff_max_ms=100)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 25)
+    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 25)
     send(harness, 0)
     harness.run_until(int(3.42 * SECOND))
-    cluster.broker.broker(1).script[PRODUCE].clear()
-    cluster.broker.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), handle(delay_ms=300))
+    cluster.broker(1).script[PRODUCE].clear()
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), handle(delay_ms=300))
     send(harness, 1)
     harness.run_until(int(3.6 * SECOND))  # both went out at 3.448; r0 was refused, r1 is not answered yet
     assert names_of(harness.events("RecordFailed")) == ["r0"]
     send(harness, 2)
     harness.run_until(8 * SECOND)
-    assert stored(cluster.broker.broker(1)) == ["r1", "r2"]
+    assert stored(cluster.broker(1)) == ["r1", "r2"]
     sent = [(event.records, event.base_sequence) for event in harness.events("BatchSent") if "r0" not in event.records]
     assert sent == [(("r1",), 2), (("r1",), 0), (("r2",), 1)]
 
@@ -511,18 +527,18 @@ def test_a_new_epoch_waits_for_what_is_in_flight_under_the_old_one() -> None:
     cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
     harness = producer(cluster)
     warm_up(harness)
-    cluster.broker.broker(2).next(PRODUCE, handle(delay_ms=400))
-    cluster.broker.broker(1).sequences[(0, 1001)] = (0, 7)
+    cluster.broker(2).next(PRODUCE, handle(delay_ms=400))
+    cluster.broker(1).sequences[(0, 1001)] = (0, 7)
     harness.call(lambda now_us: harness.core.send(record(1, partition=1), now_us))
     send(harness, 0)
     harness.run_until(1 * SECOND + 200 * MS)
-    assert cluster.broker.broker(1).sequences[(0, 1001)] == (1, 0)
+    assert cluster.broker(1).sequences[(0, 1001)] == (1, 0)
     harness.call(lambda now_us: harness.core.send(record(2, partition=1), now_us))
     harness.run_until(1 * SECOND + 300 * MS)
     assert [event.records for event in harness.events("BatchSent") if event.partition == 1] == [("r1",)]
     harness.run_until(2 * SECOND)
-    assert stored(cluster.broker.broker(2), 1) == ["r1", "r2"]
-    assert cluster.broker.broker(2).sequences[(1, 1001)] == (1, 0)
+    assert stored(cluster.broker(2), 1) == ["r1", "r2"]
+    assert cluster.broker(2).sequences[(1, 1001)] == (1, 0)
 
 
 # ------------------------------------------------------------------------------------------- connections, shutdown
@@ -532,12 +548,12 @@ def test_an_answer_to_nothing_ends_the_connection_and_the_batch_is_sent_again() 
     cluster = cluster_of(brokers=1)
     harness = producer(cluster)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, Verdict(garbage=True))
+    cluster.broker(1).next(PRODUCE, Verdict(garbage=True))
     send(harness, 0)
     harness.run_until(3 * SECOND)
     (refused,) = harness.events("BatchRefused")
     assert refused.error == "NETWORK_EXCEPTION"
-    assert stored(cluster.broker.broker(1)) == ["r0"]
+    assert stored(cluster.broker(1)) == ["r0"]
     assert names_of(harness.events("RecordAcked")) == ["r0"]
 
 
@@ -567,7 +583,7 @@ def test_close_with_a_timeout_fails_what_is_left() -> None:
     cluster = cluster_of(brokers=1)
     harness = producer(cluster)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, never_answer())
+    cluster.broker(1).next(PRODUCE, never_answer())
     send(harness, 0)
     harness.call(lambda now_us: harness.core.close(now_us, timeout_ms=500))
     harness.run_until(2 * SECOND)
@@ -580,7 +596,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
     def story(seed: int) -> list[Any]:
         cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
         harness = producer(cluster, seed=seed)
-        cluster.broker.broker(1).next(
+        cluster.broker(1).next(
             PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), reset(), refuse(ErrorCode.REQUEST_TIMED_OUT)
         )
         for number in range(6):

@@ -34,7 +34,7 @@ def story(pauses: list[int], verdicts: list[Verdict], **config: Any) -> Harness:
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, request_timeout_ms=1000, **config)
     warm_up(harness)
-    cluster.broker.broker(1).next(PRODUCE, *(Verdict(**vars(verdict)) for verdict in verdicts))
+    cluster.broker(1).next(PRODUCE, *(Verdict(**vars(verdict)) for verdict in verdicts))
     for number, pause in enumerate(pauses):
         send(harness, number)
         harness.run_until(harness.now_us + pause * MS)
