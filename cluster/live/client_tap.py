@@ -1,4 +1,4 @@
-"""What clients of somebody else's do and are told, as facts: what their connections are observed to carry.
+"""What clients from outside do and are told, as facts: what their connections are observed to carry.
 
 Our own producers and consumers state what they send, learn and read; an unmodified client states nothing, so its
 connection is read along, at the broker's end. It is the same story from the other side: a record counts as sent when
@@ -25,7 +25,8 @@ from cluster.live.observations import (
     ProduceArrived,
     Topic,
 )
-from cluster.live.record_names import NamedBatch, Names, RecordNames
+from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believable
+from cluster.live.sequenced_batches import SequencedBatches
 from cluster.telling_limit import TellingLimit
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -33,7 +34,6 @@ from replica.log.records import BatchHeader
 from replica.trace import events as trace
 from replica.trace.events import TraceLog
 
-RECENT_BATCHES_MAX = 20_000
 POSITIONS_MAX = 100_000
 """Of all clients in all partitions; a client that has not read one for longest begins anew there."""
 REPEATED_AT_ONCE, REPEATED_PER_SECOND = 200_000, 500
@@ -66,52 +66,52 @@ class Position:
     is_left_out: bool = False
 
 
+class SentRecords(Protocol):
+    """What is known of the batches that were sent, and of those in the logs; it follows from the facts told here."""
+
+    def number(self, partition: TopicPartition, crc: int) -> int:
+        """Of the batch that was sent last with this CRC."""
+        ...
+
+    def records_of(self, number: int) -> Names: ...
+
+    def records(self, partition: TopicPartition, base_offset: Offset, crc: int) -> Names:
+        """Of the batch that stands there; () for one that nobody has sent."""
+        ...
+
+
 class ClientTap:
     """Everything that the taps of single connections share.
 
-    records_of: names of the records of a batch, by its CRC     is_taken: whether a record has a name already
-    topic_name: of a topic id, None if it is unknown
+    names_in: names of the records of the batch that begins at an offset in a node's log, () if none is known
+    is_taken: whether a record has a name already     topic_name: of a topic id, None if it is unknown
     """
 
     def __init__(
         self,
         recorder: TraceLog,
-        records_of: Callable[[int], Names],
+        sent: SentRecords,
+        names_in: Callable[[TopicPartition, str, Offset], Names],
         is_taken: Callable[[str], bool],
         topic_name: Callable[[Topic], str | None],
     ) -> None:
         self.recorder = recorder
-        self.records_of = records_of
+        self.sent = sent
+        self.names_in = names_in
         self.topic_name = topic_name
-        self.names = RecordNames(is_taken)
+        self.sequenced = SequencedBatches(sent.records_of)
+        self.names = RecordNames(is_taken, self.sequenced)
         self.positions: dict[tuple[str, TopicPartition], Position] = {}
         self.limit = TellingLimit(REPEATED_AT_ONCE, REPEATED_PER_SECOND)
-        self._recent: dict[int, tuple[TopicPartition, Offset, Names]] = {}
-        self._twins: dict[tuple[TopicPartition, Offset, int], Names] = {}
-        self._ambiguous: dict[int, None] = {}
 
     def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
         return ClientStory(self, client, node).observe
 
-    def names_at(self, partition: TopicPartition, base_offset: Offset, crc: int) -> Names:
-        """Of a batch in a log. A CRC says enough, unless a client has sent the same words twice in a millisecond."""
-        return self._twins.get((partition, base_offset, crc)) or self.records_of(crc)
-
-    def sent(self, crc: int, names: Names) -> None:
-        """A batch has come, perhaps a twin of another that was appended before."""
-        recent = self._recent.get(crc)
-        if recent is not None and recent[2] != names:
-            self._twins[recent[0], recent[1], crc] = recent[2]
-            self._ambiguous[crc] = None
-
-    def appended(self, partition: TopicPartition, base_offset: Offset, crc: int) -> None:
-        """A leader has appended the batch that was sent last with this CRC."""
-        names = self.records_of(crc)
-        if crc in self._ambiguous:
-            self._twins[partition, base_offset, crc] = names
-        self._recent[crc] = (partition, base_offset, names)
-        if len(self._recent) > RECENT_BATCHES_MAX:
-            del self._recent[next(iter(self._recent))]
+    def topic_deleted(self, topic: str) -> None:
+        """One that is made again under its name begins at offset 0, and with no producer known."""
+        self.sequenced.topic_deleted(topic)
+        for key in [key for key in self.positions if key[1].topic == topic]:
+            del self.positions[key]
 
     def position(self, client: str, partition: TopicPartition) -> Position:
         position = self.positions.setdefault((client, partition), Position())
@@ -132,15 +132,17 @@ class Tap(Protocol):
 class ClientStory:
     """What is told of one connection."""
 
-    __slots__ = ("_latest", "_produced", "client", "node", "shared")
+    __slots__ = ("_connection", "_latest", "_produced", "client", "node", "shared")
 
     def __init__(self, shared: ClientTap, client: str, node: str) -> None:
         self.shared = shared
         self.client = client
         self.node = node
-        self._produced: dict[TopicPartition, SentBatch] = {}
-        self._latest: deque[NamedBatch] = deque(maxlen=ANSWERS_IN_FLIGHT)
-        """Answers that may still have been on their way when the connection ended."""
+        self._connection = shared.names.connected(node)
+        self._produced: deque[dict[TopicPartition, SentBatch]] = deque()
+        """By request that has no answer yet, in their order."""
+        self._latest: deque[list[NamedBatch]] = deque(maxlen=ANSWERS_IN_FLIGHT)
+        """By answer, what it acked: it may still have been on its way when the connection ended."""
 
     def observe(self, observation: Observation, now_us: int) -> None:
         match observation:
@@ -158,37 +160,41 @@ class ClientStory:
                 self._ended(observation.reason)
 
     def _ended(self, reason: str) -> None:
-        produced, self._produced = self._produced, {}
-        for sent in produced.values():
-            self._refused(sent, ErrorCode.NETWORK_EXCEPTION, f"{self.client} gets no answer: {reason}")
-        for batch in self._latest:
-            self.shared.names.may_come_again(batch)
+        produced, self._produced = self._produced, deque()
+        for request in produced:
+            for sent in request.values():
+                self._refused(sent, ErrorCode.NETWORK_EXCEPTION, f"{self.client} gets no answer: {reason}")
+        for acked in self._latest:
+            for batch in acked:
+                self.shared.names.may_come_again(batch)
         self._latest.clear()
 
     # ------------------------------------------------------------------------------------------------------- produce
 
     def _produce(self, request: ProduceArrived, now_us: int) -> None:
-        self._produced = {}
+        produced: dict[TopicPartition, SentBatch] = {}
         for batch in request.batches:
             named = self.shared.names.of(
-                self.client, batch.topic_partition, batch.header.crc, batch.header.record_count, batch.records
+                self.client, self._connection, batch.topic_partition, batch.header, batch.records
             )
-            self._produced[batch.topic_partition] = self._sent(named, batch.header, request.acks, now_us)
+            produced[batch.topic_partition] = self._sent(named, request.acks, now_us)
         if request.acks == 0:
-            for sent in self._produced.values():
+            for sent in produced.values():
                 self._handed_over(sent)
-            self._produced = {}
+        else:
+            self._produced.append(produced)
 
-    def _sent(self, named: NamedBatch, batch: BatchHeader, acks: int, now_us: int) -> SentBatch:
-        recorder, (topic, partition) = self.shared.recorder, named.topic_partition
+    def _sent(self, named: NamedBatch, acks: int, now_us: int) -> SentBatch:
+        shared, recorder, batch = self.shared, self.shared.recorder, named.header
+        topic, partition = named.topic_partition
         causes = [
             recorder.emit(
                 trace.RecordSent(client=self.client, topic=topic, partition=partition, record=name, acks=acks)
             )
-            for name in named.new
+            for name in named.names
+            if name in named.new
         ]
         attempt = 1 if named.new else 2
-        self.shared.sent(batch.crc, named.names)
         seq = recorder.emit(
             trace.BatchSent(
                 client=self.client,
@@ -204,6 +210,8 @@ class ClientStory:
             ),
             *causes,
         )
+        if batch.producer_id >= 0:
+            shared.sequenced.add(named.topic_partition, batch, shared.sent.number(named.topic_partition, batch.crc))
         return SentBatch(named, seq, now_us, acks, attempt)
 
     def _handed_over(self, sent: SentBatch) -> None:
@@ -224,7 +232,8 @@ class ClientStory:
         self.shared.names.answered(sent.batch)
 
     def _told(self, answer: ProduceAnswered) -> None:
-        produced, self._produced = self._produced, {}
+        produced = self._produced.popleft()
+        self._latest.append([])
         for part in answer.partitions:
             sent = produced.get(part.topic_partition)
             if sent is None:
@@ -237,7 +246,11 @@ class ClientStory:
     def _acked(self, sent: SentBatch, base_offset: Offset, left_us: int) -> None:
         shared, named = self.shared, sent.batch
         topic, partition = named.topic_partition
-        for place, name in enumerate(named.names):
+        names = named.names
+        if named.header.producer_id >= 0:
+            # Of a retry whose first sending was forgotten, the answer tells which batch it is.
+            names = shared.names_in(named.topic_partition, self.node, base_offset) or names
+        for place, name in enumerate(names):
             shared.recorder.emit(
                 trace.RecordAcked(
                     client=self.client,
@@ -252,14 +265,18 @@ class ClientStory:
                 sent.sent_seq,
             )
         shared.names.answered(named)
-        self._latest.append(named)
+        self._latest[-1].append(named)
 
     def _failed(self, sent: SentBatch, part: PartitionAnswered, left_us: int) -> None:
-        """An error that a producer does not retry is the end of these records; what others lead to, is seen later."""
+        """An error that a producer does not retry is the end of these records; what others lead to, is seen later.
+
+        Their names are kept: a producer splits a batch that is too large, and numbers one anew that is out of order.
+        """
         reason = part.message or f"{self.node} refuses the batch: {part.error.name}"
         seq = self._refused(sent, part.error, reason)
         if part.error in RETRIABLE:
             return
+        self.shared.names.refused(sent.batch)
         topic, partition = sent.batch.topic_partition
         for name in sent.batch.names:
             self.shared.recorder.emit(
@@ -270,13 +287,12 @@ class ClientStory:
                     record=name,
                     acks=sent.acks,
                     error=part.error.name,
-                    definite=sent.attempt == 1 and part.error not in INDEFINITE,
+                    definite=name in sent.batch.new and part.error not in INDEFINITE,
                     latency_us=left_us - sent.sent_us,
                     reason=reason,
                 ),
                 seq,
             )
-        self.shared.names.answered(sent.batch)
 
     def _refused(self, sent: SentBatch, error: ErrorCode, reason: str) -> int:
         topic, partition = sent.batch.topic_partition
@@ -287,7 +303,7 @@ class ClientStory:
                 topic=topic,
                 partition=partition,
                 records=sent.batch.names,
-                crc=sent.batch.crc,
+                crc=sent.batch.header.crc,
                 attempt=sent.attempt,
                 error=error.name,
                 will_retry=error in RETRIABLE,
@@ -371,12 +387,16 @@ class ClientStory:
             reason = f"what {self.client} reads of {partition} is told again from {first} on"
             self._position_reset(partition, position, first, None, reason)
         if not position.is_left_out:
-            self._tell_read(partition, header, first)
+            self._tell_read(partition, position, header, first)
         position.read = max(header.last_offset, position.asked - 1)
 
-    def _tell_read(self, partition: TopicPartition, header: BatchHeader, first: Offset) -> None:
-        names = self.shared.names_at(partition, header.base_offset, header.crc)
-        for offset in range(first, header.last_offset + 1):
+    def _tell_read(self, partition: TopicPartition, position: Position, header: BatchHeader, first: Offset) -> None:
+        names = self.shared.sent.records(partition, header.base_offset, header.crc)
+        if not names and not is_believable(header):
+            reason = f"{self.client} reads a batch of {partition} that claims to hold {header.record_count:,} records"
+            self._position_reset(partition, position, header.last_offset + 1, None, reason)
+            return
+        for offset in range(first, header.base_offset + (len(names) or header.record_count)):
             place = offset - header.base_offset
             self.shared.recorder.emit(
                 trace.RecordRead(
@@ -385,7 +405,7 @@ class ClientStory:
                     topic=partition.topic,
                     partition=partition.partition,
                     offset=offset,
-                    record=names[place] if place < len(names) else f"?{offset}",
+                    record=names[place] if names else f"?{offset}",
                     leader_epoch=header.leader_epoch,
                 )
             )

@@ -97,10 +97,11 @@ class SettledTold:
 
 @dataclass(frozen=True, slots=True)
 class ExitTold:
-    """The process ends by itself. halted: why out of order, empty when in order"""
+    """The process ends by itself. how, why: as of Exit"""
 
     at_us: int
-    halted: str
+    how: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ links that begin at its own machines.
 
 from __future__ import annotations
 
+import errno
 import socket
 import traceback
 from collections.abc import Callable, Sequence
@@ -19,19 +20,21 @@ from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
 from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
 from cluster.live.request_memory import RequestMemory
-from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, raise_descriptor_limit, tcp_socket
+from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, can_be_dialed, raise_descriptor_limit, tcp_socket
 from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
 from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkFacts
-from cluster.network.world import ConnectionGone, Parking
+from cluster.network.world import ConnectionGone, Exit, Parking
 from cluster.telling_limit import EndsOfConnections
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 
 Address = tuple[str, int]
 SYN_BYTES = 60
+WORKERS = 2
+"""Threads for what takes long; what they have in memory is bounded with their number."""
 
 __all__ = ["PortTaken", "TcpFabric"]
 
@@ -76,7 +79,7 @@ class TcpFabric:
         self.network = network
         self.facts = LiveNetworkFacts(trace, api_name)
         self.hosts: dict[str, Host] = {}
-        self.exits: list[tuple[str, str]] = []
+        self.exits: list[Exit] = []
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.nursery: trio.Nursery
         self.tap: Tap | None = None
@@ -89,6 +92,7 @@ class TcpFabric:
         self._dark: dict[TcpWire, None] = {}
         self._waiting_dials: dict[Parking, None] = {}
         self.request_memory = RequestMemory()
+        self._workers = trio.CapacityLimiter(WORKERS)
         self._trace = trace
         self._outsiders: dict[str, None] = {}
         self._callers: dict[Address, TcpWire] = {}
@@ -186,6 +190,11 @@ class TcpFabric:
     def outsiders(self) -> Sequence[str]:
         return tuple(self._outsiders)
 
+    async def apart(self, job: Callable[[], None]) -> None:
+        cause = self.time.cause
+        await trio.to_thread.run_sync(job, abandon_on_cancel=True, limiter=self._workers)
+        self.time.enter(cause)
+
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
         """A bug that one client has met is no reason to take the cluster from all others; it is told and counted."""
         last = traceback.extract_tb(failure.__traceback__)[-1]
@@ -241,13 +250,13 @@ class TcpFabric:
         wire = TcpWire(self, source, name, sock, accepted=False)
         try:
             self.bind(sock, source.name)
-            error = sock.connect_ex(address)
+            error = sock.connect_ex(address) if can_be_dialed(address) else errno.EINVAL
             # Known before anybody can accept it: no other task has run since.
             caller = sock.getsockname()[:2]
             if self.is_here(name):
                 wire.tells_causes()
                 self._callers[caller] = wire
-            if error:
+            if error == errno.EINPROGRESS:
                 await trio.lowlevel.wait_writable(sock)
                 error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         except BaseException:  # Whoever dials may be cancelled while it waits.
@@ -261,7 +270,7 @@ class TcpFabric:
         return wire
 
     def wires_of(self, host: Host) -> list[TcpWire]:
-        return [wire for wire in self._wires if wire.host is host and wire.open]
+        return [wire for wire in self._wires if wire.host is host and (wire.open or wire.stopped)]
 
     def forget(self, wire: TcpWire) -> None:
         self._wires.pop(wire, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,15 +17,19 @@ from cluster.live.control import SETTLE_S, NodeState, ToldParts
 from cluster.live.gathering import Source
 from cluster.live.observations import Observation
 from cluster.live.remote_core import RemoteCore
+from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceEvent
 
 STOPPED = frozenset("TtZXx")
 """States in /proc of a process that does nothing any more."""
+
+SENT_BY_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""Signals that end a process without any fault of its own."""
 
 Observer = Callable[[Observation, int], None]
 
 
 class OwnProcess(Protocol):
-    """What is used of multiprocessing.Process."""
+    """What is used of multiprocessing.Process, and what it wrote last."""
 
     @property
     def pid(self) -> int | None: ...
@@ -33,6 +38,9 @@ class OwnProcess(Protocol):
     def exitcode(self) -> int | None: ...
 
     def join(self, timeout: float | None = None) -> None: ...
+
+    def last_words(self) -> str:
+        """The last line on its standard error, "" if there was none."""
 
     def close(self) -> None:
         """Of one that has ended: gives its descriptors back. raises: ValueError if it has not"""
@@ -54,6 +62,8 @@ class Life:
     answers: dict[int, Callable[..., None]] = field(default_factory=dict)
     observers: dict[int, Observer] = field(default_factory=dict)
     parts: ToldParts = field(default_factory=ToldParts)
+    held: list[MessageHeld] = field(default_factory=list)
+    """Messages that a fault keeps in its memory."""
     said_why: bool = False
     seized: bool = False
     at_end: bool = False
@@ -67,6 +77,17 @@ class Life:
         if self.exit_code is not None:
             self.own.close()
         self.finished.set()
+
+    def note_held(self, event: TraceEvent) -> None:
+        match event:
+            case MessageHeld():
+                self.held.append(event)
+            case MessageReleased() | MessageDropped():
+                label = (event.node, event.peer, event.api, event.part)
+                for place, held in enumerate(self.held):
+                    if (held.node, held.peer, held.api, held.part) == label:
+                        del self.held[place]
+                        return
 
     def signal(self, number: int) -> None:
         if not self.finished.is_set() and self.own.pid is not None and self.own.exitcode is None:
@@ -85,8 +106,12 @@ class Life:
         return text.rpartition(")")[2].split()[0] in STOPPED
 
     @property
-    def death(self) -> str:
-        """How it came about, once it has ended."""
-        if self.exit_code is None:
-            return "it closed its control pair and lives on"
-        return f"signal {-self.exit_code}" if self.exit_code < 0 else f"exit code {self.exit_code}"
+    def death(self) -> tuple[str, str]:
+        """(how, why) it came about, as of Exit, once it has ended without a word."""
+        code = self.exit_code
+        if code is None:
+            return "crash", "its process closed its control pair and lives on"
+        how = "died" if -code in SENT_BY_OTHERS else "crash"
+        by = f"signal {-code}" if code < 0 else f"exit code {code}"
+        words = f": {said}" if how == "crash" and (said := self.own.last_words()) else ""
+        return how, f"its process has died ({by}){words}"

@@ -6,10 +6,14 @@ be called and what they are known again by. Nothing is changed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 from cluster.live.record_names import RecordSeen, is_believable, word_of
@@ -27,6 +31,8 @@ from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, Record, batches
 Topic = str | UUID
 SIZE_PREFIX_BYTES = 4
 IDENTITY_BYTES = 16
+SEEN_RECORDS_MAX, SEEN_BYTES_MAX = 10_000, 2 << 20
+"""Of one batch; the records of a larger one are counted and not read: their names are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +88,23 @@ class ConnectionEnded:
 Observation = ProduceArrived | ProduceAnswered | FetchArrived | FetchAnswered | ConnectionEnded
 
 
+class InProgress(NamedTuple):
+    """A request whose answer has not left. names: of a Produce's topics, for one may be deleted while it waits"""
+
+    header: RequestHeader
+    is_read: bool = False
+    names: Mapping[Topic, str | None] = MappingProxyType({})
+
+
 class WireTap:
-    """One connection, which has one request in progress at a time.
+    """One connection. A broker answers its requests in their order, one after the other; a fault of the network may
+    hold some of the answers.
 
     tell: takes what was seen     topic_name: of a topic id, None if it is unknown
     clock_us: the time on the run's scale, also within a step
     """
 
-    __slots__ = ("_clock_us", "_header", "_tell", "_topic_name")
+    __slots__ = ("_clock_us", "_in_progress", "_tell", "_topic_name")
 
     def __init__(
         self,
@@ -100,62 +115,72 @@ class WireTap:
         self._tell = tell
         self._topic_name = topic_name
         self._clock_us = clock_us
-        self._header: RequestHeader | None = None
+        self._in_progress: deque[InProgress] = deque()
 
     def request(self, frame: bytearray) -> None:
         """A whole request has arrived."""
-        self._header = None
         try:
             header = read_request_header(frame)
+        except PeerViolation:
+            return  # The broker will say so, and close the connection.
+        waiting: InProgress | None = InProgress(header)
+        with contextlib.suppress(PeerViolation, KafkaError):  # The broker will close it, or refuse.
             if header.api_key == PRODUCE:
-                self._produce(header, frame)
+                waiting = self._produce(header, frame)
             elif header.api_key == FETCH:
-                self._fetch(header, frame)
-        except (PeerViolation, KafkaError):
-            self._header = None  # The broker will say so, and close the connection or refuse.
+                waiting = self._fetch(header, frame)
+        if waiting is not None:
+            self._in_progress.append(waiting)
 
     def response(self, segments: Sequence[Segment]) -> None:
-        """Its answer has left, as far as the kernel knows to a client that is there."""
-        header, self._header = self._header, None
-        if header is None:
+        """The next answer has left, as far as the kernel knows to a client that is there."""
+        if not self._in_progress:
             return
-        if header.api_key == PRODUCE:
-            self._produced(header, segments, self._clock_us())
+        request = self._in_progress.popleft()
+        if not request.is_read:
+            return
+        if request.header.api_key == PRODUCE:
+            self._produced(request, segments, self._clock_us())
         else:
-            self._fetched(header, segments)
+            self._fetched(request.header, segments)
 
     def ended(self, reason: str) -> None:
         """The connection is over; what was in progress stays without an answer."""
-        self._header = None
+        self._in_progress.clear()
         self._tell(ConnectionEnded(reason))
 
-    def _produce(self, header: RequestHeader, frame: bytearray) -> None:
+    def _produce(self, header: RequestHeader, frame: bytearray) -> InProgress | None:
+        """None: nothing will answer it."""
         request = decode_produce_request(header, frame)
-        self._header = header if request.acks else None
         arrived = []
+        names = {topic: self._topic_name(topic) for topic, _ in request.topics}
         for topic, partitions in request.topics:
+            name = names[topic]
+            if name is None:
+                continue  # Refused for an id that stands for no topic.
             for number, records in partitions:
                 batch = None if records is None else _single_batch(memoryview(records))
                 if records is not None and batch is not None:
                     seen = records_seen(memoryview(records), batch.record_count)
-                    arrived.append(BatchArrived(TopicPartition(topic, number), batch, seen))
+                    arrived.append(BatchArrived(TopicPartition(name, number), batch, seen))
         self._tell(ProduceArrived(request.acks, tuple(arrived)))
+        return InProgress(header, True, names) if request.acks else None
 
-    def _produced(self, header: RequestHeader, segments: Sequence[Segment], left_us: int) -> None:
+    def _produced(self, request: InProgress, segments: Sequence[Segment], left_us: int) -> None:
         frame = b"".join(bytes(segment) for segment in segments if not isinstance(segment, FileSlice))
-        answer = decode_produce_response(header.api_version, memoryview(frame)[SIZE_PREFIX_BYTES:])
+        answer = decode_produce_response(request.header.api_version, memoryview(frame)[SIZE_PREFIX_BYTES:])
         answered = [
-            PartitionAnswered(TopicPartition(topic, part.partition), part.error, part.base_offset, part.error_message)
+            PartitionAnswered(TopicPartition(name, part.partition), part.error, part.base_offset, part.error_message)
             for topic, parts in answer.topics
+            if (name := request.names.get(topic)) is not None
             for part in parts
         ]
         self._tell(ProduceAnswered(tuple(answered), left_us))
 
-    def _fetch(self, header: RequestHeader, frame: bytearray) -> None:
+    def _fetch(self, header: RequestHeader, frame: bytearray) -> InProgress:
         request = decode_fetch_request(header, frame)
         if request.replica_id != NO_BROKER:
-            return
-        self._header = header
+            return InProgress(header)
         offsets = []
         for topic, partitions in request.topics:
             name = topic if isinstance(topic, str) else self._topic_name(topic)
@@ -163,6 +188,7 @@ class WireTap:
                 offsets += [(TopicPartition(name, entry.partition), entry.fetch_offset) for entry in partitions]
         if offsets:
             self._tell(FetchArrived(tuple(offsets)))
+        return InProgress(header, True)
 
     def _fetched(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
         """The frame is decoded with holes where its files are: what is in those is not read, but for batch headers."""
@@ -189,22 +215,23 @@ def _seen(record: Record) -> RecordSeen:
 
 
 def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
-    """() where they cannot be read: compressed by what is not at hand, or no records."""
+    """() where they cannot be read, or where reading them takes longer than others can wait."""
+    if count > SEEN_RECORDS_MAX:
+        return ()
     try:
-        records = read_records(batch)
+        records = read_records(batch, SEEN_BYTES_MAX)
     except KafkaError:
         return ()
     return tuple(map(_seen, records)) if len(records) == count else ()
 
 
 def _single_batch(records: memoryview) -> BatchHeader | None:
-    """The header of a batch that the broker may take: one per partition, whole, as long and as full as it says."""
+    """The header of a batch that the broker may take: one per partition, whole, and as full as it says."""
     found = list(batches(records))
     if len(found) != 1:
         return None
     header = found[0][1]
-    whole = header.size_bytes == len(records) and check_crc(records, 0, header)
-    return header if whole and is_believable(header) else None
+    return header if check_crc(records, 0, header) and is_believable(header) else None
 
 
 def _with_holes(segments: Sequence[Segment]) -> bytearray:

@@ -1,14 +1,22 @@
-"""Names for records that a client of somebody else's sends: its own words where they make a name, else a number.
+"""Names for records that a client from outside sends: its own words where they make a name, else a number.
 
-A name is one record's for good. A record that is sent again is the same record: it is known again as long as the client
-has had no answer to it, by its batch, or by its time, key and value where the client has put its batches together anew.
+A name is one record's for good. A record that is sent again is the same record, and so it is known again:
+
+* a batch of an idempotent producer by producer id, epoch, sequence numbers and partition, also after its ack: the
+  client may not have seen that. Whoever forgets this calls a record lost that the broker rightly stored once;
+* any other batch by its bytes, and a record that was put into another batch (after an error that splits batches, or
+  that raises the producer's epoch, KIP-360) by its time, key and value: until the client has had its answer.
+
+Without idempotence a client may say the same thing twice in a millisecond, or two clients of one name may: that is
+another record, unless it comes as a retry does, over the same connection or one that replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from cluster.live.sequenced_batches import SequencedBatches
 from replica.ids import OUTSIDE, TopicPartition
 from replica.log.records import BATCH_HEADER_BYTES, BatchHeader
 
@@ -20,7 +28,8 @@ WORDS_MAX = 50_000
 """Of so many words that several records have is it remembered how often; later records with others get numbers."""
 RECORD_BYTES_MIN = 7
 COMPRESSED_RECORDS_PER_BYTE = 50
-"""A compressed batch that promises more is not believed: nobody has decompressed it yet."""
+BATCH_RECORDS_MAX = 100_000
+"""A batch that promises more is not told of record by record."""
 
 Names = tuple[str, ...]
 Identity = tuple[str, TopicPartition, bytes]
@@ -49,10 +58,46 @@ def word_of(data: bytes | None) -> str | None:
 
 
 def is_believable(header: BatchHeader) -> bool:
-    """Whether a batch can hold as many records as it says; checked before a name is made for each."""
+    """Whether a batch can hold as many records as it says: else nothing may be done for each of them."""
     body_bytes = header.size_bytes - BATCH_HEADER_BYTES
     most = body_bytes * COMPRESSED_RECORDS_PER_BYTE if header.codec != "none" else body_bytes // RECORD_BYTES_MIN
-    return 0 < header.record_count <= most and header.last_offset_delta == header.record_count - 1
+    is_whole = header.last_offset_delta == header.record_count - 1
+    return is_whole and 0 < header.record_count <= min(most, BATCH_RECORDS_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One connection of a client to a node.     number: connections are counted in the order in which they came"""
+
+    node: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How a batch came.
+
+    latest: the number of the latest connection at that moment     producer_id: -1 without idempotence
+    refused: with an error after which an idempotent producer begins anew
+    """
+
+    connection: Connection
+    latest: int
+    producer_id: int
+    refused: bool = False
+
+    def may_be_repeated_by(self, other: Sending) -> bool:
+        """Whether the same words may be the same records once more. Several clients of one name speak side by side.
+
+        An idempotent producer says who it is, and becomes another only after an error. Any other retries over the same
+        connection, or goes to another broker, or has given the connection up and opened one.
+        """
+        if self.producer_id >= 0 or other.producer_id >= 0:
+            return self.producer_id == other.producer_id or (
+                self.refused and min(self.producer_id, other.producer_id) >= 0
+            )
+        mine, theirs = self.connection, other.connection
+        return mine == theirs or mine.node != theirs.node or theirs.number > self.latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,73 +109,97 @@ class NamedBatch:
 
     client: str
     topic_partition: TopicPartition
-    crc: int
+    header: BatchHeader
+    sending: Sending
     names: Names
-    new: Names
+    new: frozenset[str]
     identities: tuple[Identity, ...]
+
+    @property
+    def key(self) -> tuple[str, TopicPartition, int]:
+        return self.client, self.topic_partition, self.header.crc
 
 
 class RecordNames:
-    """is_taken: whether a record of this run has a name already"""
+    """is_taken: whether a record of this run has a name already     sequenced: batches of idempotent producers"""
 
-    def __init__(self, is_taken: Callable[[str], bool]) -> None:
+    def __init__(self, is_taken: Callable[[str], bool], sequenced: SequencedBatches) -> None:
         self._is_taken = is_taken
+        self._sequenced = sequenced
+        self._connections = 0
         self._numbered: dict[str, int] = {}
         self._repeated: dict[str, int] = {}
         self._unanswered_batches: dict[tuple[str, TopicPartition, int], NamedBatch] = {}
-        self._unanswered_records: dict[Identity, list[str]] = {}
+        self._unanswered_records: dict[Identity, dict[str, Sending]] = {}
         """Several, where an application says the same thing more than once in a millisecond."""
 
+    def connected(self, node: str) -> Connection:
+        self._connections += 1
+        return Connection(node, self._connections)
+
     def of(
-        self, client: str, partition: TopicPartition, crc: int, record_count: int, records: Sequence[RecordSeen]
+        self,
+        client: str,
+        connection: Connection,
+        partition: TopicPartition,
+        header: BatchHeader,
+        records: Sequence[RecordSeen],
     ) -> NamedBatch:
         """The batch, new or known again; from now on unanswered. records: () where they cannot be read"""
-        key = (client, partition, crc)
-        again = self._unanswered_batches.get(key)
-        if again is not None:
-            return replace(again, new=())
+        sending = Sending(connection, self._connections, header.producer_id)
         identities = tuple((client, partition, record.digest) for record in records)
+        again = self._again(client, sending, partition, header)
+        if again is not None:
+            named = NamedBatch(client, partition, header, sending, again, frozenset(), identities)
+            self.may_come_again(named)
+            return named
+        known_again: dict[Identity, Iterator[str]] = {}
         names, new = [], []
-        known_again: dict[Identity, int] = {}
-        for place in range(record_count):
-            name = self._known(identities[place], known_again) if identities else None
+        for place in range(header.record_count):
+            name = self._known(identities[place], sending, known_again) if identities else None
             if name is None:
                 name = self._new_name(client, records[place] if records else None)
                 new.append(name)
-                if identities:
-                    self._unanswered_records.setdefault(identities[place], []).append(name)
-                    known_again[identities[place]] = len(self._unanswered_records[identities[place]])
             names.append(name)
-        named = NamedBatch(client, partition, crc, tuple(names), tuple(new), identities)
-        self._unanswered_batches[key] = named
-        self._forget_the_oldest()
+        named = NamedBatch(client, partition, header, sending, tuple(names), frozenset(new), identities)
+        self.may_come_again(named)
         return named
 
-    def _known(self, identity: Identity, known_again: dict[Identity, int]) -> str | None:
+    def _again(self, client: str, sending: Sending, partition: TopicPartition, header: BatchHeader) -> Names | None:
+        """Names of a batch that has come before."""
+        if header.producer_id >= 0:
+            return self._sequenced.names(partition, header)
+        before = self._unanswered_batches.get((client, partition, header.crc))
+        return before.names if before is not None and before.sending.may_be_repeated_by(sending) else None
+
+    def _known(self, identity: Identity, sending: Sending, known_again: dict[Identity, Iterator[str]]) -> str | None:
         """The next record of this identity that has no answer and is not yet in this batch."""
-        unanswered, count = self._unanswered_records.get(identity, ()), known_again.get(identity, 0)
-        if count >= len(unanswered):
-            return None
-        known_again[identity] = count + 1
-        return unanswered[count]
+        if identity not in known_again:
+            unanswered = self._unanswered_records.get(identity, {})
+            known_again[identity] = iter(
+                [name for name, before in unanswered.items() if before.may_be_repeated_by(sending)]
+            )
+        return next(known_again[identity], None)
 
     def answered(self, batch: NamedBatch) -> None:
-        """The client knows what became of it, and will not send it again."""
-        self._unanswered_batches.pop((batch.client, batch.topic_partition, batch.crc), None)
+        """The client was told that it is written, and will not send it again unless as an idempotent producer."""
+        latest = self._unanswered_batches.get(batch.key)
+        if latest is not None and latest.names == batch.names:
+            del self._unanswered_batches[batch.key]
         for identity, name in zip(batch.identities, batch.names, strict=False):
-            unanswered = self._unanswered_records.get(identity, [])
-            if name in unanswered:
-                unanswered.remove(name)
-                if not unanswered:
-                    del self._unanswered_records[identity]
+            unanswered = self._unanswered_records.get(identity, {})
+            if unanswered.pop(name, None) is not None and not unanswered:
+                del self._unanswered_records[identity]
+
+    def refused(self, batch: NamedBatch) -> None:
+        """For good: what the client sends again now, it sends in other batches or as another producer."""
+        self.may_come_again(replace(batch, sending=replace(batch.sending, refused=True)))
 
     def may_come_again(self, batch: NamedBatch) -> None:
-        """Its answer was on its way when the connection ended: perhaps the client has not seen it."""
-        self._unanswered_batches.setdefault((batch.client, batch.topic_partition, batch.crc), batch)
+        """As far as the client knows, it may not be written."""
+        self._unanswered_batches[batch.key] = batch
         for identity, name in zip(batch.identities, batch.names, strict=False):
-            unanswered = self._unanswered_records.setdefault(identity, [])
-            if name not in unanswered:
-                unanswered.append(name)
+            self._unanswered_records.setdefault(identity, {})[name] = batch.sending
         self._forget_the_oldest()
 
     def _forget_the_oldest(self) -> None:

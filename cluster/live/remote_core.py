@@ -28,8 +28,9 @@ class RemoteCore:
     def begin_shutdown(self, now_us: int) -> list[Action]:
         return self.host.ask("begin_shutdown")
 
-    def flush(self, wanted: object) -> None:
-        self.host.ask("flush", wanted)
+    async def flush(self, wanted: object) -> None:
+        """What the process had written is on its disk when this returns."""
+        await self._answer_to("flush", wanted)
 
     def create_topic(self, *arguments: Any) -> list[Action]:
         *plain, answer, _ = arguments
@@ -44,17 +45,22 @@ class RemoteCore:
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
         """As the active controller knows it."""
-        answered = trio.Event()
-        values: list[Mapping[str, str]] = []
+        values: Mapping[str, str] | None = await self._answer_to("topic_config", topic)
+        return values or {}
 
-        def answer(value: Mapping[str, str]) -> None:
+    async def _answer_to(self, method: str, *arguments: object) -> Any:
+        """None from a process that has not answered in time: one that is stopped or dies."""
+        answered = trio.Event()
+        values: list[Any] = []
+
+        def answer(value: Any) -> None:
             values.append(value)
             answered.set()
 
-        self.host.ask("topic_config", topic, answer=answer)
+        self.host.ask(method, *arguments, answer=answer)
         with trio.move_on_after(SETTLE_S):
             await answered.wait()
-        return values[0] if values else {}
+        return values[0] if values else None
 
     def crash(self) -> None:
         """Its files are closed with its process."""

@@ -31,6 +31,7 @@ from cluster.live.observations import ConnectionEnded
 from cluster.live.remote_core import RemoteCore, RemoteShell
 from cluster.network.host import Host, Process
 from cluster.network.shell import NodeShell
+from cluster.network.world import Exit
 from cluster.node import Action, NodeCore
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
@@ -88,6 +89,9 @@ class RemoteHost(Host):
             match message:
                 case FactsTold() | AnswerTold() | ObservationTold() | ExitTold():
                     told.append(message)
+                    if isinstance(message, FactsTold):
+                        for _, _, event in message.facts:
+                            life.note_held(event)
                 case FileTold():
                     _keep_books(life.core.disks[message.log_dir], message)
                 case BytesTold():
@@ -105,7 +109,7 @@ class RemoteHost(Host):
             self._observe(life, what)
         elif isinstance(what, ExitTold):
             life.said_why = True
-            self.fabric.exits.append((self.name, what.halted))
+            self.fabric.exits.append(Exit(self.name, what.how, what.why))
             self._leave()
         else:
             answer = life.answers.pop(what.number, None)
@@ -158,7 +162,7 @@ class RemoteHost(Host):
             self._life = None
             if self.process is not None and not life.said_why:
                 self._leave()
-                self.fabric.exits.append((self.name, f"its process has died ({life.death})"))
+                self.fabric.exits.append(Exit(self.name, *life.death))
                 time.enter()
 
     async def seize(self) -> None:
@@ -175,7 +179,11 @@ class RemoteHost(Host):
         self.fabric.time.enter()
 
     async def kill(self) -> None:
-        """A real SIGKILL."""
+        """A real SIGKILL.
+
+        Simplified: what a fault holds waits in the memory of the process that sent it, and is lost with the process.
+        A kernel would deliver it on release, as the other two worlds do.
+        """
         life = self._life
         self._leave()
         if life is not None:
@@ -183,6 +191,8 @@ class RemoteHost(Host):
             life.signal(signal.SIGKILL)
             await life.finished.wait()
             self.fabric.time.enter()
+            for held in life.held:
+                self.fabric.facts.lost_with_its_process(held)
 
     async def power_off(self) -> None:
         """SIGKILL after the others were told that they must not notice."""

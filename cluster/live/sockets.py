@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import resource
 import socket
 from collections.abc import Iterable
@@ -34,6 +35,18 @@ def raise_descriptor_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def can_be_dialed(address: tuple[str, int]) -> bool:
+    """An IPv4 address and a port. Names are never looked up: all nodes have addresses (`serve --host` wants one), and a
+    client that registers as a broker may claim to be anywhere.
+    """
+    host, port = address
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return 0 < port < 1 << 16
 
 
 def tcp_socket() -> socket.socket:

@@ -21,7 +21,8 @@ from replica.trace.events import TraceLog
 Callback = Callable[[], None]
 
 CALLBACKS_PER_TURN = 64
-"""So many due callbacks are run before the sockets are looked at again."""
+TURN_US = 20_000
+"""So many due callbacks are run before the sockets are looked at again, or for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,9 @@ class LiveTime:
     async def _run_due(self, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
         queue = self._queue
         self.enter()
+        ends_us = self.now_us + TURN_US
         for _ in range(CALLBACKS_PER_TURN):
-            if not queue or queue[0][0] > self.now_us:
+            if not queue or not queue[0][0] <= self.now_us < ends_us:
                 return
             _, _, cause, callback = heapq.heappop(queue)
             self.enter(cause)
@@ -190,8 +192,10 @@ class LiveTime:
                 self._driver = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(abort)
                 self.enter()
-                is_over = self._stopped or self._failure is not None
-                if is_over or between() or self._next_us(until_us) < next_us or next_us <= self.now_us:
+                # `between` is asked before `_stopped` is looked at: it may be what stops the run.
+                if self._failure is not None or between() or self._stopped:
+                    return
+                if self._next_us(until_us) < next_us or next_us <= self.now_us:
                     return
 
     def _next_us(self, until_us: int) -> int:

@@ -21,7 +21,7 @@ from cluster.live.entrance import Entrance
 from cluster.live.frames import FrameReader, FrameTooLarge, LargeFrame
 from cluster.live.observations import Observation, WireTap
 from cluster.live.peers import client_name
-from cluster.live.writer import FrameWriter, KeptSlice
+from cluster.live.writer import FrameWriter, copy_of
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
 from cluster.node import OnSent, Segment
@@ -273,9 +273,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             # Asked first: who has its answer may be gone an instant later.
             there = self._tap is not None and self._peer_is_there()
             self._out.add(message.frame, message.on_sent)
-            if self._writing:
-                self._out.keep_files()
-            else:
+            if not self._writing:
                 self._write()
             if there:
                 self._read_along(answer=message.frame)
@@ -294,7 +292,6 @@ class TcpWire(Passage[Sequence[Segment]]):
         try:
             if not self._out.flush():
                 self._writing = True
-                self._out.keep_files()
                 self._fabric.nursery.start_soon(self._go_on_writing)
             self._out.tell()
         except OSError:
@@ -366,8 +363,8 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._wake()
 
     def vanish(self) -> None:
-        """The machine lost power: nobody is told, and the socket stays as it is until the machine is back."""
-        self._let_go()
+        """The machine lost power: no other machine learns of it, and the socket stays as it is until power is back."""
+        self._lose(f"{self.host.name} lost power")
         self._wake()
         self._fabric.went_dark(self)
 
@@ -395,7 +392,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._live_time.enter()
             self._drop_unread()
             self.gone = reason
-            self._let_go()
+            self._lose(reason)
             self._facts.closed(self.host.name, self.peer, reason)
             self._end_known()
 
@@ -436,4 +433,4 @@ def _out_of_its_file(segment: Segment) -> Segment:
     """Bytes in flight do not change with the file that they came from."""
     if not isinstance(segment, FileSlice) or not segment.length:
         return segment
-    return KeptSlice.copy(segment)
+    return copy_of(segment)

@@ -10,50 +10,27 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cluster.network.passage import ByteCounts
 from cluster.network.world import TornSend
 from cluster.node import OnSent, Segment, Sent
 from replica.log.file_slice import FileSlice
+from replica.log.open_files import OpenFile
 
 MORE = getattr(socket, "MSG_MORE", 0)
 
 
-class _OwnFile:
-    """A file descriptor of our own, closed when nobody needs it any more."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self) -> None:
-        os.close(self.fd)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptSlice(FileSlice):
-    """A slice that stays readable whatever becomes of the log it came from."""
-
-    file: _OwnFile
-
-    @classmethod
-    def of(cls, part: FileSlice) -> KeptSlice:
-        """The same stretch of the same file: what is in it when it is sent, is sent."""
-        file = _OwnFile(os.dup(part.fd))
-        return cls(file.fd, part.position, part.length, file)
-
-    @classmethod
-    def copy(cls, part: FileSlice) -> KeptSlice:
-        """Its bytes as they are now; they do not pass through Python. raises: TornSend"""
-        file = _OwnFile(os.memfd_create("in flight"))
-        copied = 0
-        while copied < part.length:
-            count = part.sendfile(file.fd, copied)
-            if count == 0:
-                raise TornSend("a segment file ended before the bytes its frame had promised")
-            copied += count
-        return cls(file.fd, 0, part.length, file)
+def copy_of(part: FileSlice) -> FileSlice:
+    """Its bytes as they are now, whatever becomes of the file; they do not pass through Python. raises: TornSend"""
+    file = OpenFile(os.memfd_create("in flight"))
+    copied = 0
+    while copied < part.length:
+        count = part.sendfile(file.fd, copied)
+        if count == 0:
+            raise TornSend("a segment file ended before the bytes its frame had promised")
+        copied += count
+    return FileSlice(file.fd, 0, part.length, file)
 
 
 @dataclass(slots=True)
@@ -66,67 +43,81 @@ class _WatchedFrame:
     sendfile_bytes: int = 0
 
 
-class FrameWriter:
-    """Its memory is bounded by the protocol: one response at a time on an accepted connection, and what a client may
-    have in flight on one that was opened here."""
+class _Piece(NamedTuple):
+    """flags: of send     watched: the frame, if someone wants to know of it     is_last: of its frame"""
 
-    __slots__ = ("_counts", "_news", "_segments", "_sent", "_sock", "_stopwatch", "_watched")
+    segment: Segment
+    flags: int
+    watched: _WatchedFrame | None
+    is_last: bool
+
+
+class FrameWriter:
+    """Its memory is bounded by the protocol: one response at a time on an accepted connection, with those that a fault
+    of the network has held and releases at once, and what a client may have in flight on one that was opened here."""
+
+    __slots__ = ("_counts", "_news", "_pieces", "_sent", "_sock", "_stopwatch")
 
     def __init__(self, sock: socket.socket, counts: ByteCounts, stopwatch: Callable[[], int]) -> None:
         self._sock = sock
         self._counts = counts
         self._stopwatch = stopwatch
-        self._watched: _WatchedFrame | None = None
         self._news: list[tuple[OnSent, Sent]] = []
-        self._segments: deque[tuple[Segment, int]] = deque()
-        """with the flags of send: more of the same frame follows, so the kernel need not hurry"""
+        self._pieces: deque[_Piece] = deque()
         self._sent = 0
+        """Bytes of the first piece that the socket has taken."""
 
     @property
     def pending(self) -> bool:
-        return bool(self._segments)
+        return bool(self._pieces)
 
     def add(self, segments: Sequence[Segment], on_sent: OnSent | None = None) -> None:
-        last = len(segments) - 1
-        for place, segment in enumerate(segments):
-            if not isinstance(segment, FileSlice) or segment.length:
-                self._segments.append((segment, MORE if place < last else 0))
-        if on_sent is not None:
-            assert self._watched is None, "an answer leaves before the next request is read"
-            self._watched = _WatchedFrame(on_sent, self._stopwatch())
+        """segments: of one frame, the first of which has bytes"""
+        watched = None if on_sent is None else _WatchedFrame(on_sent, self._stopwatch())
+        parts = [part for part in segments if not isinstance(part, FileSlice) or part.length]
+        last = len(parts) - 1
+        for place, part in enumerate(parts):
+            # While more of the same frame follows, the kernel need not hurry.
+            self._pieces.append(_Piece(part, MORE if place < last else 0, watched, place == last))
 
     def flush(self) -> bool:
         """Write until all is written (true) or the socket is full. raises: TornSend, OSError"""
-        segments, sock = self._segments, self._sock
-        while segments:
-            segment, flags = segments[0]
-            sent = self._sent
+        pieces, sock = self._pieces, self._sock
+        while pieces:
+            piece = pieces[0]
+            segment, sent = piece.segment, self._sent
             try:
                 if isinstance(segment, FileSlice):
                     size = segment.length
-                    count = segment.sendfile(sock.fileno(), sent)
-                    self._counts.sendfile_calls += 1
-                    if count == 0:
-                        raise TornSend("a segment file ended before the bytes its frame had promised")
-                    if self._watched is not None:
-                        self._watched.sendfile_calls += 1
-                        self._watched.sendfile_bytes += count
+                    count = self._sendfile(segment, sent, piece.watched)
                 else:
                     size = len(segment)
-                    count = sock.send(memoryview(segment)[sent:] if sent else segment, flags)
+                    count = sock.send(memoryview(segment)[sent:] if sent else segment, piece.flags)
             except BlockingIOError:
                 return False
             if sent + count < size:
                 self._sent = sent + count
                 continue
             self._sent = 0
-            segments.popleft()
+            pieces.popleft()
             self._count(segment, size)
-        if self._watched is not None:
-            frame, self._watched = self._watched, None
-            sent_all = Sent(frame.began_us, self._stopwatch(), frame.sendfile_calls, frame.sendfile_bytes)
-            self._news.append((frame.on_sent, sent_all))
+            if piece.is_last and piece.watched is not None:
+                self._has_left(piece.watched)
         return True
+
+    def _sendfile(self, part: FileSlice, sent: int, watched: _WatchedFrame | None) -> int:
+        count = part.sendfile(self._sock.fileno(), sent)
+        self._counts.sendfile_calls += 1
+        if count == 0:
+            raise TornSend("a segment file ended before the bytes its frame had promised")
+        if watched is not None:
+            watched.sendfile_calls += 1
+            watched.sendfile_bytes += count
+        return count
+
+    def _has_left(self, frame: _WatchedFrame) -> None:
+        sent = Sent(frame.began_us, self._stopwatch(), frame.sendfile_calls, frame.sendfile_bytes)
+        self._news.append((frame.on_sent, sent))
 
     @property
     def has_news(self) -> bool:
@@ -146,15 +137,7 @@ class FrameWriter:
         else:
             self._counts.protocol += size
 
-    def keep_files(self) -> None:
-        """What waits must not depend on a log that may be closed meanwhile."""
-        self._segments = deque(
-            (KeptSlice.of(segment) if type(segment) is FileSlice else segment, flags)
-            for segment, flags in self._segments
-        )
-
     def clear(self) -> None:
-        self._watched = None
         self._news.clear()
-        self._segments.clear()
+        self._pieces.clear()
         self._sent = 0

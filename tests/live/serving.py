@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,26 +47,62 @@ class Served:
     errors: str = ""
     summary: dict[str, Any] = field(default_factory=dict)
 
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        self.output, self.errors = self.process.communicate(timeout=60)
+    def stop(self, number: signal.Signals = signal.SIGINT) -> None:
+        self.end(number)
         assert self.process.returncode == 0, self.errors
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> None:
+        """Whatever its exit code is."""
+        self.process.send_signal(number)
+        self.output, self.errors = self.process.communicate(timeout=60)
         last = (self.record / "last").read_text().strip()
         self.summary = json.loads((self.record / last / "summary.json").read_text())
 
 
+PROGRAM = """
+import sys
+{first}
+from scenarios.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def program(directory: Path, first: str = "") -> Path:
+    """As pip writes it for `highwater`: Python looks for modules beside it, not in the current directory."""
+    directory.mkdir()
+    path = directory / "highwater.py"
+    path.write_text(PROGRAM.format(first=first))
+    return path
+
+
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "scenarios.cli.main", "serve", *words]
+    return [sys.executable, "-m", "scenarios.cli", "serve", *words]
+
+
+def fault(record: Path, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """`highwater fault`. code: that it must end with; None: whatever it is"""
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios.cli", "fault", "--record", str(record), *words],
+        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=record,
+    )  # fmt: skip
+    assert code in (None, done.returncode), done
+    return done
 
 
 @contextmanager
-def serving(record: Path, *words: str, brokers: int = 3) -> Iterator[Served]:
+def serving(
+    record: Path, *words: str, brokers: int = 3, program: Path | None = None, path: Sequence[Path] = (ROOT,)
+) -> Iterator[Served]:
+    """program: runs instead of `-m scenarios.cli`, which finds modules in the current directory     path: PYTHONPATH"""
+    start = command() if program is None else [sys.executable, str(program), "serve"]
     port = free_ports(brokers)
     sizes = [] if "--scenario" in words else ["--brokers", str(brokers)]
     process = subprocess.Popen(
-        command(*sizes, "--port", str(port), "--record", str(record), *words),
+        [*start, *sizes, "--port", str(port), "--record", str(record), *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=record,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
     )  # fmt: skip
     try:
         assert process.stdout is not None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import IncompatibleBrokerVersion, KafkaTimeoutError
 from serving import serving
 
 
@@ -63,7 +64,12 @@ def test_the_zookeeper_era(tmp_path: Path) -> None:
         (made,) = admin.create_topics({"t": {"num_partitions": 2, "replication_factor": 3}})["topics"]
         assert made["error_code"] == 0
         until(lambda: len(admin.describe_topics(["t"])[0]["partitions"]) == 2)
-        (again,) = admin.create_topics({"t": {}}, raise_errors=False)["topics"]
+        # A broker of 2.0 has no defaults for a new topic to ask for (KIP-464, 2.4), and the client knows it.
+        with pytest.raises(IncompatibleBrokerVersion, match=r"\(2, 0\)"):
+            admin.create_topics({"t": {}}, raise_errors=False)
+        (again,) = admin.create_topics({"t": {"num_partitions": 1, "replication_factor": 1}}, raise_errors=False)[
+            "topics"
+        ]
         assert again["error_code"] == 36
         producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
         assert producer.send("made-by-asking", b"x").get(20).offset == 0
@@ -137,3 +143,36 @@ def test_aiokafka(tmp_path: Path) -> None:
         asyncio.run(play(served.bootstrap))
         served.stop()
     assert served.summary["verdict"] == []
+
+
+@pytest.mark.parametrize("profile", ["kafka-4.1", "kafka-2.7"])
+def test_no_more_partitions_than_max_partitions(tmp_path: Path, profile: str) -> None:
+    """POLICY_VIOLATION, as from a CreateTopicPolicy, with the limit in its message; nothing is half-made."""
+    words = ("--topic", "orders:2:3", "--profile", profile, "--max-partitions", "5")
+    with serving(tmp_path, *words) as served:
+        admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+
+        def create(validate_only: bool = False, **partitions: int) -> dict[str, tuple[int, str]]:
+            wishes = {name: {"num_partitions": count, "replication_factor": 3} for name, count in partitions.items()}
+            answer = admin.create_topics(wishes, validate_only=validate_only, raise_errors=False)
+            return {one["name"]: (one["error_code"], one["error_message"]) for one in answer["topics"]}
+
+        refused = (44, "4 more than the 2 partitions there are would exceed max.partitions=5")
+        assert create(large=4) == create(large=4, validate_only=True) == {"large": refused}
+        made = create(t=2, u=2)
+        assert sorted(code for code, _ in made.values()) == [0, 44]
+        (name,) = (name for name, (code, _) in made.items() if code == 0)
+        until(lambda: name in admin.list_topics())
+        if profile == "kafka-4.1":
+            (grown,) = admin.create_partitions({name: 4}, raise_errors=False).results
+            assert grown.error_code == 44 and "max.partitions=5" in grown.error_message
+        assert [code for code, _ in create(last=1).values()] == [0]
+        until(lambda: "last" in admin.list_topics())
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, max_block_ms=2000)
+        with pytest.raises(KafkaTimeoutError):
+            producer.send("made-by-asking", b"x")
+        producer.close()
+        assert sorted(admin.list_topics()) == sorted(["orders", name, "last"])
+        admin.close()
+        served.stop()
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from cluster.broker.apis.offsets import OffsetApis
+from replica.ids import TopicPartition
 from replica.trace.events import RecordRead, RequestCrashed
 from scenarios.language.parse.loading import load_text
-from scenarios.run.runner import run_scenario
+from scenarios.run.runner import Run, run_scenario
 from scenarios.run.worlds import live, simulated
 
 SCENARIO = """
@@ -54,3 +55,16 @@ def test_live_it_costs_one_connection_and_is_told(one_bug: None, tmp_path: Path)
 def test_in_a_simulation_it_ends_the_run(one_bug: None) -> None:
     with pytest.raises(ZeroDivisionError):
         run_scenario(load_text(SCENARIO, "bug.yaml").scenario, runs_dir=None, world=simulated)
+
+
+def test_a_replica_of_somebody_who_has_only_registered_as_a_broker_is_none(tmp_path: Path) -> None:
+    """Whoever speaks for a broker is obeyed, and may be given replicas; the run is kept, and says what it knows."""
+
+    async def assign_one_to_a_stranger(run: Run) -> None:
+        await run.is_ready.wait()
+        run.view.partitions[TopicPartition("t", 0)].assigned += ("node 1000",)
+
+    text = SCENARIO.replace("expect: {verdict: [invariant]}", "expect: {verdict: ok}")
+    scenario = load_text(text, "stranger.yaml").scenario
+    result = run_scenario(scenario, runs_dir=tmp_path, world=live, companions=[assign_one_to_a_stranger])
+    assert result.held and result.summary["logs"] == {"t-0": ["r0", "r1", "r2"]}

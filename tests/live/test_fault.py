@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,20 +12,11 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
-from serving import ROOT, Served, serving
+from serving import Served, fault, serving
 
 from replica.trace.events import MessageHeld, MessageReleased
 from scenarios.observe.trace_writer import read_rows
 from scenarios.serve.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
-
-
-def fault(record: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "scenarios.cli.main", "fault", "--record", str(record), *words],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=record,
-    )  # fmt: skip
-    assert done.returncode == code, done
-    return done
 
 
 def state(record: Path) -> dict[str, Any]:
@@ -44,6 +32,15 @@ def wait_for(record: Path, holds: Callable[[dict[str, Any]], object]) -> dict[st
     return found
 
 
+def wait_for_line(served: Served, text: str) -> None:
+    """On the screen of the cluster."""
+    assert served.process.stderr is not None
+    for line in served.process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"it has ended, and never said {text!r}")
+
+
 def node(found: dict[str, Any], name: str) -> dict[str, Any]:
     (one,) = [one for one in found["nodes"] if one["node"] == name]
     return one
@@ -53,6 +50,17 @@ def facts_of_faults(served: Served) -> list[tuple[str, str]]:
     rows = read_rows(served.record / (served.record / "last").read_text().strip() / "trace")
     kinds = {"FaultBegan": "began", "FaultEnded": "ended"}
     return [(kinds[kind], row.event.fault) for row in rows if (kind := type(row.event).__name__) in kinds]
+
+
+@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+def test_a_broker_that_still_shuts_down_is_started_when_it_is_down(tmp_path: Path, world: tuple[str, ...]) -> None:
+    with serving(tmp_path, *world) as served:
+        fault(tmp_path, "stop", "b1")
+        said = fault(tmp_path, "start", "b1").stdout
+        assert "b1 starts as soon as it has shut down" in said
+        wait_for_line(served, "b1 starts again")
+        assert node(state(tmp_path), "b1")["state"] == "running"
+        served.stop()
 
 
 @pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])

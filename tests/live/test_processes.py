@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 from kafka import KafkaConsumer, KafkaProducer
-from serving import serving
+from serving import ROOT, command, free_ports, program, serving
 from test_run_live import LOST
 
 from cluster.live.time import LiveTime
@@ -23,7 +24,7 @@ from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import Run, RunResult, run_scenario
 from scenarios.run.simulation import SimulationError
-from scenarios.run.worlds import processes
+from scenarios.run.worlds import NewWorld, live, processes, simulated
 
 KILLS = """
 schema: 1
@@ -44,6 +45,41 @@ timeline:
 expect: {{}}
 """
 BROKERS = ("b1", "b2", "b3")
+ROLLED = """
+schema: 1
+id: rolled-logs
+title: Logs of many segments, a kill, a power loss and a torn tail
+seed: 1
+duration: 10s
+cluster:
+  controllers: [c4]
+  brokers: {b7: {}, b5: {}}
+  config: {broker.session.timeout.ms: 900, broker.heartbeat.interval.ms: 100}
+topics:
+  one: {partitions: {0: [b7], 1: [b5], 2: [b7]}, config: {segment.bytes: 1024}}
+  two: {partitions: {0: [b5, b7]}, config: {segment.bytes: 1024}}
+workloads:
+  p1: {kind: producer, topic: one, config: {acks: all}}
+  p2: {kind: producer, topic: two, config: {acks: all}}
+timeline:
+  - {at: 1s, produce: {from: p1, count: 2, size: 700B, partition: 0}}
+  - {at: 1s, produce: {from: p1, count: 3, size: 700B, partition: 2}}
+  - {at: 1s, produce: {from: p1, count: 3, size: 700B, partition: 1}}
+  - {at: 1s, produce: {from: p2, count: 3, size: 700B}}
+  - {when: {one-0: {hw: 2}, one-1: {hw: 3}, one-2: {hw: 3}, two-0: {hw: 3}}, kill: b7, for: 200ms}
+  - {when: {b7: {running: false}}, check: {state: {b7: {running: false}}}}
+  - {when: {b7: {running: true, one-0: {leading: true}, one-2: {leading: true}}}, check: {logs: {one-2: r2..r4}}}
+  - {when: {one-0: {leader: b7}}, produce: {from: p1, count: 2, size: 700B, partition: 2}}
+  - {when: {one-2: {hw: 5}}, flush: {brokers: b7, partition: one-0}}
+  - {when: {one-2: {hw: 5}}, power_off: b7}
+  - {when: {b7: {running: false}}, tear: {broker: b7, partition: one-2, bytes: 10}}
+  - {when: {b7: {running: false}}, start: b7}
+  - {when: {b7: {running: true, one-0: {leading: true}}}, produce: {from: p1, count: 1, size: 700B, partition: 0}}
+expect:
+  verdict: [lost]
+  logs: {one-0: "r0, r1, r10", one-1: r5..r7, one-2: r2..r4, two-0: "s0..s2"}
+  records: {lost: "r8, r9"}
+"""
 
 
 def kills(count: int, seed: int) -> str:
@@ -89,6 +125,13 @@ def test_a_sigkilled_leader_takes_what_it_alone_had_acked(tmp_path: Path) -> Non
     assert failures(result) == []
     assert result.summary["live"] and not result.broke_an_invariant
     assert result.summary["bytes"]["fetch_payload_through_python"] == 0 < result.summary["bytes"]["sendfile"]
+
+
+@pytest.mark.parametrize("world", [simulated, live, processes])
+def test_a_log_that_has_rolled_is_told_in_full_after_any_death(tmp_path: Path, world: NewWorld) -> None:
+    """b7 leads two logs of a segment per record. What it flushed as it rolled survives the power; the end does not."""
+    result = run_scenario(load_text(ROLLED, "rolled.yaml").scenario, runs_dir=tmp_path, world=world)
+    assert failures(result) == [] and not result.broke_an_invariant
 
 
 def many_kills(tmp_path: Path, count: int) -> None:
@@ -174,3 +217,28 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
         run_scenario(scenario, runs_dir=None, world=spoil, watchers=[rows.append])
     (died,) = [row.event for row in rows if isinstance(row.event, NodeStopped)]
     assert died.node == "b1" and "our bug, FileExistsError" in died.reason and "what-b1-died-of.txt" in died.reason
+
+
+def test_nodes_that_all_die_at_their_start_end_the_run_at_once(tmp_path: Path) -> None:
+    """Here: of what the command is told to do before anything else, in their processes only."""
+    first = 'if __name__ == "__mp_main__":\n    raise OSError("the machine is out of luck")\n'
+    words = [*command("--processes", "--port", str(free_ports(3)), "--record", str(tmp_path / "runs"))]
+    words[1:3] = [str(program(tmp_path / "bin", first))]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 4
+    assert "its process has died (exit code 1): OSError: the machine is out of luck" in " ".join(done.stdout.split())
+    assert "NOTHING BROKEN" not in done.stdout and "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_cluster_without_a_living_node_ends_and_says_so(tmp_path: Path) -> None:
+    with serving(tmp_path, "--processes") as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
+        assert producer.send("orders", value=b"hello").get(20)
+        for node in processes_of(served.process.pid)[2:]:
+            os.kill(node, signal.SIGKILL)
+        served.output, served.errors = served.process.communicate(timeout=60)
+    assert served.process.returncode == 4
+    assert "no node is left of c1, b1, b2 and b3" in " ".join(served.output.split())
+    assert "1 ACKED RECORD THAT NOBODY CAN READ: hello" in served.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -33,6 +34,17 @@ def test_a_client_writes_and_reads_and_the_run_is_kept(tmp_path: Path) -> None:
     assert served.summary["live"] and served.summary["verdict"] == [] and not served.summary["our_bug"]
     assert sum(len(log) for log in served.summary["logs"].values()) == 50
     assert served.summary["bytes"]["fetch_payload_through_python"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_whatever_asks_it_to_end_the_run_is_kept(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGHUP: the terminal that it was started in is closed."""
+    with serving(tmp_path) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        producer.send("orders", value=b"hello").get(20)
+        producer.close()
+        served.stop(number)
+    assert served.summary["records"]["acked"] == ["hello"] and served.summary["verdict"] == []
 
 
 def test_a_port_that_is_taken_ends_with_one_clear_error(tmp_path: Path) -> None:

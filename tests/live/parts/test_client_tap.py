@@ -10,18 +10,20 @@ from kafka import KafkaConsumer, KafkaProducer
 from serving import serving
 
 from cluster.live.client_tap import ClientTap
-from cluster.live.observations import (
-    BatchArrived,
-    PartitionAnswered,
-    ProduceAnswered,
-    ProduceArrived,
-    records_seen,
+from cluster.live.observations import WireTap
+from cluster.live.record_names import is_believable, word_of
+from cluster.protocol.api_00_produce import (
+    ProducePartitionResponse,
+    ProduceRequest,
+    encode_produce_request,
+    encode_produce_response,
 )
-from cluster.live.record_names import RecordNames, is_believable, word_of
+from cluster.protocol.cold import encode_request, request
+from cluster.protocol.versions import METADATA
 from replica.errors import ErrorCode
-from replica.ids import TopicPartition
 from replica.log.records import build_batch, read_header
-from replica.trace import events as trace
+from replica.trace.events import RecordAcked, TraceEvent, TraceLog
+from scenarios.observe.mirror import LogMirror
 
 pytestmark = pytest.mark.live
 
@@ -73,53 +75,23 @@ def test_an_unmodified_client_loses_what_the_dead_leader_alone_had_acked(tmp_pat
     assert told["latency_us"]["min"] > 0  # acks=1 is answered in the step that it arrives in: still not in no time
 
 
-def test_the_latency_of_a_client_from_outside_is_its_requests_at_the_broker() -> None:
-    facts: list[trace.TraceEvent] = []
-    log = trace.TraceLog([lambda row: facts.append(row.event)])
-    names: dict[int, tuple[str, ...]] = {}
-    story = ClientTap(log, lambda crc: names.get(crc, ()), lambda name: False, str).open("client/p", "b1")
-    partition = TopicPartition("t", 0)
-
-    def arrives(at_us: int, value: bytes, acks: int) -> None:
-        batch = memoryview(build_batch([(None, value)], timestamp_ms=0))
-        arrived = BatchArrived(partition, read_header(batch), records_seen(batch, 1))
-        story(ProduceArrived(acks, (arrived,)), at_us)
-
-    def answered(error: ErrorCode, left_us: int) -> None:
-        # Told as of the step in progress, which began when the request came.
-        story(ProduceAnswered((PartitionAnswered(partition, error, 0, None),), left_us), 1_000)
-
-    arrives(1_000, b"a", acks=1)
-    answered(ErrorCode.NONE, 1_400)
-    arrives(2_000, b"b", acks=0)
-    arrives(3_000, b"c", acks=1)
-    answered(ErrorCode.MESSAGE_TOO_LARGE, 3_050)
-    assert [(type(fact).__name__, fact.latency_us) for fact in facts if hasattr(fact, "latency_us")] == [
-        ("RecordAcked", 400), ("RecordHandedOver", None), ("RecordFailed", 50)
-    ]  # fmt: skip
-
-
-def test_the_same_words_again_are_another_record_unless_the_first_has_no_answer() -> None:
-    names = RecordNames(lambda name: False)
-    partition = TopicPartition("t", 0)
-
-    def sent(*values: bytes, at_ms: int) -> tuple[str, ...]:
-        batch = memoryview(build_batch([(None, value) for value in values], timestamp_ms=at_ms))
-        header = read_header(batch)
-        seen = records_seen(batch, header.record_count)
-        named = names.of("client/p", partition, header.crc, header.record_count, seen)
-        sent.last = named  # type: ignore[attr-defined]
-        return named.names
-
-    assert sent(b"x", b"y", at_ms=1) == ("x", "y")
-    assert sent(b"x", b"y", at_ms=1) == ("x", "y")  # the same batch again
-    assert sent(b"y", b"z", at_ms=1) == ("y", "z")  # put together anew
-    names.answered(sent.last)  # type: ignore[attr-defined]
-    assert sent(b"y", at_ms=1) == ("y~2",)
-    names.answered(sent.last)  # type: ignore[attr-defined]
-    names.may_come_again(sent.last)  # type: ignore[attr-defined]
-    assert sent(b"y", at_ms=1) == ("y~2",)  # its answer may have been lost with the connection
-    assert sent(b"\xff\xfe", b"{json: 'far too long to be the name of a record'}", at_ms=2) == ("p-0", "p-1")
+def test_answers_that_were_held_belong_to_the_requests_in_their_order() -> None:
+    """While the network holds an answer, the broker reads on; not every request is a Produce."""
+    facts: list[TraceEvent] = []
+    log, sent = TraceLog([lambda row: facts.append(row.event)]), LogMirror().sent
+    observe = ClientTap(log, sent, lambda *place: (), lambda name: False, str).open("client/p", "b1")
+    tap = WireTap(lambda observation: observe(observation, 0), str, lambda: 9)
+    for number in range(2):
+        batch = bytes(build_batch([(None, b"r%d" % number)], timestamp_ms=0))
+        produce = ProduceRequest(None, 1, 1000, [("t", [(0, batch)])])
+        tap.request(bytearray(encode_produce_request(9, number, "p", produce)[4:]))
+        tap.request(bytearray(encode_request(METADATA, 9, 10, "p", request(METADATA, 9, topics=[]))[4:]))
+    for number in range(2):
+        answer = [("t", [ProducePartitionResponse(0, ErrorCode.NONE, number)])]
+        tap.response([encode_produce_response(9, number, answer)])
+        tap.response([b"an answer to Metadata"])
+    acked = [(fact.record, fact.offset) for fact in facts if isinstance(fact, RecordAcked)]
+    assert acked == [("r0", 0), ("r1", 1)]
 
 
 def test_words_are_safe_to_print_and_batches_are_believed_only_as_far_as_they_reach() -> None:

@@ -30,6 +30,7 @@ from replica.trace.events import (
     TraceLog,
     TraceRow,
 )
+from scenarios.observe.mirror import LogMirror
 
 T0 = TopicPartition("t", 0)
 
@@ -91,7 +92,8 @@ class Reader:
 
     def __init__(self, at_once: int) -> None:
         self.rows: list[TraceRow] = []
-        tap = ClientTap(TraceLog([self.rows.append]), lambda crc: ("a", "b", "c"), lambda name: False, str)
+        log, sent = TraceLog([self.rows.append]), LogMirror().sent
+        tap = ClientTap(log, sent, lambda partition, node, offset: ("a", "b", "c"), lambda name: False, str)
         tap.limit = TellingLimit(at_once, 0)
         self._observe = tap.open("client/x", "b1")
 

@@ -25,7 +25,8 @@ from cluster.network.world import ConnectionGone
 from cluster.node import Segment
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
 from replica.log.file_slice import FileSlice
-from replica.trace.events import MessageHeld, MessageReleased, TraceLog, TraceRow
+from replica.log.open_files import OpenFile
+from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceLog, TraceRow
 
 pytestmark = pytest.mark.live
 
@@ -104,10 +105,10 @@ def test_a_full_socket_holds_nobody_up_and_a_file_that_goes_away_is_sent_all_the
     (tmp_path / "segment").write_bytes(data)
 
     async def test(bench: Bench) -> None:
-        fd = os.open(tmp_path / "segment", os.O_RDONLY)
-        bench.far.send(frame(b"head", FileSlice(fd, 0, len(data)), b"tail"), FETCH, "response", None)
+        file = OpenFile(os.open(tmp_path / "segment", os.O_RDONLY))
+        bench.far.send(frame(b"head", FileSlice(file.fd, 0, len(data), file), b"tail"), FETCH, "response", None)
         bench.far.send(frame(b"second"), FETCH, "response", None)
-        os.close(fd)  # the log is closed while most of it has yet to be sent
+        del file  # the log is closed while most of it has yet to be sent
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bench.read, bench.near)
             await bench.wait_for(lambda: len(bench.received) == 2)
@@ -115,6 +116,42 @@ def test_a_full_socket_holds_nobody_up_and_a_file_that_goes_away_is_sent_all_the
         assert bench.received[0] == b"head" + data + b"tail" and bench.received[1] == b"second"
         assert bench.ended == [CLOSED]
         assert bench.b.bytes.sendfile == len(data) and bench.b.bytes.fetch_payload_through_python == 0
+
+    Bench().run(test)
+
+
+def test_several_answers_may_wait_for_a_full_socket_and_each_is_known_to_have_left(tmp_path: Path) -> None:
+    """Those that a fault has held are released at once."""
+    data = os.urandom(24 * MIB)
+    (tmp_path / "segment").write_bytes(data)
+
+    async def test(bench: Bench) -> None:
+        file = OpenFile(os.open(tmp_path / "segment", os.O_RDONLY))
+        sent: list[tuple[str, int]] = []
+        bench.far.send(
+            frame(b"head", FileSlice(file.fd, 0, len(data), file)), FETCH, "response", None,
+            lambda told: sent.append(("first", told.sendfile_bytes)),
+        )  # fmt: skip
+        bench.far.send(
+            frame(b"two"), FETCH, "response", None, lambda told: sent.append(("second", told.sendfile_bytes))
+        )
+        assert sent == []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.near)
+            await bench.wait_for(lambda: len(sent) == 2)
+            nursery.cancel_scope.cancel()
+        assert sent == [("first", len(data)), ("second", 0)]
+
+    Bench().run(test)
+
+
+@pytest.mark.parametrize("address", [("no-such-name.invalid", 9092), ("", 1), ("10.0.0.1\0", 1), ("127.0.0.1", 0)])
+def test_where_no_machine_can_be_is_refused_without_looking_it_up(address: tuple[str, int]) -> None:
+    """A client may register as a broker with any host: looking up its name ended the cluster."""
+
+    async def test(bench: Bench) -> None:
+        with pytest.raises(ConnectionGone, match="refused"):
+            await bench.fabric.connect(bench.a, *address)
 
     Bench().run(test)
 
@@ -140,7 +177,12 @@ def test_what_a_dead_process_has_behind_a_cut_is_noticed_only_when_it_heals() ->
     async def test(bench: Bench) -> None:
         link = bench.network.link("a", "b")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(bench.read, bench.far, lambda received: bench.far.unmute())
+
+            def take(received: bytearray) -> None:
+                bench.received.append(bytes(received))
+                bench.far.unmute()
+
+            nursery.start_soon(bench.read, bench.far, take)
             link.cuts.append("cut")
             bench.near.send(frame(b"never arrives"), FETCH, "request", None)
             bench.near.close()
@@ -150,6 +192,27 @@ def test_what_a_dead_process_has_behind_a_cut_is_noticed_only_when_it_heals() ->
             bench.fabric.move_on()
             await bench.wait_for(lambda: bench.ended)
         assert bench.ended == [CLOSED] and bench.received == []
+        assert len(bench.facts(MessageDropped)) == 1
+
+    Bench().run(test)
+
+
+def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
+    async def test(bench: Bench) -> None:
+        hold = Hold("freeze", ["a"], ["b"], FETCH, "request")
+        bench.network.holds.append(hold)
+        bench.near.send(frame(b"held"), FETCH, "request", None)
+        await trio.sleep(0.05)
+        bench.near.vanish()
+        bench.network.holds.remove(hold)
+        bench.fabric.move_on()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.far)
+            await trio.sleep(0.05)
+            nursery.cancel_scope.cancel()
+        assert bench.received == []
+        (lost,) = bench.facts(MessageDropped)
+        assert lost.event.reason == "the 1 request from a to b is lost on its way: a lost power"
 
     Bench().run(test)
 

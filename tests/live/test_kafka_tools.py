@@ -1,0 +1,133 @@
+"""Kafka's own command line tools, 4.1, at a live cluster: what an operator types works, and says what it says of Kafka.
+
+`tests/live/kafka_tools/install.sh DIR` fetches them; KAFKA_TOOLS_LIB names DIR.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from serving import Served, serving
+
+TOOLS = "org.apache.kafka.tools"
+LIB = os.environ.get("KAFKA_TOOLS_LIB", "")
+pytestmark = pytest.mark.skipif(
+    not LIB or shutil.which("java") is None,
+    reason="Kafka's tools are not installed here: tests/live/kafka_tools/install.sh DIR, KAFKA_TOOLS_LIB=DIR",
+)
+
+
+class Tools:
+    """Runs one tool at a time against a cluster; each takes seconds, most of them Java's."""
+
+    def __init__(self, served: Served, folder: Path) -> None:
+        self._bootstrap = ("--bootstrap-server", served.bootstrap)
+        self._folder = folder
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        """What it prints, errors too."""
+        java = ("java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", f"{LIB}/*", tool)
+        done = subprocess.run(
+            [*java, *self._bootstrap, *arguments],
+            input=stdin,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+            check=False,
+        )
+        return done.stdout
+
+    def file(self, name: str, content: object) -> str:
+        path = self._folder / name
+        path.write_text(json.dumps(content))
+        return str(path)
+
+
+def wanted(**replicas: list[int]) -> dict[str, object]:
+    """A reassignment of partition 0 of each topic."""
+    partitions = [{"topic": topic, "partition": 0, "replicas": ids} for topic, ids in replicas.items()]
+    return {"version": 1, "partitions": partitions}
+
+
+def reassign(tools: Tools, plan: str, *action: str) -> str:
+    return tools.run(f"{TOOLS}.reassign.ReassignPartitionsCommand", "--reassignment-json-file", plan, *action)
+
+
+def config_of(tools: Tools, kind: str, name: str, *more: str) -> str:
+    return tools.run("kafka.admin.ConfigCommand", "--describe", "--entity-type", kind, "--entity-name", name, *more)
+
+
+def test_a_reassignment_is_verified_and_its_throttles_go(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:2") as served:
+        tools = Tools(served, tmp_path)
+        plan = tools.file("plan.json", wanted(orders=[3, 2]))
+        assert "Successfully started partition reassignment" in reassign(
+            tools, plan, "--execute", "--throttle", "1000000"
+        )
+        assert "leader.replication.throttled.rate=1000000" in config_of(tools, "brokers", "1")
+        for _ in range(20):
+            said = reassign(tools, plan, "--verify")
+            if "is completed" in said:
+                break
+            time.sleep(0.5)
+        assert "Reassignment of partition orders-0 is completed." in said
+        assert "Clearing broker-level throttles on brokers 1,2,3" in said
+        assert "Clearing topic-level throttles on topic orders" in said
+        assert "Error" not in said and "Exception" not in said
+        assert "throttled" not in config_of(tools, "brokers", "1") + config_of(tools, "topics", "orders")
+        served.stop()
+    assert not served.summary["our_bug"]
+
+
+def test_a_reassignment_under_way_is_cancelled(tmp_path: Path) -> None:
+    """Throttled to a byte a second, the second fetch of its 3 MB never comes."""
+    with serving(tmp_path, "--topic", "orders:1:1") as served:
+        tools = Tools(served, tmp_path)
+        lines = "".join(letter * 900_000 + "\n" for letter in "xyz")
+        tools.run(f"{TOOLS}.ConsoleProducer", "--topic", "orders", stdin=lines)
+        plan = tools.file("plan.json", wanted(orders=[2]))
+        reassign(tools, plan, "--execute", "--throttle", "1")
+        assert "orders-0: replicas: 2,1. adding: 2. removing: 1." in tools.run(
+            f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list"
+        )
+        said = reassign(tools, plan, "--cancel")
+        assert "Successfully cancelled partition reassignment for: orders-0" in said
+        assert "Clearing broker-level throttles" in said and "Exception" not in said
+        assert "Replicas: 1\t" in tools.run(f"{TOOLS}.TopicCommand", "--describe", "--topic", "orders")
+        assert "throttled" not in config_of(tools, "brokers", "1") + config_of(tools, "topics", "orders")
+        served.stop()
+    assert served.summary["records"]["lost"] == [] and not served.summary["our_bug"]
+
+
+def test_what_an_operator_asks(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        tools = Tools(served, tmp_path)
+        # The producer and the consumer speak Produce 13 and Fetch 18: topics by id.
+        tools.run(f"{TOOLS}.ConsoleProducer", "--topic", "orders", stdin="r0\nr1\nr2\n")
+        assert "orders:0:3" in tools.run(f"{TOOLS}.GetOffsetShell", "--topic", "orders")
+        read = tools.run(
+            f"{TOOLS}.consumer.ConsoleConsumer",
+            *("--topic", "orders", "--from-beginning", "--max-messages", "3", "--group", "g"),
+        )
+        assert read.splitlines()[:3] == ["r0", "r1", "r2"]
+        groups = tools.run(f"{TOOLS}.consumer.group.ConsumerGroupCommand", "--describe", "--group", "g")
+        assert "orders          0          3               3               0" in groups
+        offered = tools.run(f"{TOOLS}.BrokerApiVersionsCommand")
+        assert offered.count("Produce(0): 0 to 13 [usable: 13]") == 3
+        assert offered.count("Fetch(1): 4 to 18 [usable: 18]") == 3
+        assert "FinalizedVersionLevel: 4.1-IV1" in tools.run(f"{TOOLS}.FeatureCommand", "describe")
+        described = config_of(tools, "brokers", "1", "--all")
+        assert "process.roles=broker" in described and "log.retention.hours=168" in described
+        assert "Failed to list" not in tools.run(f"{TOOLS}.TransactionsCommand", "list")
+        assert "Error" not in tools.run("kafka.admin.ConfigCommand", "--describe", "--entity-type", "users")
+        assert "PartitionCount: 1" in tools.run(f"{TOOLS}.TopicCommand", "--describe", "--topic", "orders")
+        served.stop()
+    assert served.summary["verdict"] == [] and not served.summary["our_bug"]
+    assert len(served.summary["records"]["acked"]) == 3

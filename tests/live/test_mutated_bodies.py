@@ -1,0 +1,157 @@
+"""Requests with a good header and a bad body, of every API that a node has, beside an honest producer and consumer.
+
+`pytest -m soak tests/live/test_mutated_bodies.py` throws 30,000; HIGHWATER_SOAK=1000000 says how many, SEED which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from honest_pair import honest_pair
+from mutated_bodies import MutatedBodies
+from serving import Served, serving
+from test_hostile import framed, memory_kib, received
+
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.versions import API_VERSIONS, VERSIONS
+from scenarios.observe.trace_writer import read_rows
+
+SOAK_FRAMES = int(os.environ.get("HIGHWATER_SOAK", "30000"))
+SEED = int(os.environ.get("SEED", "1"))
+NAMES = ["t", "u", "g", "h", "hostile", "", "consumer", "range", "compression.type", "0", "1", "127.0.0.1"]
+OPEN_AT_ONCE = 48
+ROUND = 200
+"""So many frames, and then every node is asked whether it is there."""
+
+EVERYTHING = [(key, version) for key, (low, high) in sorted(VERSIONS.items()) for version in range(low, high + 1)]
+Address = tuple[str, int]
+
+
+def dial(address: Address) -> socket.socket:
+    """Closed with a reset: the machine would run out of ports otherwise."""
+    sock = socket.create_connection(address, 30)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return sock
+
+
+class Node:
+    """One listener, and, of a broker, a connection to it that is never abused."""
+
+    def __init__(self, address: Address, seed: int, *, is_broker: bool) -> None:
+        self.address = address
+        self._honest = dial(address) if is_broker else None
+        self.bodies = MutatedBodies(seed, self.advertised() or EVERYTHING, NAMES)
+        self._open: deque[socket.socket] = deque()
+
+    def advertised(self) -> list[tuple[int, int]]:
+        """A controller here says nothing of what it speaks; it gets whatever any node does."""
+        if self._honest is None:
+            return []
+        self._honest.sendall(encode_request(API_VERSIONS, 0, 1, "honest", request(API_VERSIONS, 0)))
+        (size,) = struct.unpack(">i", received(self._honest, 4))
+        answer = decode_response(API_VERSIONS, 0, received(self._honest, size))
+        ranges = [(api.api_key, range(api.min_version, api.max_version + 1)) for api in answer.api_keys]
+        return [api for key, versions in ranges for version in versions if (api := (key, version)) in EVERYTHING]
+
+    def attack(self) -> int:
+        """One frame, or two, over a connection of their own."""
+        frames = [self.bodies.frame() for _ in range(self.bodies.rng.choice((1, 1, 2)))]
+        sock = dial(self.address)
+        with contextlib.suppress(ConnectionError):
+            sock.sendall(b"".join(map(framed, frames)))
+        self._open.append(sock)
+        if len(self._open) > OPEN_AT_ONCE:
+            self._open.popleft().close()
+        return len(frames)
+
+    def go(self) -> None:
+        while self._open:
+            self._open.popleft().close()
+
+
+def descriptors(served: Served) -> int:
+    return len(list(Path(f"/proc/{served.process.pid}/fd").iterdir()))
+
+
+def listeners(served: Served) -> list[Address]:
+    """Brokers' and controllers'. source: proc(5), /proc/net/tcp"""
+    inodes = set()
+    for entry in Path(f"/proc/{served.process.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(entry))
+            inodes.update(found.groups() if found else ())
+    ports = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in inodes:
+            ports.append(int(fields[1].split(":")[1], 16))
+    return [("127.0.0.1", port) for port in sorted(ports)]
+
+
+def storm(served: Served, frames: int, seed: int) -> None:
+    brokers = served.bootstrap.split(",")
+    nodes = [
+        Node((host, port), seed + place, is_broker=f"{host}:{port}" in brokers)
+        for place, (host, port) in enumerate(listeners(served))
+    ]
+    assert len(nodes) == 4, "three brokers and a controller"
+    begun, thrown, limit = time.monotonic(), 0, ROUND
+    before = memory_kib(served), descriptors(served)
+    with honest_pair(served.bootstrap, "honest") as seen:
+        while thrown < frames:
+            thrown += nodes[thrown % len(nodes)].attack()
+            if thrown >= limit:
+                limit += ROUND
+                for node in nodes:
+                    node.advertised()
+                if limit % (100 * ROUND) == 0:
+                    took = time.monotonic() - begun
+                    print(f"{thrown:,} frames, {thrown / took:,.0f}/s, {memory_kib(served) >> 10} MiB", flush=True)
+        took = time.monotonic() - begun
+        for node in nodes:
+            node.go()
+        time.sleep(1)  # until the brokers know
+    told(served, thrown, took, before, seen)
+    assert seen["failures"] == []
+
+
+def told(served: Served, thrown: int, took_s: float, before: Sequence[int], seen: dict[str, object]) -> None:
+    memory, open_now = memory_kib(served), descriptors(served)
+    print(f"{thrown:,} frames in {took_s:,.0f} s, {thrown / took_s:,.0f}/s, load {os.getloadavg()}")
+    print(f"memory {before[0] >> 10} to {memory >> 10} MiB, descriptors {before[1]} to {open_now}")
+    print(f"the honest pair: {seen}")
+
+
+def bugs(served: Served) -> list[str]:
+    last = (served.record / "last").read_text().strip()
+    rows = read_rows(served.record / last / "trace")
+    return [row.event.reason for row in rows if type(row.event).__name__ == "RequestCrashed"]
+
+
+def storm_on_a_cluster(record: Path, frames: int, *words: str) -> None:
+    topics = [word for topic in ("honest:1:3", "t:2:3", "u:1:1") for word in ("--topic", topic)]
+    with serving(record, *topics, *words) as served:
+        storm(served, frames, SEED)
+        served.end()
+        assert bugs(served) == [], served.errors[-2000:]
+    assert not served.summary["our_bug"] and served.summary["records"]["lost"] == []
+
+
+def test_bodies_that_are_wrong_cost_their_senders_alone(tmp_path: Path) -> None:
+    storm_on_a_cluster(tmp_path, 600)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(6 * 3600)
+def test_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    storm_on_a_cluster(tmp_path, SOAK_FRAMES, "--no-client-records")
