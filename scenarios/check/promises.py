@@ -18,7 +18,7 @@ from replica.rules import Rules, Switch, spelled
 class Gap:
     """Values of a switch under which invariants can break, and the rule that closed the gap.
 
-    invariants: the one that breaks first and those that break in its wake, by the names invariants.py reports
+    invariants: the one that breaks first and those that break in its wake, by the names invariants/checker.py reports
     rule: who brought it, and what it says
     only_with: another switch and the value without which nothing breaks
     after_lost_bytes: nothing breaks before a disk has lost bytes that a replica had written
@@ -44,7 +44,7 @@ class Gap:
         return f"{self.switch}={newer[0] if newer else Rules().value(self.switch)}"  # a teaching mutant comes last
 
     def told(self, rules: Rules) -> str:
-        """`isr-join: high-watermark` lacks KAFKA-7128 (2.1): ..."""
+        """`isr-join: high-watermark` lacks KAFKA-7128 (2.0.1): ..."""
         return f"`{self.switch}: {spelled(rules.value(self.switch))}` lacks {self.rule}"
 
 
@@ -124,7 +124,7 @@ GAPS: tuple[Gap, ...] = (
         "isr-join",
         ("high-watermark",),
         _LEADER_INCOMPLETE,
-        "KAFKA-7128 (2.1): a replica joins the ISR only once it has reached the start of the leader's epoch",
+        "KAFKA-7128 (2.0.1): a replica joins the ISR only once it has reached the start of the leader's epoch",
     ),
     _gap(
         "hw-advance",

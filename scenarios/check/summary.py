@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from replica.ids import OFFSETS_TOPIC, TopicPartition
 from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
-from scenarios.observe.availability import write_windows
+from scenarios.observe.availability import all_write_windows
 from scenarios.observe.ledger import RecordLedger
 
 
@@ -46,6 +47,8 @@ def build_summary(
     counters: Counters,
 ) -> dict[str, Any]:
     """The document; only plain JSON values. The ledger must be closed."""
+    partitions = _partitions(scenario, ledger)
+    unavailable = all_write_windows(ledger, scenario.duration_us)
     return {
         "scenario": scenario.id,
         "variant": scenario.variant,
@@ -58,18 +61,12 @@ def build_summary(
         "our_bug": verdict.our_bug,
         "records": {"sent": len(ledger.records), **{kind: list(verdict.records[kind]) for kind in RECORD_CLASSES}},
         "anomalies": [_anomaly(anomaly) for anomaly in verdict.anomalies],
-        "logs": {
-            str(partition): list(ledger.final_log(partition).records)
-            for topic in scenario.topics.values()
-            for partition in topic.topic_partitions
-        },
+        "logs": {str(partition): list(ledger.final_log(partition).records) for partition in partitions},
         "expectations": [{"what": result.what, "held": result.held, "why": result.why} for result in results],
         "setting": _setting(scenario),
         "producers": {name: _told(ledger, name) for name in _producers(scenario, ledger)},
         "unavailable": {
-            str(partition): [list(window) for window in write_windows(ledger, partition, scenario.duration_us)]
-            for topic in scenario.topics.values()
-            for partition in topic.topic_partitions
+            str(partition): [list(window) for window in unavailable.get(partition, [])] for partition in partitions
         },
         "retries": ledger.retries,
         "trace_sha256": counters.trace_sha256,
@@ -80,6 +77,13 @@ def build_summary(
         "wall_s": round(counters.wall_s, 3),
         "bytes": _bytes(scenario, counters.bytes),
     }
+
+
+def _partitions(scenario: Scenario, ledger: RecordLedger) -> list[TopicPartition]:
+    """Those of the scenario's topics, then those of topics that clients have made and that were there at the end."""
+    of_scenario = (name for topic in scenario.topics.values() for name in topic.topic_partitions)
+    others = (name for name in sorted(ledger.final) if name.topic != OFFSETS_TOPIC)
+    return list(dict.fromkeys((*of_scenario, *others)))
 
 
 def _anomaly(anomaly: Anomaly) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice, pairwise, zip_longest
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.record_table import RecordEntry
 
 PATIENCE_US = 1_000_000
 """Shorter waits are latency, not unavailability."""
@@ -32,17 +33,48 @@ class Window(NamedTuple):
         return self.to_us - self.from_us
 
 
+class Demand(NamedTuple):
+    """What producers asked of one partition, in microseconds.
+
+    sent: ascending     answered: of the same records     acks: as they came, after one at 0
+    """
+
+    sent: array[int]
+    answered: array[int]
+    acks: array[int]
+
+
 def write_windows(ledger: RecordLedger, partition: TopicPartition, end_us: int) -> list[Window]:
     """Stretches of at least PATIENCE_US in which records waited for an ack and none came; acks=0 never waits."""
-    sent, answered, acks = array("q"), array("q"), array("q", [0])
-    for entry in ledger:
-        if entry.topic_partition != partition or entry.handed_over_us is not None:
+    entries = (entry for entry in ledger if entry.topic_partition == partition)
+    return _windows(_demands(entries, end_us).get(partition), end_us)
+
+
+def all_write_windows(ledger: RecordLedger, end_us: int) -> dict[TopicPartition, list[Window]]:
+    """The same of every partition that was written to."""
+    return {partition: _windows(demand, end_us) for partition, demand in _demands(ledger, end_us).items()}
+
+
+def _demands(entries: Iterable[RecordEntry], end_us: int) -> dict[TopicPartition, Demand]:
+    demands: dict[TopicPartition, Demand] = {}
+    for entry in entries:
+        if entry.handed_over_us is not None:
             continue
+        demand = demands.get(entry.topic_partition)
+        if demand is None:
+            demand = demands[entry.topic_partition] = Demand(array("q"), array("q"), array("q", [0]))
         acked_us, failed_us = entry.acked_us, entry.failed_us
         if acked_us is not None:
-            acks.append(acked_us)
-        sent.append(entry.sent_us)
-        answered.append(acked_us if acked_us is not None else end_us if failed_us is None else failed_us)
+            demand.acks.append(acked_us)
+        demand.sent.append(entry.sent_us)
+        demand.answered.append(acked_us if acked_us is not None else end_us if failed_us is None else failed_us)
+    return demands
+
+
+def _windows(demand: Demand | None, end_us: int) -> list[Window]:
+    if demand is None:
+        return []
+    sent, answered, acks = demand
     windows = []
     done = 0  # all before this place were answered by the latest ack looked at
     if any(one > other for one, other in pairwise(acks)):

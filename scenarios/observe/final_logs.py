@@ -148,7 +148,8 @@ class Presence:
         self._partitions: list[TopicPartition] = []
         self._partition = array("i")
         self._first = array("q")
-        self._more: dict[int, tuple[int, ...]] = {}
+        self._more: dict[int, list[int]] = {}
+        """Further offsets: of a name that nobody gave, there can be as many as there are records."""
 
     def add_log(self, partition: TopicPartition, entries: LogEntries) -> None:
         """A record that is in two partitions counts for the later one."""
@@ -161,7 +162,7 @@ class Presence:
                 self._first.append(offset)
             else:
                 self._partition[place] = number
-                self._more[place] = (*self._more.get(place, ()), offset)
+                self._more.setdefault(place, []).append(offset)
 
     def __contains__(self, record: str) -> bool:
         return self._index.place(record) >= 0

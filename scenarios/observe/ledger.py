@@ -1,6 +1,6 @@
 """Every record of a run: what its producer was told, who read it, and what the disks held when the run ended.
 
-`RecordLedger` is a listener of `replica.trace.events.TraceLog`. The words are those of design.md section 7:
+`RecordLedger` is a listener of `replica.trace.TraceLog`. The words are those of design.md section 7:
 
 acked     RecordAcked                                   failed   RecordFailed and definitely not written
 unknown   sent, neither acked nor definitely failed     present  in the final log of its partition
@@ -172,7 +172,10 @@ class RecordLedger:
         self._place(row, event)
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
+        """The first time: a producer that sends a batch again is told again."""
         place, records = self._place(row, event), self.records
+        if records.acked_seq[place] >= 0:
+            return
         records.acked_us[place], records.acked_seq[place] = row.at_us, row.seq
         records.acked_by[place] = records.words.place(event.peer)
         records.acked_offset[place], records.latency_us[place] = event.offset, event.latency_us

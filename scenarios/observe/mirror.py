@@ -1,7 +1,7 @@
 """What every replica's log holds at this instant, batch by batch, rebuilt from the trace.
 
-`LogMirror` is a listener of `replica.trace.events.TraceLog`. A batch is known by its CRC, which is the same on every replica;
-the producers' BatchSent facts tell which records are in it.
+`LogMirror` is a listener of `replica.trace.TraceLog`. The producers' BatchSent facts tell which records are in a batch;
+in a log it is found by its base offset and its CRC, which is the same on every replica.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
-from scenarios.sent_batches import SentBatches
+from scenarios.observe.sent_batches import SentBatches
 
 
 class ReplicaLog(BatchList):
@@ -21,9 +22,10 @@ class ReplicaLog(BatchList):
 
     epochs: (leader epoch, base offset of its first batch), oldest first, as the batches say
     doubtful: its disk lost bytes and has not been read since, so its end is not known
+    exists: its broker has told of it, and not deleted it since
     """
 
-    __slots__ = ("doubtful", "end", "epochs", "node", "start")
+    __slots__ = ("doubtful", "end", "epochs", "exists", "node", "start")
 
     def __init__(self, columns: BatchColumns, node: str) -> None:
         super().__init__(columns)
@@ -33,9 +35,11 @@ class ReplicaLog(BatchList):
         self.end = 0
         """log end offset as far as batches tell"""
         self.doubtful = False
+        self.exists = False
 
     def append(self, place: int) -> None:
         super().append(place)
+        self.exists = True
         self.end = self.columns.last_offset(place) + 1
         leader_epoch = self.columns.leader_epoch(place)
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
@@ -64,12 +68,16 @@ class LogMirror:
         self.dropped: list[MirroredBatch] = []
         """what the latest fact took out of a log"""
         self.deleted: dict[str, None] = {}
-        """records that an operator has deleted: by DeleteRecords, or with their topic"""
+        """records that an operator has deleted, by DeleteRecords or with their topic, and that are in no log since"""
         self._doomed: dict[tuple[TopicPartition, str], None] = {}
         """logs of topics that were deleted, until their broker has heard of it"""
+        self._starts: dict[tuple[TopicPartition, str], int] = {}
+        """below which offset all records of a log are known to be deleted"""
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self.handlers: dict[type, Callable[[Any], None]] = {
             trace.BatchSent: self._batch_sent,
+            trace.BatchRefused: self._batch_refused,
+            trace.RecordAcked: self._record_acked,
             trace.BatchAppended: self._batch_appended,
             trace.LogTruncated: self._end_stated,
             trace.LogRecovered: self._end_stated,
@@ -106,16 +114,37 @@ class LogMirror:
         return known
 
     def records(self, partition: TopicPartition, node: str) -> list[tuple[int, str, MirroredBatch]]:
-        """(offset, record, batch) of one log, in offset order; a batch nobody sent is named by its offset, `?12`."""
+        """(offset, record, batch) of one log, in offset order; a batch nobody sent is named by its offset, `?12`.
+
+        Such a batch counts as one record: how many it claims to hold is not known to be true.
+        """
         found = []
         for batch in self.log(partition, node):
-            names = self.sent.records(batch.crc)
-            for place, offset in enumerate(range(batch.base_offset, batch.last_offset + 1)):
-                found.append((offset, names[place] if names else f"?{offset}", batch))
+            names = self.sent.records(partition, batch.base_offset, batch.crc) or (f"?{batch.base_offset}",)
+            found += [(offset, name, batch) for offset, name in enumerate(names, batch.base_offset)]
         return found
 
+    def names_in(self, partition: TopicPartition, node: str, base_offset: int) -> tuple[str, ...]:
+        """Of the batch that begins at `base_offset` in a node's log; () if none does, or nobody has sent it."""
+        log = self.logs.get(partition, {}).get(node)
+        batch = None if log is None else log.at(base_offset)
+        if batch is None or batch.base_offset != base_offset:
+            return ()
+        return self.sent.records(partition, base_offset, batch.crc)
+
+    def is_doomed(self, partition: TopicPartition, node: str) -> bool:
+        """The node has not heard yet that the topic was deleted: what it says is about the former one."""
+        return (partition, node) in self._doomed
+
     def _batch_sent(self, event: trace.BatchSent) -> None:
-        self.sent.add(event.crc, event.client, event.records)
+        self.sent.add(TopicPartition(event.topic, event.partition), event.crc, event.client, event.records)
+
+    def _batch_refused(self, event: trace.BatchRefused) -> None:
+        if ErrorCode[event.error] not in INDEFINITE:
+            self.sent.refused(TopicPartition(event.topic, event.partition), event.crc, event.records)
+
+    def _record_acked(self, event: trace.RecordAcked) -> None:
+        self.sent.acked(TopicPartition(event.topic, event.partition), event.record, event.offset)
 
     def _place(self, partition: TopicPartition, batch: MirroredBatch) -> int:
         """Of the same batch in another replica's log, if there is one: a long run holds each batch once."""
@@ -138,13 +167,20 @@ class LogMirror:
             event.base_sequence,
         )
         log.append(self._place(partition, batch))
+        if event.role == "leader":
+            self.sent.appended(partition, batch.base_offset, batch.crc)
+        if (partition, event.node) in self._doomed:
+            self._delete(partition, (batch,))
+        elif self.deleted and event.role == "leader":
+            for name in self.sent.records(partition, batch.base_offset, batch.crc):
+                self.deleted.pop(name, None)  # It was sent again, to the topic of today.
 
     def _end_stated(
         self, event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan
     ) -> None:
         """A log that says where it ends, after a truncation, a recovery, or on an empty disk that no one announced."""
         log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        log.doubtful = False
+        log.doubtful, log.exists = False, True
         self.dropped = (
             log.cut_to(event.log_end_offset) if event.log_end_offset <= log.end else self._restart(log, event)
         )
@@ -157,28 +193,33 @@ class LogMirror:
 
     def _replica_deleted(self, event: trace.ReplicaDeleted) -> None:
         partition = TopicPartition(event.topic, event.partition)
-        self.dropped = self.log(partition, event.node).cut_to(0)
+        log = self.log(partition, event.node)
+        self.dropped, log.exists = log.cut_to(0), False
+        self._starts.pop((partition, event.node), None)
         if (partition, event.node) in self._doomed:
             del self._doomed[partition, event.node]
-            self._delete(self.dropped)
 
     def _topic_deleted(self, event: trace.TopicDeleted) -> None:
         for partition, logs in self.logs.items():
             if partition.topic == event.topic:
                 for node, log in logs.items():
-                    self._doomed[partition, node] = None
-                    self._delete(log)
+                    if log.exists:
+                        self._doomed[partition, node] = None
+                    self._delete(partition, log)
+        self.sent.topic_deleted(event.topic)
 
     def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced) -> None:
         """The batches stay in the mirror: until its next checkpoint, a broker that dies comes back with them."""
         if event.role == "leader":
-            log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-            self._delete(log.between(0, event.log_start_offset), event.log_start_offset)
+            partition, start = TopicPartition(event.topic, event.partition), event.log_start_offset
+            log = self.log(partition, event.node)
+            self._delete(partition, log.between(self._starts.get((partition, event.node), 0), start), start)
+            self._starts[partition, event.node] = start
 
-    def _delete(self, batches: Iterable[MirroredBatch], below: int | None = None) -> None:
+    def _delete(self, partition: TopicPartition, batches: Iterable[MirroredBatch], below: int | None = None) -> None:
         """below: only the records at lower offsets"""
         for batch in batches:
-            names = self.sent.records(batch.crc)
+            names = self.sent.records(partition, batch.base_offset, batch.crc)
             count = len(names) if below is None else below - batch.base_offset
             self.deleted.update(dict.fromkeys(names[:count]))
 

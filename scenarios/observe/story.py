@@ -3,10 +3,12 @@ time."""
 
 from __future__ import annotations
 
+import heapq
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from replica.ids import OFFSETS_TOPIC, TopicPartition
@@ -14,7 +16,7 @@ from replica.trace import events as trace
 from replica.trace.columns import GroupFact
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
-from scenarios.observe.view import ClusterView, PartitionView
+from scenarios.observe.view import ClusterView
 
 
 class StoryLine(NamedTuple):
@@ -56,6 +58,26 @@ class PartitionHistory:
     high_watermark: Levels
 
 
+class Standing(NamedTuple):
+    """From one fact on: who holds a partition, who leads it, who is in its ISR. assigned None: it is no more"""
+
+    seq: int
+    at_us: int
+    assigned: tuple[str, ...] | None
+    leader: str | None
+    isr: tuple[str, ...]
+
+
+class NodeChange(NamedTuple):
+    """From one fact on: whether a node runs, and whether it is paused."""
+
+    seq: int
+    at_us: int
+    node: str
+    running: bool
+    paused: bool
+
+
 _TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
 """Verbs whose effect is told by NodeStopped and NodeStarted."""
 
@@ -68,13 +90,20 @@ def _is_internal(event: trace.TraceEvent) -> bool:
 
 
 class Story:
-    """Listener, after the view it is given. `lines` in order; `histories` per partition."""
+    """Listener, after the view it is given. `lines` in order; `histories` per partition, made when they are asked for.
+
+    A fact of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
+    of thousands of facts when a broker dies.
+    """
 
     def __init__(self, view: ClusterView) -> None:
         self.view = view
         self.lines: list[StoryLine] = []
-        self.histories: dict[TopicPartition, PartitionHistory] = {}
         self.end_us = 0
+        self._standings: dict[TopicPartition, list[Standing]] = {}
+        self._node_changes: list[NodeChange] = []
+        self._node_states: dict[str, tuple[bool, bool]] = {}
+        self._high_watermarks: dict[TopicPartition, Levels] = {}
         self._refused: dict[tuple[str, str, str], None] = {}
         self._proposals: dict[tuple[str, int], tuple[frozenset[str], str]] = {}
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
@@ -111,7 +140,7 @@ class Story:
             trace.GroupsLoaded: self._group_fact,
             trace.GroupMemberLeft: self._group_fact,
             trace.GroupRebalanced: self._group_fact,
-            trace.PartitionCreated: self._sample,
+            trace.PartitionCreated: self._stands,
             trace.HighWatermarkAdvanced: self._high_watermark,
         }
 
@@ -142,21 +171,21 @@ class Story:
             self.lines.append(line)
 
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
-        self._sample(row, event)
+        self._look_at_nodes(row)
         if event.verb not in _TOLD_BY_THEIR_NODE:
             self._say(row, event.reason)
 
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
-        self._sample(row, event)
+        self._look_at_nodes(row)
         if event.verb not in _TOLD_BY_THEIR_NODE:
             self._say(row, event.reason)
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        self._sample(row, event)
+        self._look_at_nodes(row)
         self._say(row, event.reason)
 
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
-        self._sample(row, event)
+        self._look_at_nodes(row)
         if row.at_us > 0 and event.role in ("broker", "controller"):
             self._say(row, event.reason)
 
@@ -172,27 +201,28 @@ class Story:
             self._say(row, event.reason)
 
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
-        self._sample(row, event)
+        self._stands(row, event)
         self._say(row, f"{event.reason} (epoch {event.leader_epoch})")
 
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
-        self._sample(row, event)
+        self._stands(row, event)
         self._say(row, event.reason)
 
     def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
         self._say(row, event.reason)
 
     def _reassigned(self, row: TraceRow, event: Any) -> None:
-        self._sample(row, event)
+        self._stands(row, event)
         self._say(row, event.reason)
 
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        self._sample(row, event)
         if event.topic not in self.view.deleted_topics:
             self._say(row, event.reason)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        self._sample(row, event)
+        for name, standings in self._standings.items():
+            if name.topic == event.topic:
+                standings.append(Standing(row.seq, row.at_us, None, None, ()))
         self._say(row, event.reason)
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
@@ -204,13 +234,13 @@ class Story:
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The controller's word; the reason is the leader's, if it is the leader who asked for it."""
-        self._sample(row, event)
+        self._stands(row, event)
         isr, reason = self._proposals.pop((event.topic, event.partition), (None, ""))
         why = reason if event.proposed_by is not None and isr == frozenset(event.isr) else event.reason
         self._say(row, f"ISR {{{', '.join(event.isr)}}}: {why}")
 
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
-        self._sample(row, event)
+        self._stands(row, event)
         self._say(row, f"ELR {{{', '.join(event.elr)}}}: {event.reason}")
 
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
@@ -253,38 +283,59 @@ class Story:
 
     # ---------------------------------------------------------------------------------------------------- histories
 
-    def _history(self, partition: PartitionView) -> PartitionHistory:
-        known = self.histories.get(partition.topic_partition)
-        if known is None:
-            known = PartitionHistory(list(partition.assigned), [], Levels())
-            self.histories[partition.topic_partition] = known
-        return known
+    @property
+    def histories(self) -> dict[TopicPartition, PartitionHistory]:
+        """How every partition stood until now."""
+        return {name: self._history(name, standings) for name, standings in self._standings.items()}
 
-    def _sample(self, row: TraceRow, event: object) -> None:
-        for partition in self.view.partitions.values():
-            if partition.topic_partition.topic == OFFSETS_TOPIC:
+    def _history(self, name: TopicPartition, standings: list[Standing]) -> PartitionHistory:
+        replicas: list[str] = []
+        states: list[tuple[int, tuple[str, ...]]] = []
+        nodes: dict[str, NodeChange] = {}
+        now: Standing | None = None
+        sources: tuple[Iterable[Standing | NodeChange], ...] = (standings, self._node_changes)
+        for change in heapq.merge(*sources, key=attrgetter("seq")):
+            if isinstance(change, NodeChange):
+                nodes[change.node] = change
+            else:
+                now = change
+            if now is None or now.assigned is None:
                 continue
-            history = self._history(partition)
-            states = history.states
-            history.replicas.extend(node for node in partition.assigned if node not in history.replicas)
-            now = tuple(self._sign(partition, node) if node in partition.assigned else "" for node in history.replicas)
-            if not states or states[-1][1] != now:
-                states.append((row.at_us, now))
+            replicas.extend(node for node in now.assigned if node not in replicas)
+            signs = tuple(_sign(now, node, nodes.get(node)) if node in now.assigned else "" for node in replicas)
+            if not states or states[-1][1] != signs:
+                states.append((change.at_us, signs))
+        return PartitionHistory(replicas, states, self._high_watermarks.get(name, Levels()))
 
-    def _sign(self, partition: PartitionView, node: str) -> str:
-        if not self.view.running(node):
-            return "gone"
-        inside = node in partition.isr
-        if self.view.nodes[node].paused:
-            return "frozen-in" if inside else "frozen-out"
-        if partition.leader == node:
-            return "leads"
-        return "in" if inside else "out"
+    def _stands(self, row: TraceRow, event: Any) -> None:
+        name = TopicPartition(event.topic, event.partition)
+        partition = self.view.partitions.get(name)
+        if partition is not None:
+            standing = Standing(row.seq, row.at_us, partition.assigned, partition.leader, partition.isr)
+            self._standings.setdefault(name, []).append(standing)
+
+    def _look_at_nodes(self, row: TraceRow) -> None:
+        for node in self.view.nodes.values():
+            state = (node.running, node.paused)
+            if self._node_states.get(node.name, (False, False)) != state:
+                self._node_states[node.name] = state
+                self._node_changes.append(NodeChange(row.seq, row.at_us, node.name, *state))
 
     def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
-        partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
-        if partition is not None and event.role == "leader":
-            self._history(partition).high_watermark.append(row.at_us, event.high_watermark)
+        name = TopicPartition(event.topic, event.partition)
+        if event.role == "leader" and name in self.view.partitions:
+            self._high_watermarks.setdefault(name, Levels()).append(row.at_us, event.high_watermark)
+
+
+def _sign(standing: Standing, node: str, known: NodeChange | None) -> str:
+    if known is None or not known.running:
+        return "gone"
+    inside = node in standing.isr
+    if known.paused:
+        return "frozen-in" if inside else "frozen-out"
+    if standing.leader == node:
+        return "leads"
+    return "in" if inside else "out"
 
 
 def value_at(changes: Iterable[tuple[int, Any]], at_us: int) -> Any:

@@ -1,6 +1,6 @@
 """The trace on disk: typed Parquet (zstd) tables, one folder per table, `trace/<table>/part-NNNNN.parquet`.
 
-`TraceWriter` is a listener of `replica.trace.events.TraceLog`. A part is written under a hidden temporary name and renamed, so
+`TraceWriter` is a listener of `replica.trace.TraceLog`. A part is written under a hidden temporary name and renamed, so
 that a reader never meets half a file; parts are cut by row count, so that the same simulated run gives the same bytes.
 """
 
@@ -30,6 +30,7 @@ from replica.trace.events import (
     columns_of_event,
     columns_of_table,
 )
+from replica.wording import spelt_out
 from scenarios.observe.arrow_columns import column
 
 ROWS_PER_PART = 65_536
@@ -286,17 +287,44 @@ def _rows_of_part(path: Path) -> Iterator[TraceRow]:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    """Words become printable, as those of a run are: a terminal would obey what somebody else has put there."""
+    if isinstance(value, str):
+        return spelt_out(value)
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def check_trace(trace_dir: Path, sha256: object) -> None:
+    """Whether every part begins and ends as one, and they are what a run wrote. Raises TraceError.
+
+    sha256: the digest of the trace, as the run's summary tells it
+    """
+    for path in part_files(trace_dir):
+        _open_part(path)
+    # Values that were changed within a page may well decode, and mean something else.
+    if trace_sha256(trace_dir) != sha256:
+        raise TraceError(f"{trace_dir}: its files are not those of this run: summary.json has another `trace_sha256`")
 
 
 def _read_part(path: Path) -> pa.Table:
     try:
-        table = pq.ParquetFile(path).read()
-    except pa.ArrowInvalid as error:
-        raise TraceError(f"{path}: not a Parquet file, or cut short ({error})") from error
-    version = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
+        return _open_part(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise TraceError(f"{path}: damaged ({_first_line(error)})") from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _open_part(path: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(path)
+        schema = file.schema_arrow
+    except (pa.ArrowException, OSError) as error:
+        raise TraceError(f"{path}: not a Parquet file, or cut short ({_first_line(error)})") from error
+    version = (schema.metadata or {}).get(_VERSION_KEY, b"none").decode(errors="replace")
     if version != str(SCHEMA_VERSION):
         raise TraceError(f"{path}: trace schema {version}, this version of Highwater reads {SCHEMA_VERSION}")
-    if not table.schema.equals(arrow_schema(path.parent.name)):
+    if not schema.equals(arrow_schema(path.parent.name)):
         raise TraceError(f"{path}: its columns are not those of the table {path.parent.name!r}")
-    return table
+    return file

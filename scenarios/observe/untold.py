@@ -32,13 +32,16 @@ def _holds(disk: Disk, topic_partition: TopicPartition) -> bool:
 
 def _state_tail(trace: TraceLog, name: TopicPartition, replica: ReplicaView, directory: Path) -> None:
     known = replica.log_end_offset
-    end = replica.log_start_offset
-    for header, size_bytes in _batches_about(directory, known):
+    segments = _segments_from(directory, known)
+    # Nothing precedes an empty segment but what it continues: one that was just begun says where the log ends.
+    end = int(segments[0].stem) if segments else replica.log_start_offset
+    for header, size_bytes in _batches(segments, known):
         end = header.last_offset + 1
         if header.base_offset >= known:
             trace.cause = None
             trace.emit(_appended(name, replica, header, size_bytes))
-    if end < known:
+    if end != replica.log_end_offset:  # The view has seen what was stated just now.
+        what = f"cut {name} to {end}" if end < known else f"emptied {name}, to go on at {end}"
         trace.cause = None
         trace.emit(
             LogTruncated(
@@ -50,7 +53,7 @@ def _state_tail(trace: TraceLog, name: TopicPartition, replica: ReplicaView, dir
                 previous_log_end_offset=known,
                 high_watermark=min(end, replica.high_watermark),
                 previous_high_watermark=replica.high_watermark,
-                reason=f"{replica.node} cut {name} to {end} in the instant before its process died",
+                reason=f"{replica.node} {what}, in the instant before its process died",
             )
         )
 
@@ -74,18 +77,26 @@ def _appended(name: TopicPartition, replica: ReplicaView, header: BatchHeader, s
     )
 
 
-def _batches_about(directory: Path, offset: int) -> Iterator[tuple[BatchHeader, int]]:
-    """Whole batches from the segment on that holds `offset`; what a write was interrupted in ends them."""
+def _segments_from(directory: Path, offset: int) -> list[Path]:
+    """The segment file that holds `offset`, or would, and all after it, in order."""
     paths = sorted(directory.glob(f"*{LOG_SUFFIX}"))
-    before = [path for path in paths if int(path.stem) <= offset]
-    for path in [*before[-1:], *paths[len(before) :]]:
+    before = sum(int(path.stem) <= offset for path in paths)
+    return paths[max(0, before - 1) :]
+
+
+def _batches(segments: Sequence[Path], checked_from: int) -> Iterator[tuple[BatchHeader, int]]:
+    """Whole batches and their sizes in bytes; what a write was interrupted in ends them.
+
+    checked_from: batches from this offset on are read whole, for their CRC
+    """
+    for path in segments:
         with path.open("rb") as file:
             position, end = 0, os.fstat(file.fileno()).st_size
             while position + BATCH_HEADER_BYTES <= end:
                 header = read_header(os.pread(file.fileno(), BATCH_HEADER_BYTES, position))
                 if position + header.size_bytes > end or header.size_bytes < BATCH_HEADER_BYTES:
                     return
-                if header.base_offset >= offset:
+                if header.base_offset >= checked_from:
                     batch = os.pread(file.fileno(), header.size_bytes, position)
                     if not check_crc(batch, 0, header):
                         return

@@ -1,6 +1,6 @@
 """What the trace says about the cluster at this instant: leaders, ISRs, logs, brokers, clients.
 
-`ClusterView` is a listener of `replica.trace.events.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
+`ClusterView` is a listener of `replica.trace.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
 `check` steps and expectations read it. Put it first among the listeners: the others then see the state after the fact.
 """
 
@@ -330,8 +330,9 @@ class ClusterView:
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
     def _log_dir_failed(self, event: trace.LogDirFailed) -> None:
+        offline = set(event.replicas_offline)
         for partition, state in self.partitions.items():
-            if str(partition) in event.replicas_offline:
+            if str(partition) in offline:
                 replica = state.replica(event.node)
                 replica.role, replica.open = None, False
 

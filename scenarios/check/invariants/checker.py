@@ -1,7 +1,7 @@
 """Checks the protocol's invariants (kafka-rules.md section 11) while a simulated run goes on.
 
-`InvariantChecker` is a listener of `replica.trace.events.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
-small class in invariants_control.py, invariants_log.py or liveness.py; each looks at what a fact changed, never at
+`InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
+small class in control.py, log.py or liveness.py; each looks at what a fact changed, never at
 everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
 (truth.py). Nor where an old rule may: a violation then names the rule that the run lacks (promises.py).
 
@@ -16,6 +16,7 @@ everything. Nothing is switched off where configuration may break a property: th
 | through the probe | S7 S15 S22 S23 |
 | at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
 | live, every request | L6 |
+| live, every end of a process | L7 L8 |
 """
 
 from __future__ import annotations
@@ -171,6 +172,8 @@ class InvariantChecker:
         self.violations: list[Violation] = []
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
+        self.touched: dict[tuple[str, int], None] = {}
+        """Partitions of the facts since somebody last emptied it (probe.PartitionRounds)."""
         self._recent: dict[tuple[str, int], deque[TraceRow]] = {}
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
@@ -199,6 +202,7 @@ class InvariantChecker:
             if recent is None:
                 recent = self._recent[key] = deque(maxlen=EVENTS_KEPT)
             recent.append(row)
+            self.touched[key] = None
         for handler in handlers:
             handler(row, event)
 

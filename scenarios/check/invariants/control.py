@@ -8,7 +8,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant, MetadataLogSnapshot, Probe
+from scenarios.check.invariants.checker import Handler, Invariant, LeaderSnapshot, MetadataLogSnapshot, Probe
 from scenarios.observe.view import PartitionView
 
 _DECISIONS = (
@@ -63,37 +63,51 @@ class FencedOutOfIsr(Invariant):
 
     Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
     over: the controller fences and removes in one step. Not judged in the ZooKeeper era, where nobody is fenced: a
-    session ends in the registry, and a controller, if there is one, hears of it later. Source: V ValidControllerState.
+    session ends in the registry, and a controller, if there is one, hears of it later. A decision is looked at in its
+    own partition, a broker's coming or going in those that count on it. Source: V ValidControllerState.
     """
 
     NAME = "S19"
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.wrong: list[tuple[TopicPartition, str]] = []
+        self.wrong: dict[TopicPartition, list[str]] = {}
         if self.checker.rules.membership == "zk-session":
             return {}
-        kinds = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered, *_DECISIONS)
-        return dict.fromkeys(kinds, self._changed)
+        brokers = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered)
+        return dict.fromkeys(brokers, self._broker_changed) | dict.fromkeys(_DECISIONS, self._decided)
 
-    def _changed(self, row: TraceRow, event: Any) -> None:
-        self.wrong = list(self._judge())
+    def _decided(self, row: TraceRow, event: Any) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        self._look_at(partition, self.view.partitions[partition])
         self.checker.unsettle(row.at_us)
 
-    def _judge(self) -> Iterator[tuple[TopicPartition, str]]:
-        """What is wrong as things stand; the next fact of the same instant may mend it."""
+    def _broker_changed(self, row: TraceRow, event: Any) -> None:
+        node = event.broker or event.node
         for partition, state in self.view.partitions.items():
-            for node in state.isr:
-                if self._fenced(node) and len(state.isr) > 1:
-                    yield partition, f"{node} is fenced and still one of several in the ISR of {partition}"
-                elif self._fenced(node) and self.checker.rules.elr:
-                    yield partition, f"{node} is fenced and still alone in the ISR of {partition}"
-            if state.leader is not None and self._fenced(state.leader):
-                yield partition, f"{state.leader} is fenced and still leads {partition}"
+            if node in state.isr or node == state.leader:
+                self._look_at(partition, state)
+        self.checker.unsettle(row.at_us)
+
+    def _look_at(self, partition: TopicPartition, state: PartitionView) -> None:
+        """What is wrong as things stand; the next fact of the same instant may mend it."""
+        self.wrong.pop(partition, None)
+        if found := list(self._judge(partition, state)):
+            self.wrong[partition] = found
+
+    def _judge(self, partition: TopicPartition, state: PartitionView) -> Iterator[str]:
+        for node in state.isr:
+            if self._fenced(node) and len(state.isr) > 1:
+                yield f"{node} is fenced and still one of several in the ISR of {partition}"
+            elif self._fenced(node) and self.checker.rules.elr:
+                yield f"{node} is fenced and still alone in the ISR of {partition}"
+        if state.leader is not None and self._fenced(state.leader):
+            yield f"{state.leader} is fenced and still leads {partition}"
 
     def settled(self) -> None:
-        for partition, sentence in self.wrong:
-            self.broken(sentence, *partition)
-        self.wrong = []
+        wrong, self.wrong = self.wrong, {}
+        for partition in self.view.partitions if wrong else ():
+            for sentence in wrong.get(partition, ()):
+                self.broken(sentence, *partition)
 
     def _fenced(self, node: str) -> bool:
         known = self.view.nodes.get(node)
@@ -252,11 +266,23 @@ class MaximalIsrCoversIsr(Invariant):
     committed ISR alone. Source: V ReplicationQuorumSupersetProperty.
 
     Weakened: metadata that repeats what an AlterPartition answer has already told makes Kafka's leader forget its next
-    proposal (Partition.makeLeader), and until the metadata tells the outcome it does not count on the member that the
-    controller is adding.
+    proposal (Partition.makeLeader), and ignore the answer to it (handleAlterPartitionUpdate). Until the metadata tells
+    the outcome it does not count on the member that the controller has added, even while it proposes something else.
     """
 
     NAME = "S7"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.proposed: dict[TopicPartition, tuple[str, ...]] = {}
+        self.accepted: dict[TopicPartition, tuple[str, ...]] = {}
+        return {trace.IsrProposed: self._proposed, trace.IsrCommitted: self._committed}
+
+    def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
+        self.proposed[TopicPartition(event.topic, event.partition)] = tuple(sorted(event.isr))
+
+    def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        if event.proposed_by is not None:
+            self.accepted[TopicPartition(event.topic, event.partition)] = tuple(sorted(event.isr))
 
     def probed(self, probe: Probe) -> None:
         for leader in probe.leader_states():
@@ -267,8 +293,7 @@ class MaximalIsrCoversIsr(Invariant):
             may_advance = len(leader.isr) >= state.min_isr
             counted = (*state.isr, *state.elr) if may_advance else state.isr
             left_out = [node for node in counted if node not in leader.maximal_isr]
-            forgot_its_proposal = not leader.pending and leader.partition_epoch < state.partition_epoch
-            if left_out and not forgot_its_proposal:
+            if left_out and not self._has_forgotten(leader, state.partition_epoch):
                 self.broken(
                     f"{leader.node} leads {partition} without counting on {left_out[0]} of ISR or ELR", *partition
                 )
@@ -276,6 +301,12 @@ class MaximalIsrCoversIsr(Invariant):
                 self.broken(
                     f"{leader.node} has nothing proposed for {partition}, yet counts on another ISR", *partition
                 )
+
+    def _has_forgotten(self, leader: LeaderSnapshot, partition_epoch: int) -> bool:
+        """What is pending, if anything is, is not what the controller has accepted."""
+        partition = leader.topic_partition
+        is_another = self.proposed.get(partition) != self.accepted.get(partition)
+        return leader.partition_epoch < partition_epoch and (not leader.pending or is_another)
 
 
 class MetadataIsPrefix(Invariant):

@@ -12,6 +12,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.wording import listed
 from scenarios.check.invariants.checker import Handler, Invariant, InvariantChecker, Probe
 
 SETTLE_US = 60_000_000
@@ -173,4 +174,20 @@ class RequestsAreHandled(Invariant):
         self.broken(event.reason)
 
 
-INVARIANTS: tuple[type[Invariant], ...] = (Converges, RequestsAreHandled)
+class NodesLive(Invariant):
+    """L7: no node's process ends of a bug of ours. L8: not all nodes are gone without having been asked to."""
+
+    NAME = "L7"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {trace.NodeStopped: self._stopped}
+
+    def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        if event.how == "crash":
+            self.broken(event.reason)
+        servers = (*self.view.controllers, *self.view.brokers)
+        if event.how in ("crash", "died") and not any(map(self.view.running, servers)):
+            self.broken(f"no node is left of {listed(servers)}, and {event.node} was the last", name="L8")
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (Converges, RequestsAreHandled, NodesLive)

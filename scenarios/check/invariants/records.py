@@ -104,8 +104,9 @@ class ReadsAreCommitted(Invariant):
         batch = committed.at(event.offset)
         if batch is None:
             return
-        known = self.mirror.sent.record(batch.crc, event.offset - batch.base_offset)
-        sender = self.mirror.sent.client(batch.crc)
+        partition = TopicPartition(event.topic, event.partition)
+        known = self.mirror.sent.record(partition, batch.base_offset, batch.crc, event.offset - batch.base_offset)
+        sender = self.mirror.sent.client(partition, batch.base_offset, batch.crc)
         if sender is not None and sender.startswith(OUTSIDE):
             return  # Two batches of such a client may be the same to the byte; our readers go by values.
         if known is not None and known != event.record:
@@ -235,12 +236,13 @@ class ConnectionKeepsOrder(Invariant):
         route.sent(event.crc, life)
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        client = self.mirror.sent.client(event.crc) if event.role == "leader" else None
+        stands = TopicPartition(event.topic, event.partition), event.base_offset, event.crc
+        client = self.mirror.sent.client(*stands) if event.role == "leader" else None
         route = self.routes.get((client, event.topic, event.partition, event.node)) if client is not None else None
         if route is None:
             return  # not from a producer of this run
         if not route.appended(event.crc):
-            names = self.mirror.sent.records(event.crc)
+            names = self.mirror.sent.records(*stands)
             sentence = (
                 f"{event.node} appended {', '.join(names)} behind what {client} sent later on the same connection"
             )

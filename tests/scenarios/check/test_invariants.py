@@ -498,6 +498,30 @@ def test_what_the_cores_show(probe: FakeProbe, broken: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("next_proposal", "counted", "pending", "broken"),
+    [
+        (None, ("b1", "b2"), True, ["S7"]),  # what the controller has accepted is pending, and not counted on
+        (None, ALL, True, []),
+        (None, ("b1", "b2"), False, []),  # repeated metadata made the leader forget it
+        (("b1",), ("b1", "b2"), True, []),  # and it has proposed something else since then
+    ],
+)
+def test_a_leader_may_have_forgotten_what_the_controller_accepts(
+    next_proposal: tuple[str, ...] | None, counted: tuple[str, ...], pending: bool, broken: list[str]
+) -> None:
+    script = TraceScript()
+    script.commit_isr("b1", "b2")
+    known = script.partition_epoch
+    script.propose(ALL)
+    script.commit_isr(*ALL, by="b1")
+    if next_proposal is not None:
+        script.propose(next_proposal, on=known)
+    isr = ("b1", "b2")
+    script.checker.probe(FakeProbe(leaders=[LeaderSnapshot("b1", T0, 0, known, isr, counted, pending)]))
+    assert script.broken() == broken
+
+
+@pytest.mark.parametrize(
     ("entries", "broken"), [([(0, 1), (1, 2)], []), ([(1, 2)], ["S15"]), ([(0, 0), (1, 2)], ["S15"])]
 )
 def test_of_deleted_records_an_epoch_cache_says_nothing(entries: list[tuple[int, int]], broken: list[str]) -> None:

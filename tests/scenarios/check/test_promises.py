@@ -41,7 +41,7 @@ def test_every_missing_rule_is_named() -> None:
     (other_life,) = missing_rules(rules, "S6")
     assert fenced.startswith("`isr-eligibility: any` lacks KIP-841 (3.3)") and "KIP-903 (3.5)" in other_life
     both = missing_rules(rules.changed({"isr-join": "high-watermark"}), "S6")
-    assert len(both) == 2 and "KAFKA-7128 (2.1)" in both[1]
+    assert len(both) == 2 and "KAFKA-7128 (2.0.1)" in both[1]
     assert missing_rules(rules, "S9") == ()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.observe.record_table import RecordTable
-from scenarios.sent_batches import CrcMap, SentBatches
+from scenarios.observe.sent_batches import CrcMap
 
 CRCS = st.integers(0, 2**32 - 1)
 
@@ -22,17 +22,6 @@ def test_a_crc_map_is_a_dict(entries: list[tuple[int, int]], seed: int) -> None:
         expected[crc] = found[crc] = number
     assert all(found.get(crc) == number for crc, number in expected.items())
     assert all(found.get(crc + 1) == expected.get(crc + 1, -1) for crc in expected)
-
-
-def test_what_was_sent_last_under_a_crc_counts() -> None:
-    sent = SentBatches()
-    sent.add(7, "p1", ("r0", "r1"))
-    sent.add(8, "p1", ("x",))
-    sent.add(7, "p1", ("r0", "r1"))
-    assert (sent.records(7), sent.record(7, 1), sent.client(7)) == (("r0", "r1"), "r1", "p1")
-    sent.add(7, "p2", ("s0",))
-    assert (sent.records(7), sent.client(7), sent.records(8)) == (("s0",), "p2", ("x",))
-    assert (sent.records(9), sent.record(9, 0), sent.client(9)) == ((), None, None)
 
 
 SIZES = st.lists(st.integers(1, 4), max_size=12)

@@ -1,0 +1,153 @@
+"""What a run does for each of many partitions: counted in calls, not in seconds, so that nothing becomes quadratic.
+
+When a broker dies, a fact or two of every partition follow; whoever looks at all partitions for each of them stops the
+cluster for minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+from controller_world import new_state, start_brokers
+
+from controller.events import CreateTopic, Fact, SessionCheckDue
+from controller.placement import UsableBroker, place
+from controller.state import ControllerState
+from replica.rules import PROFILES
+from replica.trace import events as trace
+from replica.trace.events import TraceLog
+from scenarios.check.invariants.checker import InvariantChecker
+from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.story import Story
+from scenarios.observe.view import ClusterView
+from scenarios.run.probe import PARTITIONS_PER_PROBE, PartitionRounds
+
+FEW, MANY = 200, 400
+NEARLY_TWICE = 2.2
+CALLS_PER_PLACE = 200
+"""A flow of its own for every 32 partitions takes a thousand calls for each."""
+RULES = PROFILES["kafka-4.1"]
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions of Python it calls."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+class Told:
+    """A controller whose decisions are told at once to those who look on."""
+
+    def __init__(self) -> None:
+        self.view = ClusterView(("b1", "b2", "b3"), ("c1",))
+        self.mirror = LogMirror()
+        self.story = Story(self.view)
+        self.checker = InvariantChecker(self.view, self.mirror, RULES)
+        ledger = RecordLedger(self.mirror.deleted)
+        self.log = TraceLog([self.view, ledger, self.mirror, self.checker, self.story])
+        self.state: ControllerState = new_state(RULES, session_timeout_us=1_000_000)
+        for node in ("c1", "b1", "b2", "b3"):
+            role = "controller" if node == "c1" else "broker"
+            self.log.emit(trace.NodeStarted(node=node, role=role, reason=f"{node} starts"))
+        start_brokers(self.state, 1, 2, 3)
+        for node in ("b1", "b2", "b3"):
+            self.log.emit(trace.BrokerUnfenced(node="c1", broker=node, reason="it has caught up"))
+
+    def create(self, partitions: int) -> None:
+        self._tell(
+            CreateTopic(
+                now_us=1, name="many", assignment=None, partitions=partitions, replication_factor=3, config={}
+            )
+        )  # fmt: skip
+
+    def everybody_dies(self) -> None:
+        for number in (1, 2, 3):
+            self.log.at_us = 2_000_000 + number
+            self.log.emit(trace.NodeStopped(node=f"b{number}", how="kill", reason=f"b{number} is killed"))
+            self._tell(SessionCheckDue(now_us=self.log.at_us))
+        self.log.at_us += 1
+        self.checker.end()
+
+    def _tell(self, event: CreateTopic | SessionCheckDue) -> None:
+        for action in self.state.step(event):
+            if isinstance(action, Fact):
+                self.log.emit(action.event)
+
+
+def calls_when_everybody_dies(partitions: int) -> int:
+    told = Told()
+    told.create(partitions)
+    calls = calls_of(told.everybody_dies)
+    assert len(told.state.image.leaderless) == partitions, "all went offline"
+    assert [violation.sentence for violation in told.checker.violations] == []
+    return calls
+
+
+def test_a_broker_s_death_costs_as_much_for_each_partition_however_many_there_are() -> None:
+    assert calls_when_everybody_dies(MANY) < NEARLY_TWICE * calls_when_everybody_dies(FEW)
+
+
+def test_so_does_the_creation_of_a_topic() -> None:
+    few, many = (calls_of(lambda partitions=partitions: Told().create(partitions)) for partitions in (FEW, MANY))
+    assert many < NEARLY_TWICE * few
+
+
+def test_so_do_the_histories_of_its_partitions() -> None:
+    told = {partitions: Told() for partitions in (FEW, MANY)}
+    for partitions, one in told.items():
+        one.create(partitions)
+        one.everybody_dies()
+    few, many = (calls_of(lambda one=one: one.story.histories) for one in told.values())
+    assert many < NEARLY_TWICE * few
+    history = told[FEW].story.histories[next(iter(told[FEW].view.partitions))]
+    assert history.states[0][1] == ("leads", "in", "in")
+    assert history.states[-1][1] == ("gone", "gone", "gone")
+
+
+def test_a_fenced_broker_that_stays_in_isrs_is_found_in_each_of_them() -> None:
+    """What is looked at is what has changed, and nothing that is wrong is missed."""
+    told = Told()
+    told.create(FEW)
+    told.log.at_us = 2_000_000
+    told.log.emit(trace.BrokerFenced(node="c1", broker="b1", reason="it was silent"))
+    told.log.at_us += 1
+    told.checker.end()
+    violations = told.checker.violations
+    assert [violation.invariant for violation in violations] == ["S19"] * FEW
+    assert [violation.partition for violation in violations] == list(told.view.partitions)
+
+
+@pytest.mark.parametrize(("brokers", "replication_factor"), [(3, 3), (5, 3), (7, 2)])
+def test_the_same_flow_is_not_solved_twice(brokers: int, replication_factor: int) -> None:
+    usable = [UsableBroker(number, None, False) for number in range(brokers)]
+    place(usable, 1, replication_factor)  # networkx is loaded
+    count = 5 * FEW
+    assert calls_of(lambda: place(usable, count, replication_factor)) < CALLS_PER_PLACE * count
+
+
+def test_a_probe_looks_at_what_facts_have_named_and_at_all_others_in_turn() -> None:
+    told = Told()
+    rounds = PartitionRounds(told.view, told.checker.touched)
+    told.create(PARTITIONS_PER_PROBE)
+    assert rounds.take() is None, "all of them, for they are few"
+    told = Told()
+    rounds = PartitionRounds(told.view, told.checker.touched)
+    told.create(5 * PARTITIONS_PER_PROBE)
+    assert set(rounds.take() or ()) == set(told.view.partitions), "all of them: a fact has named each"
+    seen = [name for _ in range(5) for name in rounds.take() or ()]
+    assert len(seen) == 5 * PARTITIONS_PER_PROBE
+    assert len(set(seen)) >= 4 * PARTITIONS_PER_PROBE
