@@ -27,10 +27,10 @@ from scenarios.language.lock_expect import (
     time_text,
     window_tree,
 )
-from scenarios.language.parse.reading import DEFAULT
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
 from scenarios.language.steps import (
+    DEFAULT,
     AddLatency,
     At,
     CancelReassign,
@@ -133,7 +133,17 @@ def _cluster(cluster: Cluster) -> Tree:
         )
         for broker in cluster.brokers.values()
     }
-    return {"controllers": list(cluster.controllers), "brokers": brokers, "config": dict(cluster.config)}
+    phases = cluster.phases
+    return given(
+        {
+            "controllers": list(cluster.controllers),
+            "brokers": brokers,
+            "config": dict(cluster.config),
+            "phases": phases
+            if phases == "random"
+            else {name: time_text(phase_us) for name, phase_us in phases.items()} or None,
+        }
+    )
 
 
 def _cpu(times: CpuTimes) -> Tree:

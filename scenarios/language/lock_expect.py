@@ -1,4 +1,4 @@
-"""Conditions and expectations back to plain data: the half of scenarios/language/lock.py that says what must be seen."""
+"""Conditions and expectations back to plain data: the half of lock.py that says what must be seen."""
 
 from __future__ import annotations
 

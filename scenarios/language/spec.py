@@ -1,6 +1,6 @@
 """A scenario as the runner and the checker see it: frozen, typed, all defaults filled in, times in microseconds.
 
-`scenarios.language.parse.loading.load_file` makes it from YAML; `scenarios.language.lock.dump` writes it back so that it reads the same.
+`parse.loading.load_file` makes it from YAML; `lock.dump` writes it back so that it reads the same.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ PROFILE = tuple(PROFILES)[-1]
 FIRST_CONTROLLER_ID = 1001
 
 DEFAULT_RECORD_BYTES = 100
+PHASES_END_US = 600_000_000
+"""The longest period of a broker's checks (PeriodicProducerExpirationCheck), a multiple of Kafka's other ones."""
 DEFAULT_LATENCY = Delay("constant", 1000)
 
 
@@ -58,11 +60,15 @@ def log_dirs_of(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Brokers in file order; `config` holds broker keys for all of them and for the controller."""
+    """Brokers in file order; `config` holds broker keys for all of them and for the controller.
+
+    phases: of the periodic checks of brokers that were given one; "random": drawn for each broker from the seed
+    """
 
     controllers: tuple[str, ...]
     brokers: Mapping[str, BrokerSpec]
     config: Mapping[str, str] = field(default_factory=dict)
+    phases: Mapping[str, int] | Literal["random"] = field(default_factory=dict)
 
     def broker_config(self, name: str) -> BrokerConfig:
         return BrokerConfig.from_mapping({**self.config, **self.brokers[name].config})

@@ -10,6 +10,9 @@ from scenarios.language.conditions import LogTest, NumberTest, RecordsTest, Stat
 from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.language.selectors import Selector
 
+DEFAULT = "default"
+"""In a file, instead of the value of a dynamic setting: back to what it is by itself."""
+
 Direction = Literal["both", "to", "from"]
 """Relative to the first side of `between`: `to` stops what travels to it, `from` what it sends."""
 

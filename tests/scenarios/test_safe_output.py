@@ -32,7 +32,7 @@ def test_a_partition_of_a_topic_that_cannot_exist_is_named_in_printable_and_few_
 def test_without_a_reader_the_exit_code_still_tells_how_it_ended(tmp_path: Path) -> None:
     for words, code in ((["rules"], 0), (["test", "no-such"], 3)):
         command = subprocess.Popen(
-            [sys.executable, "-m", "scenarios.cli.main", *words],
+            [sys.executable, "-m", "scenarios.cli", *words],
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert command.stdout is not None and command.stderr is not None
@@ -45,6 +45,6 @@ def test_without_a_reader_the_exit_code_still_tells_how_it_ended(tmp_path: Path)
 def test_output_that_cannot_be_written_is_no_bug_of_ours(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "scenarios.cli.main", "rules"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE
+            [sys.executable, "-m", "scenarios.cli", "rules"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE
         )
     assert done.returncode == 6 and done.stderr.decode().count("\n") == 1 and b"No space left" in done.stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 from scenarios.language.diagnostics import did_you_mean
 from scenarios.language.parse.outline import Outline, read_outline
 
-LIBRARY = Path(__file__).parent / "library"
-SCHEMA_FILE = Path(__file__).parent / "scenario.schema.json"
+LIBRARY = Path(__file__).parents[2] / "library"
+SCHEMA_FILE = Path(__file__).parents[2] / "scenario.schema.json"
 
 LESSONS = {
     1: "What does an ack promise?",

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as MappingType
+from collections.abc import Sequence
+from itertools import count
+from typing import Literal
 
 from cluster.config import BrokerConfig
 from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
-from scenarios.language.diagnostics import Place
+from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.parse.disk_verbs import SERVICE_TIME_KEYS, read_service_time
 from scenarios.language.parse.reading import SLUG, Fields, Reader
-from scenarios.language.parse.scope import LINK_END, Scope
+from scenarios.language.parse.scope import BROKER, LINK_END, Scope
 from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.selectors import NOBODY, Selector
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
+    PHASES_END_US,
     PROFILE,
     BrokerSpec,
     Cluster,
@@ -31,6 +35,7 @@ from scenarios.language.steps import Delay
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
 LOG_DIRS_MAX = 8
+DELAY_KEYS = ("constant", "uniform", "exponential", "least")
 CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connections_per_poll")
 
 CONTROLLERS = (1, 3, 5)
@@ -77,8 +82,13 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
         scope.reader.error("E113", f"`{name}` is a word of the language, not a name", node.place, path=path)
         return False
     if name in scope.nodes:
+        unnamed = f"help: the file names no controller, so it is called `{name}`; `controllers: [...]` renames it"
         scope.reader.error(
-            "E134", f"the name `{name}` is taken: nodes and clients share one space", node.place, path=path
+            "E134",
+            f"the name `{name}` is taken: nodes and clients share one space",
+            node.place,
+            path=path,
+            notes=[unnamed] if name == scope.unnamed_controller else [],
         )
         return False
     return True
@@ -86,15 +96,16 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
 
 def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> Cluster:
     reader = scope.reader
-    fields = reader.fields(node, path, "`cluster`", ("controllers", "brokers", "config"), ("brokers",))
+    fields = reader.fields(node, path, "`cluster`", ("controllers", "brokers", "config", "phases"), ("brokers",))
     found = fields.get("brokers")
     brokers = {} if found is None else _read_brokers(scope, *found)
     controllers: list[str] = []
     found = fields.get("controllers")
     if found is not None:
         controllers = _read_controllers(scope, *found, rules)
-    elif "c1" not in scope.nodes:
-        controllers = ["c1"]
+    else:
+        controllers = [_unnamed_controller(scope.brokers)]
+        scope.unnamed_controller = controllers[0]
     scope.controllers = controllers
     config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
     for name, broker in brokers.items():
@@ -102,7 +113,13 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> Cluster:
         _check_whole(
             reader, f"{path}.brokers.{name}.config", BrokerConfig, {**config, **broker.config}, f"{path}.config"
         )
-    return Cluster(controllers=tuple(controllers) or ("c1",), brokers=brokers, config=config)
+    phases = fields.read("phases", lambda n, p: _read_phases(scope, n, p), {})
+    return Cluster(controllers=tuple(controllers), brokers=brokers, config=config, phases=phases)
+
+
+def _unnamed_controller(brokers: Sequence[str]) -> str:
+    """What the controller is called where the file names none: c1, unless a broker has that name."""
+    return next(name for number in count(1) if (name := f"c{number}") not in brokers)
 
 
 def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
@@ -121,6 +138,25 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
     if isinstance(node, Mapping) and not 1 <= len(node.entries) <= BROKERS_MAX:
         reader.error("E140", f"{len(node.entries)} brokers; allowed are 1 to {BROKERS_MAX}", node.place, path=path)
     return brokers
+
+
+def _read_phases(scope: Scope, node: Node, path: str) -> dict[str, int] | Literal["random"]:
+    if isinstance(node, Scalar) and node.text == "random":
+        return "random"
+    reader = scope.reader
+    if not isinstance(node, Mapping):
+        near = did_you_mean(node.text, ("random",)) if isinstance(node, Scalar) else None
+        label = "" if near else "such as {b1: 3s}"
+        title = "`phases` is neither `random` nor a time for each broker"
+        reader.error("E111", title, node.place, path=path, suggestion=near, label=label)
+        return {}
+    phases: dict[str, int] = {}
+    for name, key_node, value, value_path in reader.entries(node, path, "`phases`"):
+        scope.check_node(name, key_node.place, value_path, BROKER)
+        phases[name] = reader.time(value, value_path, f"the phase of `{name}`")
+        if phases[name] >= PHASES_END_US:
+            reader.error("E112", f"the phase of `{name}` is not below 10 minutes", value.place, path=value_path)
+    return phases
 
 
 def _read_log_dirs(scope: Scope, name: str, config: MappingType[str, str], path: str, place: Place) -> None:
@@ -287,10 +323,11 @@ def read_delay(reader: Reader, node: Node, path: str, what: str) -> Delay:
     """`5ms`, `{constant: 5ms}`, `{uniform: [1ms, 5ms]}`, `{exponential: 5ms, least: 1ms}`."""
     if not isinstance(node, Mapping):
         return Delay("constant", reader.time(node, path, what))
-    fields = reader.fields(node, path, what, ("constant", "uniform", "exponential", "least"))
+    fields = reader.fields(node, path, what, DELAY_KEYS)
     kinds = [kind for kind in ("constant", "uniform", "exponential") if kind in fields]
     if len(kinds) != 1:
-        reader.error("E105", f"{what} needs one of constant, uniform, exponential", node.place, path=path)
+        if all(key in DELAY_KEYS for key in node.entries):  # An unknown key is one mistake, not two.
+            reader.error("E105", f"{what} needs one of constant, uniform, exponential", node.place, path=path)
         return DEFAULT_LATENCY
     if "least" in fields and kinds[0] != "exponential":
         reader.error(

@@ -17,6 +17,7 @@ from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_
 from scenarios.language.parse.synonyms import FIELD_SYNONYMS
 from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.parse.yaml_source import Sequence as SequenceNode
+from scenarios.language.steps import DEFAULT
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -32,7 +33,6 @@ _SIZE = re.compile(r"(\d{1,12})(?:\.(\d{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?",
 _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
-DEFAULT = "default"
 """A config value that takes its key back to what it is without `set_config`."""
 
 

@@ -28,6 +28,8 @@ class Scope:
     brokers: list[str] = field(default_factory=list)
     log_dirs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     controllers: list[str] = field(default_factory=list)
+    unnamed_controller: str | None = None
+    """what the controller is called where the file names none"""
     racks: list[str] = field(default_factory=list)
     topics: dict[str, int] = field(default_factory=dict)
     producers: dict[str, str] = field(default_factory=dict)

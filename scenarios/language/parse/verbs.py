@@ -160,8 +160,12 @@ def _loss(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -
     return Loss(side_a, side_b, rate, _direction(scope, fields))
 
 
+_OF_LINKS = ("between", "add", "rate", "direction")
+
+
 def _need(fields: Fields, key: str, example: str) -> None:
-    if key not in fields and "between" in fields:
+    strange = [] if fields.node is None else [other for other in fields.node.entries if other not in _OF_LINKS]
+    if key not in fields and "between" in fields and not strange:  # A misspelt key is one mistake, not two.
         fields.reader.error(
             "E105", f"missing `{key}` in {fields.what}", fields.place, label=f"add `{key}: {example}`", path=fields.path
         )

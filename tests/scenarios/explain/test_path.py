@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from language import load
+from small_scenario import load
 from stories import compare_with_golden
 
 from replica.trace.events import RecordAcked, RecordsSent, RequestCompleted

@@ -34,6 +34,12 @@ def test_only_waiting_for_the_others_saves_what_one_leader_acked() -> None:
     assert set(fates.values()) == {"lost"}
 
 
+def test_the_spare_broker_takes_a_name_that_no_client_has() -> None:
+    text = bundled()["acks1-leader-kill"].read_text(encoding="utf-8").replace("c1r: {kind", "b4: {kind")
+    settings = {change.what: change.settings for change in changes_for(load_text(text, "file").scenario, "p1")}
+    assert "cluster.brokers.b5={}" in settings["replication factor 4"]
+
+
 def test_a_refused_record_counts_as_saved_because_nothing_was_promised() -> None:
     outcomes = {outcome.change.what: outcome for outcome in outcomes_of("min-isr-1-trap", "r12")}
     refused = outcomes["min.insync.replicas=2"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from language import HEAD, PLAIN_EXPECT, caret_text, errors_of, file_of
+from small_scenario import HEAD, PLAIN_EXPECT, caret_text, errors_of, file_of
 
 from scenarios.language.codes import EXPLANATIONS, explain
 from scenarios.language.diagnostics import (
@@ -24,7 +24,7 @@ from scenarios.language.diagnostics import (
 from scenarios.language.parse.loading import check_file, load_file, load_text
 from scenarios.language.parse.synonyms import FIELD_SYNONYMS
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "diagnostics"
+GOLDEN = Path(__file__).parents[2] / "golden" / "diagnostics"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.yaml")))
@@ -65,6 +65,10 @@ SINGLE_ERRORS = [
     ("{rack: B}}", "{racks: B}}", "E104", "racks", "rack"),
     ("b3: {rack: B}", "b3: {disk: {}}", "E105", "{}", None),
     ("b3: {rack: B}", "all: {rack: B}", "E113", "all", None),
+    ("b3: {rack: B}}", "b3: {rack: B}}\n  phases: ranodm", "E111", "ranodm", "random"),
+    ("b3: {rack: B}}", "b3: {rack: B}}\n  phases: {b4: 1s}", "E131", "b4", None),
+    ("b3: {rack: B}}", "b3: {rack: B}}\n  phases: {b1: 10m}", "E112", "10m", None),
+    ("b3: {rack: B}}", "b3: {rack: B}}\n  phases: {b1: 3}", "E121", "3", "3ms"),
     ("b3: {rack: B}", "b/3: {rack: B}", "E113", "b/3", None),
     ("  brokers:", "  controllers: [c1, c2]\n  brokers:", "E112", "[c1, c2]", None),
     (
@@ -206,6 +210,28 @@ def test_one_mistake_in_a_step_is_one_error_in_its_place(step: str, code: str, c
     errors = errors_of(file_of(step))
     assert [error.code for error in errors] == [code], [render(error) for error in errors]
     assert caret_text(errors[0]) == caret
+
+
+def test_a_client_that_takes_the_name_of_the_unnamed_controller_hears_where_the_name_comes_from() -> None:
+    (error,) = errors_of(file_of().replace("c1r: {kind: consumer", "c1: {kind: consumer"))
+    assert error.code == "E134"
+    assert any("the file names no controller, so it is called `c1`" in note for note in error.notes)
+
+
+def test_a_latency_with_an_unknown_key_is_one_mistake() -> None:
+    (error,) = errors_of(file_of().replace("workloads:", "network: {latency: {max: 50ms}}\nworkloads:"))
+    assert (error.code, caret_text(error), error.suggestion) == ("E104", "max", "uniform")
+
+
+@pytest.mark.parametrize("step", ["latency: {between: [b1, b2], max: 50ms}", "loss: {between: [b1, b2], share: 5%}"])
+def test_a_link_with_an_unknown_key_is_one_mistake(step: str) -> None:
+    (error,) = errors_of(file_of(f"{{at: 1s, {step}}}"))
+    assert (error.code, caret_text(error)) == ("E104", "max" if "max" in step else "share")
+
+
+def test_who_elects_a_leader_means_the_broker() -> None:
+    (error,) = errors_of(file_of("{at: 1s, elect: {partition: t-0, leader: b2}}"))
+    assert (error.code, caret_text(error), error.suggestion) == ("E104", "leader", "broker")
 
 
 def test_all_errors_come_at_once_sorted_by_line() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from language import HEAD, caret_text, errors_of, file_of, load, load_whole
+from small_scenario import HEAD, caret_text, errors_of, file_of, load, load_whole
 
 from cluster.server.cpu import CpuTimes
 from replica.ids import TopicPartition
@@ -382,7 +382,7 @@ def test_an_override_is_judged_like_the_file(override: str, code: str, caret: st
         ("p2.conifg.acks=1", "workloads.p2.config.acks"),
         ("c1r.auto.offset.reset=latest", "workloads.c1r.config.auto.offset.reset"),
         ("min.insync.replicas=1", "topics.t.config.min.insync.replicas"),
-        ("cluster.broker.broker.session.timeout.ms=9", "cluster.config.broker.session.timeout.ms"),
+        ("cluster.broker.session.timeout.ms=9", "cluster.config.broker.session.timeout.ms"),
         ("sed=1", "seed"),
         ("workload.p1.topic=t", "workloads"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from language import errors_of, file_of, load
+from small_scenario import errors_of, file_of, load
 
 from replica.ids import TopicPartition
 from replica.log.disk_speed import ServiceTime

@@ -12,7 +12,7 @@ from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import RuleRow, as_markdown, rule_rows
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 BEGIN, END = "<!-- highwater rules --format markdown -->\n", "<!-- end -->"
 
 
