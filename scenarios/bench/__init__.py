@@ -1,6 +1,6 @@
 """What `highwater bench` measures.
 Rooms: model/ (traces of any length whose outcome is known).
 
-May import: scenarios.bench.model, scenarios.language.parse, scenarios.process, scenarios.run, scenarios.search.search.
+May import: scenarios.bench.model, scenarios.language.parse, scenarios.process, scenarios.run, scenarios.search.
 Open first: wire.py.
 """

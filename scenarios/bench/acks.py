@@ -15,7 +15,7 @@ from typing import Any
 
 from replica.trace.events import RecordAcked, TraceEvent, TraceRow
 from scenarios.language.parse.loading import load_text
-from scenarios.processes import in_order
+from scenarios.process.pool import in_order
 from scenarios.run.runner import run_scenario
 
 RECORD_BYTES = 100 + 22

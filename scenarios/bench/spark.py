@@ -1,6 +1,6 @@
 """The report on traces of a million facts and more: time, processor time and memory, whole and table by table.
 
-The traces come from `trace_model`, so every result is held against what is true of them.
+The traces come from `model.trace`, so every result is held against what is true of them.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import Any
 
 from cluster.live.sockets import LOOPBACK, ports_in_a_row
 from scenarios.bench.process_watch import family
+from scenarios.process.own_python import environment
 
 BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
@@ -64,7 +65,7 @@ def highwater(*, in_processes: bool) -> Iterator[Cluster]:
             [
                 sys.executable,
                 "-m",
-                "scenarios.cli.main",
+                "scenarios.cli",
                 "serve",
                 "--record",
                 scratch,
@@ -77,7 +78,7 @@ def highwater(*, in_processes: bool) -> Iterator[Cluster]:
             stderr=log,
             text=True,
             cwd=scratch,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env=environment(),
         )
         try:
             yield _ready(process, began, "processes" if in_processes else "tasks", Path(scratch))

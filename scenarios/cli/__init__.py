@@ -1,6 +1,6 @@
 """The `highwater` command: one module for each subcommand, imported when it is called; and its screens.
 
-May import: scenarios.bench, scenarios.explain.record, scenarios.language, scenarios.language.parse, scenarios.observe,
-    scenarios.process, scenarios.run, scenarios.search.search, scenarios.serve, scenarios.terminal.
+May import: scenarios.bench, scenarios.explain, scenarios.language, scenarios.language.parse, scenarios.observe,
+    scenarios.process, scenarios.run, scenarios.search, scenarios.serve, scenarios.terminal.
 Open first: main.py.
 """

@@ -21,6 +21,7 @@ import click
 
 from scenarios.cli.bench_acks import print_acks
 from scenarios.cli.common import format_option, print_json
+from scenarios.process.own_python import environment
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -141,7 +142,11 @@ def _process_s(arguments: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         began = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-m", "scenarios.cli.main", *arguments], cwd=scratch, check=True, capture_output=True
+            [sys.executable, "-m", "scenarios.cli", *arguments],
+            cwd=scratch,
+            env=environment(),
+            check=True,
+            capture_output=True,
         )
         return time.perf_counter() - began
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.wording import duration
 from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.language.diagnostics import (
     Diagnostic,
@@ -180,6 +181,11 @@ def _facts(scenario: Scenario) -> list[tuple[str, str]]:
     cluster = scenario.cluster
     racks = [f"{name} in rack {rack}" for name, rack in cluster.racks.items()]
     facts = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
+    if cluster.phases == "random":
+        facts.append(("", "periodic checks at times drawn from the seed"))
+    elif cluster.phases:
+        at = (f"{name} {duration(phase_us)}" for name, phase_us in cluster.phases.items())
+        facts.append(("", f"first periodic checks at {', '.join(at)}"))
     if cluster.config:
         facts.append(("", _settings(cluster.config)))
     for topic in scenario.topics.values():

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -58,6 +59,24 @@ def fail(message: str, code: ExitCode, fix: str | None = None) -> NoReturn:
     if fix is not None:
         click.echo(f"  = fix: {fix}", err=True)
     raise click.exceptions.Exit(int(code))
+
+
+def must_hold_files(folder: Path, option: str = "--out") -> None:
+    """Ends the command, before it has begun, if no file can be written to `folder`, which need not be there yet.
+
+    option: the one that named it
+    """
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists() or place.is_symlink())
+    why = None
+    if not there.is_dir():
+        why = f"{there} is no folder"
+    else:
+        try:
+            tempfile.TemporaryFile(dir=there).close()  # Permissions do not tell all: root has them in /proc, too.
+        except OSError as error:
+            why = f"{there} takes no files ({error.strerror})"
+    if why is not None:
+        fail(f"{folder} cannot be written to: {why}", ExitCode.MISSING, f"choose another place with {option} DIR")
 
 
 def print_json(document: Any) -> None:

@@ -47,17 +47,18 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         fail(str(missing), ExitCode.USAGE)
     from scenarios.explain.record import RecordUnknown, explain_record
     from scenarios.explain.record_text import explanation_text
-    from scenarios.observe.trace_writer import TraceError, read_rows
+    from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
 
     asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
     records = [] if asks_invariant else _records(record, lost, summary["records"]["lost"])
     try:
+        check_trace(run_dir / "trace", summary.get("trace_sha256"))
         rows = list(read_rows(run_dir / "trace"))
         stories = [explain_record(rows, name) for name in records]
     except RecordUnknown as unknown:
         fail(str(unknown), ExitCode.USAGE)
     except (TraceError, OSError) as error:
-        fail(f"the trace of {run_dir} cannot be read: {error}", ExitCode.USAGE)
+        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
     if asks_invariant:
         assert record is not None
         return _explain_invariant(run_dir, rows, record, what_if, format_, plain)
@@ -129,11 +130,12 @@ def _played(run_dir: Path) -> tuple[str, Scenario]:
     """What the run's own lock file says; it is played again."""
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text
+    from scenarios.run.runs import RunNotFound, read_lock, read_summary
 
     try:
-        lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")
+        lock_text = read_lock(run_dir, read_summary(run_dir))
         return lock_text, load_text(lock_text, "scenario.lock.yaml").scenario
-    except (OSError, ScenarioInvalid) as error:
+    except (RunNotFound, ScenarioInvalid) as error:
         fail(f"the scenario of {run_dir} cannot be played again: {error}", ExitCode.USAGE)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli.common import fail
+from scenarios.cli.common import fail, must_hold_files
 from scenarios.cli.spark import spark_or_fail
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
@@ -30,6 +30,8 @@ PAGE = "follow.html"
 def follow_run(name: str | None, out: Path | None) -> int:
     """name: a run's folder, its `trace`, the folder that a `serve` keeps its run in; None: the running `serve`."""
     trace_dir = _trace_dir(name)
+    if out is not None:
+        must_hold_files(out)
     click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
     with WaitingLine("Spark starts") as waiting:  # before it is imported, which takes a second or two by itself
         return _follow(trace_dir, out, waiting)

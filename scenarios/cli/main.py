@@ -11,7 +11,10 @@ from typing import NoReturn
 import click
 
 from scenarios.process.collector import collect_rarely
+from scenarios.process.failures import ProcessDied
+from scenarios.process.own_python import import_only_what_is_installed
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import Interruption, interruptible
 from scenarios.terminal.safe_output import SafeOutput
 
 COMMANDS = {
@@ -22,7 +25,7 @@ COMMANDS = {
     "list": ("scenarios.cli.catalogue", "list_scenarios", "The bundled scenarios, by lesson."),
     "show": ("scenarios.cli.catalogue", "show", "A scenario's story, timeline and expected results."),
     "check": ("scenarios.cli.catalogue", "check", "Find the errors in scenario files; runs nothing."),
-    "search": ("scenarios.cli_search", "search", "Random fault schedules in an era, until something breaks."),
+    "search": ("scenarios.cli.search", "search", "Random fault schedules in an era, until something breaks."),
     "sweep": ("scenarios.cli.sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
@@ -85,8 +88,14 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
+    import_only_what_is_installed()
     collect_rarely()
     sys.stdout, sys.stderr = SafeOutput(sys.stdout), SafeOutput(sys.stderr)
+    with interruptible() as interruption:
+        _run(interruption)
+
+
+def _run(interruption: Interruption) -> NoReturn:
     try:
         result = cli.main(standalone_mode=False)
         sys.exit(result if isinstance(result, int) else ExitCode.HELD)
@@ -98,7 +107,11 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
-        sys.exit(ExitCode.INTERRUPTED)
+        sys.exit(interruption.exit_code)
+    except ProcessDied as died:
+        click.echo(f"error: {died}", err=True)
+        click.echo("  = fix: if nobody killed it, memory ran out: free some; with --jobs, fewer need less", err=True)
+        sys.exit(ExitCode.MISSING)
     except Exception as error:  # Whatever gets here is our bug; the user is told so, and where the details are.
         click.echo(f"error: a bug in highwater: {type(error).__name__}: {error}", err=True)
         try:
@@ -112,7 +125,3 @@ def _keep_traceback() -> str:
     with tempfile.NamedTemporaryFile("w", prefix="highwater-bug-", suffix=".txt", delete=False) as file:
         traceback.print_exc(file=file)
     return file.name
-
-
-if __name__ == "__main__":
-    main()

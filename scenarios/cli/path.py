@@ -61,26 +61,27 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
 
 def _rows(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
     """The facts of a live run; those of a simulated one played again, with every request measured."""
-    from scenarios.observe.trace_writer import TraceError, read_rows
+    from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
 
     if not summary.get("live"):
-        return _played_again(run_dir)
+        return _played_again(run_dir, summary)
     try:
+        check_trace(run_dir / "trace", summary.get("trace_sha256"))
         return list(read_rows(run_dir / "trace"))
     except (TraceError, OSError) as error:
-        fail(f"the trace of {run_dir} cannot be read: {error}", ExitCode.USAGE)
+        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again")
 
 
-def _played_again(run_dir: Path) -> list[TraceRow]:
+def _played_again(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text
     from scenarios.run.runner import run_scenario
+    from scenarios.run.runs import RunNotFound, read_lock
     from scenarios.run.worlds import measured
 
     try:
-        lock_text = (run_dir / "scenario.lock.yaml").read_text(encoding="utf-8")
-        scenario = load_text(lock_text, "scenario.lock.yaml").scenario
-    except (OSError, ScenarioInvalid) as error:
+        scenario = load_text(read_lock(run_dir, summary), "scenario.lock.yaml").scenario
+    except (RunNotFound, ScenarioInvalid) as error:
         fail(f"the scenario of {run_dir} cannot be played again: {error}", ExitCode.USAGE)
     with ProgressLine(scenario.run_name) as line:
 

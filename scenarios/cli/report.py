@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from scenarios.cli.common import fail, format_option, print_json
+from replica.wording import spelt_out
+from scenarios.cli.common import fail, format_option, must_hold_files, print_json
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine, WaitingLine
@@ -60,12 +61,17 @@ def report(
         fail("--sql answers questions and writes nothing: leave out --out, --tables and --open", ExitCode.USAGE)
     if followed:
         return _follow(runs, out, others_given=bool(tables_dir or sql or open_ or conf or format_ == "json"))
-    from scenarios.run.runs import RunNotFound, find_run
+    from scenarios.observe.trace_writer import TraceError, check_trace
+    from scenarios.run.runs import RunNotFound, find_run, read_summary
 
     try:
         run_dirs = [find_run(name) for name in runs or ("last",)]
+        for run_dir in run_dirs:
+            check_trace(run_dir / "trace", read_summary(run_dir).get("trace_sha256"))
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
+    except (TraceError, OSError) as error:
+        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
     from spark_reports.io import RunFolderUnusable
     from spark_reports.report.build import write_report
     from spark_reports.session import job_on
@@ -73,6 +79,7 @@ def report(
     if sql is not None:
         return _answer(run_dirs, sql, format_, master, dict(conf))
     folder = out or run_dirs[0] / "report"
+    _must_have_room(folder, tables_dir)
     try:
         with spark_or_fail(), ProgressLine("report") as line, job_on(master):
             result = write_report(
@@ -102,7 +109,29 @@ def report(
     return ExitCode.HELD
 
 
+def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
+    """Ends the command where its page or its tables cannot go, or would take the place of what is not a report's."""
+    must_hold_files(folder)
+    if (folder / "report.html").is_dir():
+        fail(
+            f"{folder / 'report.html'} is a folder: the page would be there", ExitCode.USAGE, "choose another --out DIR"
+        )
+    if tables_dir is not None:
+        must_hold_files(tables_dir, "--tables")
+        return
+    tables = folder / "tables"
+    if tables.exists() and not (folder / "report.html").is_file() and (not tables.is_dir() or any(tables.iterdir())):
+        fail(
+            f"{tables} is there already, and not a report's: there is no report.html beside it",
+            ExitCode.USAGE,
+            "choose another --out DIR",
+        )
+
+
 ROWS_SHOWN = 1_000
+ROWS_PRINTED = 1_000_000
+CHARACTERS_SHOWN = 500
+"""Of an answer: rows as text and as JSON, and characters of one value as text."""
 
 
 def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> int:
@@ -116,7 +145,7 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
 def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: Mapping[str, str]) -> int:
     """Run the statements of a file over the tables of the runs; the answers go to stdout, one after the other."""
     from spark_reports.io import RunFolderUnusable
-    from spark_reports.queries import QueryRefused, ask, questions_of
+    from spark_reports.queries import QueryRefused, ask
     from spark_reports.report.build import settings_for
     from spark_reports.session import job_on, spark_session
 
@@ -127,7 +156,6 @@ def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: M
     is_json = format_ == "json"
     told = []
     try:
-        questions_of(sql, str(file))  # before Spark takes its seconds to start
         settings = {**settings_for(run_dirs), **conf}
         with (
             WaitingLine("Spark starts") as waiting,
@@ -136,14 +164,25 @@ def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: M
             spark_session(master, settings) as spark,
         ):
             waiting.wait_for("Spark looks for the first answer")
-            for answer in ask(spark, run_dirs, sql, str(file), None if is_json else ROWS_SHOWN):
+            for answer in ask(spark, run_dirs, sql, str(file), ROWS_PRINTED if is_json else ROWS_SHOWN):
                 waiting.end()
                 if is_json:
-                    told.append({"sql": answer.statement.text, "columns": answer.columns, "rows": answer.rows})
+                    told.append(
+                        {
+                            "sql": answer.statement.text,
+                            "columns": answer.columns,
+                            "rows": answer.rows,
+                            "more": answer.more,
+                        }
+                    )
                 else:
                     click.echo(_as_text(answer.columns, answer.rows, answer.more))
     except QueryRefused as refused:
-        fail(str(refused), ExitCode.USAGE, "SHOW TABLES lists the tables, DESCRIBE NAME the columns of one")
+        fail(
+            str(refused),
+            ExitCode.USAGE,
+            "ask questions (SELECT, WITH, VALUES) of the tables: SHOW TABLES lists them, DESCRIBE NAME their columns",
+        )
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
     if is_json:
@@ -161,7 +200,11 @@ def _as_text(columns: list[str], rows: list[list[Any]], more: bool) -> str:
         places = zip(words, widths, right, strict=True)
         return "  " + "  ".join(f"{w:>{n}}" if is_number else f"{w:<{n}}" for w, n, is_number in places).rstrip()
 
-    last = [f"  … and more: only {ROWS_SHOWN:,} rows are shown; --format json prints all"] if more else []
+    last = (
+        [f"  … and more: only {ROWS_SHOWN:,} rows are shown; --format json prints up to {ROWS_PRINTED:,}"]
+        if more
+        else []
+    )
     counted = f"  ({len(rows):,} row{'' if len(rows) == 1 else 's'})"
     return "\n".join([line(columns), *map(line, cells), *(last or [counted]), ""])
 
@@ -172,5 +215,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False)
-    return " ".join(str(value).split()) if isinstance(value, str) else str(value)
+        value = json.dumps(value, ensure_ascii=False)
+    text = spelt_out(" ".join(value.split()) if isinstance(value, str) else str(value))
+    return text if len(text) <= CHARACTERS_SHOWN else text[: CHARACTERS_SHOWN - 1] + "…"

@@ -12,6 +12,7 @@ from scenarios.cli.common import (
     exit_code_of,
     format_option,
     load_scenario,
+    must_hold_files,
     pick_variant,
     plain_option,
     print_json,
@@ -82,6 +83,7 @@ def run(
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time (or live) and say what became of every record."""
     chosen = pick_variant(load_scenario(scenario, overrides, variant or "base"), variant, seed)
+    must_hold_files(out)
     result = execute(
         chosen, out, keep_logs=not no_logs, world=_world(chosen, is_live=is_live, in_processes=in_processes)
     )

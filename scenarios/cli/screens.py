@@ -108,7 +108,7 @@ COLOUR_OF = {
 
 def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, PartitionHistory]]:
     """The partitions with an anomaly first, then those with most changes."""
-    hurt = [anomaly["partition"] for anomaly in summary["anomalies"]]
+    hurt = {anomaly["partition"] for anomaly in summary["anomalies"]}
     ranked = sorted(story.histories.items(), key=lambda item: (str(item[0]) not in hurt, -len(item[1].states), item[0]))
     return ranked[:PARTITIONS_MAX]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli.common import exit_code_of, fail, load_scenario, plain_option, style_for_stdout
+from scenarios.cli.common import exit_code_of, fail, load_scenario, must_hold_files, plain_option, style_for_stdout
 from scenarios.cli.run import processes_option, refuse_cards, set_option
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
@@ -32,6 +32,10 @@ BROKERS = 3
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME:PARTITIONS:RF", help="A topic to create; may be repeated."
 )
+@click.option(
+    "--max-partitions", type=click.IntRange(1), metavar="N", show_default="20000",
+    help="Of the whole cluster: a request for more is refused.",
+)  # fmt: skip
 @click.option("--port", type=PORTS, default=19092, show_default=True, help="Of the first broker; the others follow.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDR", help="The address to listen on.")
 @click.option("--scenario", metavar="FILE", help="Start this scenario's cluster, and play its timeline against it.")
@@ -47,6 +51,7 @@ BROKERS = 3
 def serve(
     brokers: int | None,
     topics: tuple[str, ...],
+    max_partitions: int | None,
     port: int,
     host: str,
     scenario: str | None,
@@ -59,6 +64,8 @@ def serve(
 ) -> int:
     """Start a cluster that Kafka clients can connect to; Ctrl-C stops it and says what became of every record."""
     _check_address(host)
+    if max_partitions is not None:
+        overrides = (f"cluster.config.max.partitions={max_partitions}", *overrides)
     if scenario is None:
         chosen = _plain_cluster(brokers or BROKERS, topics, profile, overrides)
     elif brokers or topics or profile:
@@ -69,6 +76,7 @@ def serve(
         chosen = load_scenario(scenario, overrides).scenario
         refuse_cards(chosen)
     _check_ports(port, len(chosen.cluster.brokers))
+    must_hold_files(record, "--record")
     from scenarios.serve.serving import Server
 
     style = Style.of(sys.stderr, os.environ, plain=plain)
@@ -142,7 +150,11 @@ def _run(server: Server, record: Path) -> RunResult:
         fail(str(error), ExitCode.EXPECTATION_FAILED)
     except OSError as error:
         place = error.filename or record
-        fail(f"the run cannot be kept in {place}: {error.strerror or error}", ExitCode.MISSING, "see --record DIR")
+        fail(
+            f"the run cannot be kept in {place}: {error.strerror or error}",
+            ExitCode.MISSING,
+            "make room or choose another place with --record DIR",
+        )
 
 
 def _event(line: StoryLine, style: Style) -> str:

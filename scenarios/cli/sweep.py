@@ -17,6 +17,7 @@ from scenarios.cli.common import (
     fail_invalid,
     format_option,
     load_scenario,
+    must_hold_files,
     pick_variant,
     plain_option,
     print_json,
@@ -25,6 +26,7 @@ from scenarios.cli.common import (
 from scenarios.cli.run import set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.language.anomalies import ANOMALIES
+from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -81,7 +83,8 @@ def sweep(
 ) -> int:
     """Play SCENARIO with many seeds and settings on Spark: how likely is a loss, and which seed shows it?
 
-    Rows (one per run) are kept as Parquet while the sweep goes on: after Ctrl-C, --resume plays what is missing. A run
+    Rows (one per run) are kept as Parquet while the sweep goes on: after Ctrl-C they are told, and --resume plays what
+    is missing. A run
     that fails is a row that says why. Exit code 4 if any run broke what the rules promise or crashed, 5 if one took too
     long.
 
@@ -107,6 +110,12 @@ def sweep(
         from scenarios.cli.sweep_screen import sweep_screen
 
         click.echo(sweep_screen(document, style_for_stdout(plain)), nl=False)
+    if document["interrupted"]:
+        of = len(settings) * len(seeds)
+        click.echo(
+            f"{document['runs']:,} of {of:,} runs are kept: the same command with --resume plays the rest", err=True
+        )
+        raise KeyboardInterrupt
     if open_:
         webbrowser.open(Path(document["page"]).resolve().as_uri())
     return _exit_code(document["settings"], fail_on)
@@ -172,6 +181,7 @@ def _play(
     plan: _Plan, out: Path, resume: bool, master: str, conf: Mapping[str, str], time_limit: float
 ) -> dict[str, Any]:
     """Everything `--format json` prints, after playing what is missing; every failure of Spark ends the command."""
+    must_hold_files(out)
     from scenarios.process.identity import identity
     from spark_reports.sweep.build import run_sweep
     from spark_reports.sweep.job import Task, WorkersUnfit
@@ -187,9 +197,6 @@ def _play(
             progress = _progress(plan.scenario, line)
             swept = run_sweep(folder, task, plan.settings, plan.seeds, master, conf, progress)
             return _results(plan, out, swept)
-    except KeyboardInterrupt:
-        click.echo(f"what was played is kept in {out}: the same command with --resume plays the rest", err=True)
-        raise
     except SweepFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
     except WorkersUnfit as unfit:
@@ -233,18 +240,20 @@ def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
             seed = row[f"smallest_{kind}_seed"]
             replay = plan.scenario.replay_command
             row[f"{kind}_replay"] = None if seed is None else replay(tuple(row["settings"]), seed)
+    runs = sum(row["runs"] for row in swept.rows)
     seeds = f"seed {plan.seeds.start}" if len(plan.seeds) == 1 else f"seeds {plan.seeds.start}..{plan.seeds.stop - 1}"
     names = labels(plan.axes)
     about = {
         "scenario": plan.base.run_name,
         "title": plan.base.title,
         "question": plan.base.question,
-        "seeds": seeds,
+        "seeds": seeds
+        + (f", {runs:,} of {len(plan.settings) * len(plan.seeds):,} runs so far" if swept.interrupted else ""),
         "overrides": plan.scenario.overrides,
     }
     axes = [(name, axis.values) for name, axis in zip(names, plan.axes, strict=True)]
     page = out / "sweep.html"
-    page.write_text(render(about, swept.rows, axes, swept.versions), encoding="utf-8")
+    write_whole(page, render(about, swept.rows, axes, swept.versions))
     return {
         "scenario": plan.base.id,
         "variant": plan.scenario.variant,
@@ -252,11 +261,12 @@ def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
         "set": list(plan.scenario.overrides),
         "vary": [{"path": axis.path, "values": list(axis.values)} for axis in plan.axes],
         "axes": names,
-        "runs": sum(row["runs"] for row in swept.rows),
+        "runs": runs,
         "played": swept.pace.played,
         "play_s": round(swept.pace.seconds, 3),
         "runs_per_hour": round(swept.pace.runs_per_s * 3600),
         "settings": swept.rows,
+        "interrupted": swept.interrupted,
         "page": str(page),
         "folder": str(out),
     }

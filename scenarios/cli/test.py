@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import filecmp
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,7 +26,9 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.processes import in_order
+from scenarios.process.failures import ProcessDied
+from scenarios.process.own_python import environment
+from scenarios.process.pool import in_order
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 
 Job = tuple[str, str | None]
 """(scenario as the user named it, variant or None)"""
+Played = TypeVar("Played")
+Summary = dict[str, Any]
 
 
 @click.command()
@@ -54,23 +61,21 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
     began_s = time.monotonic()
     work = _jobs(scenarios)
     style = style_for_stdout(plain)
-    summaries: list[dict[str, Any]] = []
-    with ProgressLine("test") as line:
-        for summary in in_order(_run_job, work, jobs or os.cpu_count() or 1):
-            summaries.append(summary)
-            if format_ == "text":
-                click.echo(test_line(summary, style))
-            line.show(len(summaries) / len(work), f"{len(summaries)} of {len(work)} runs")
+    show = None if format_ == "json" else lambda summary: click.echo(test_line(summary, style))
+    summaries, ended = _played("test", _run_job, work, jobs or os.cpu_count() or 1, show)
     held = sum(1 for summary in summaries if _holds(summary))
+    rest = _rest(work, len(summaries), profile)
     if format_ == "json":
-        print_json({"runs": summaries, "held": held == len(summaries)})
+        print_json({"runs": summaries, "held": held == len(work), "interrupted": rest is not None, "rest": rest})
     else:
         count = len({summary["scenario"] for summary in summaries})
         failed = f", {len(summaries) - held} failed" if held < len(summaries) else ""
         elapsed_s = time.monotonic() - began_s
+        of = f" of {len(work)}" if rest else ""
         click.echo(
-            f"\n{held} held{failed}: {count} scenarios, {len(summaries)} runs with variants, in {elapsed_s:.1f} s"
+            f"\n{held} held{failed}: {count} scenarios, {len(summaries)}{of} runs with variants, in {elapsed_s:.1f} s"
         )
+    _end_early(rest, ended)
     if any(summary["our_bug"] for summary in summaries):
         return ExitCode.OUR_BUG
     return ExitCode.HELD if held == len(summaries) else ExitCode.EXPECTATION_FAILED
@@ -85,16 +90,13 @@ def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_:
         raise click.UsageError(f"there is no era `{profile}`; there are {', '.join(PROFILES)}")
     began_s = time.monotonic()
     work = [EraJob(name, variant, profile) for name, variant in _jobs(scenarios)]
-    summaries = []
-    with ProgressLine(f"test {profile}") as line:
-        for summary in in_order(play_in_era, work, processes):
-            summaries.append(summary)
-            if format_ == "text":
-                click.echo(era_line(summary, style))
-            line.show(len(summaries) / len(work), f"{len(summaries)} of {len(work)} runs")
+    show = None if format_ == "json" else lambda summary: click.echo(era_line(summary, style))
+    summaries, ended = _played(f"test {profile}", play_in_era, work, processes, show)
     endings = Counter(summary["ending"] for summary in summaries)
+    rest = _rest([(job.scenario, job.variant) for job in work], len(summaries), profile)
     if format_ == "json":
-        print_json({"profile": profile, "endings": dict(sorted(endings.items())), "runs": summaries})
+        left = {"interrupted": rest is not None, "rest": rest}
+        print_json({"profile": profile, "endings": dict(sorted(endings.items())), "runs": summaries, **left})
     else:
         written = endings["held"] + endings["failed"]
         click.echo(
@@ -102,9 +104,47 @@ def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_:
             f" as written, {endings['differs']} differ, {endings['not-applicable']} do not apply;"
             f" {endings['broken']} broke a promise of the era; in {time.monotonic() - began_s:.1f} s"
         )
+    _end_early(rest, ended)
     if endings["broken"]:
         return ExitCode.OUR_BUG
     return ExitCode.EXPECTATION_FAILED if endings["failed"] else ExitCode.HELD
+
+
+def _played(
+    label: str,
+    play: Callable[[Played], Summary],
+    work: Sequence[Played],
+    processes: int,
+    show: Callable[[Summary], None] | None,
+) -> tuple[list[Summary], BaseException | None]:
+    """What `play` said of each job of `work`, each shown as it comes; or of the first of them, and what ended it.
+
+    That is Ctrl-C, or a process that died.
+    """
+    summaries: list[Summary] = []
+    with ProgressLine(label) as line, closing(in_order(play, work, processes)) as coming:
+        try:
+            for summary in coming:
+                summaries.append(summary)
+                if show is not None:
+                    show(summary)
+                line.show(len(summaries) / len(work), f"{len(summaries)} of {len(work)} runs")
+        except (KeyboardInterrupt, ProcessDied) as ended:
+            return summaries, ended
+    return summaries, None
+
+
+def _rest(work: Sequence[Job], played: int, profile: str | None) -> str | None:
+    """The command that plays what was left over; a scenario with all its variants."""
+    names = list(dict.fromkeys(name for name, _ in work[played:]))
+    era = [] if profile is None else ["--profile", profile]
+    return shlex.join(["highwater", "test", *era, *names]) if names else None
+
+
+def _end_early(rest: str | None, ended: BaseException | None) -> None:
+    if rest is not None and ended is not None:
+        click.echo(f"the rest: {rest}", err=True)
+        raise ended
 
 
 def _holds(summary: dict[str, Any]) -> bool:
@@ -131,7 +171,8 @@ def _run_job(job: Job) -> dict[str, Any]:
 @click.argument("scenario")
 @click.option("--variant", metavar="ID", help="Only this variant; by default the file itself and all variants.")
 @format_option
-def verify(scenario: str, variant: str | None, format_: str) -> int:
+@plain_option
+def verify(scenario: str, variant: str | None, format_: str, plain: bool) -> int:
     """Run SCENARIO twice, in two processes with different hash seeds, and compare the traces byte by byte."""
     file = load_scenario(scenario)
     variants = [variant or "base"] if variant else ["base", *file.variants]
@@ -139,33 +180,41 @@ def verify(scenario: str, variant: str | None, format_: str) -> int:
         pick_variant(file, name, None)
     results = []
     with ProgressLine(f"verify {file.scenario.id}") as line:
-        for number, name in enumerate(variants):
-            line.show(number / len(variants), name)
-            results.append(_verify(scenario, name))
+        runs = 2 * len(variants)
+        played = 0
+
+        def show(name: str) -> None:
+            nonlocal played
+            played += 1
+            line.show(played / runs, f"{played} of {runs} runs, {name}")
+
+        for name in variants:
+            results.append(_verify(scenario, name, show))
             if format_ == "text":
-                click.echo(_verify_line(file.scenario.id, results[-1]))
+                click.echo(_verify_line(file.scenario.id, results[-1], style_for_stdout(plain)))
     if format_ == "json":
         print_json({"scenario": file.scenario.id, "runs": results})
     return ExitCode.HELD if all(result["identical"] for result in results) else ExitCode.OUR_BUG
 
 
-def _verify_line(scenario: str, result: dict[str, Any]) -> str:
+def _verify_line(scenario: str, result: dict[str, Any], style: Style) -> str:
     name = scenario if result["variant"] == "base" else f"{scenario} / {result['variant']}"
     if result["identical"]:
         digest = result["trace_sha256"][:16]
-        return f"identical  {name}: {result['bytes']} bytes in {result['files']} files, sha256 {digest}"
-    return f"DIFFERENT  {name}: {', '.join(result['different'])}"
+        word = style.paint("identical", "green")
+        return f"{word}  {name}: {result['bytes']} bytes in {result['files']} files, sha256 {digest}"
+    return f"{style.paint('DIFFERENT', 'red')}  {name}: {', '.join(result['different'])}"
 
 
-def _verify(scenario: str, variant: str) -> dict[str, Any]:
+def _verify(scenario: str, variant: str, after_run: Callable[[str], None]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         runs = []
         for hash_seed in ("0", "12345"):
             out = Path(scratch) / hash_seed
-            command = [sys.executable, "-m", "scenarios.cli.main", "run", scenario, "--variant", variant]
+            command = [sys.executable, "-m", "scenarios.cli", "run", scenario, "--variant", variant]
             done = subprocess.run(
                 [*command, "--out", str(out), "--format", "json"],
-                env={**os.environ, "PYTHONHASHSEED": hash_seed},
+                env={**environment(), "PYTHONHASHSEED": hash_seed},
                 capture_output=True,
                 text=True,
                 check=False,
@@ -174,6 +223,7 @@ def _verify(scenario: str, variant: str) -> dict[str, Any]:
             if not found:
                 fail(f"the run failed: {done.stderr.strip()[-2000:]}", ExitCode.OUR_BUG)
             runs.append(found[0].parent / "trace")
+            after_run(variant)
         return _compare(variant, *runs)
 
 

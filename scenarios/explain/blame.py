@@ -16,7 +16,7 @@ from scenarios.check.promises import Gap, gaps
 from scenarios.explain.what_if import Change
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text
-from scenarios.processes import in_order
+from scenarios.process.pool import in_order
 
 FACTS_MAX = 400_000
 """Facts of all runs together: about half a minute on one core. What is longer is played again only when asked for."""

@@ -76,7 +76,6 @@ class _Teller:
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
         self.on_the_wire: list[int] = []  # facts that the messages with the record told of
-        self.crcs: dict[int, int] = {}
         """batches the record was sent in -> its place in them"""
         self.holders: dict[str, int] = {}
         """nodes that hold it -> its first offset there"""
@@ -224,16 +223,17 @@ class _Teller:
         if self.record not in event.records:
             return
         self.partition = TopicPartition(event.topic, event.partition)
-        self.crcs[event.crc] = event.records.index(self.record)
         self.on_the_wire.append(row.seq)
         if event.attempt > 1:
             again = f"{event.client} sends {self.record} again, to {event.peer} (attempt {event.attempt})."
             self._say(row, again, table=False)
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        if event.crc not in self.crcs:
+        partition = TopicPartition(event.topic, event.partition)
+        records = self.mirror.sent.records(partition, event.base_offset, event.crc)
+        if self.record not in records:
             return
-        offset = event.base_offset + self.crcs[event.crc]
+        offset = event.base_offset + records.index(self.record)
         again = event.node in self.holders
         self.holders.setdefault(event.node, offset)
         self.was_held = True

@@ -90,10 +90,10 @@ class Requests:
             row for row in self._rows if isinstance(row.event, RequestCompleted) and row.event.api in JOURNEYS
         ]
         self._called = Counter(_short_name(request_of(row)) for row in self.completed)
-        self._sent: dict[tuple[str, int], list[TraceRow]] = {}
+        self._sent: dict[tuple[str, str, int, int], list[TraceRow]] = {}
         for row in self._rows:
-            if isinstance(row.event, trace.BatchSent):
-                self._sent.setdefault((row.event.client, row.event.crc), []).append(row)
+            if isinstance(sent := row.event, trace.BatchSent):
+                self._sent.setdefault((sent.client, sent.topic, sent.partition, sent.crc), []).append(row)
 
     def name_of(self, row: TraceRow) -> str:
         """As the command takes it: `p1:7@b2`; of several requests of that name, `client/rdkafka:7@b2/31`, with the
@@ -113,7 +113,8 @@ class Requests:
             return ()
         batches: list[TraceRow] = []
         for appended in self._appended(row):
-            sent = [one for one in self._sent.get((request.peer, appended.crc), ()) if one.seq < row.seq]
+            key = (request.peer, appended.topic, appended.partition, appended.crc)
+            sent = [one for one in self._sent.get(key, ()) if one.seq < row.seq]
             batches += sent[-1:]
         batches = batches or [self._by_seq[seq] for seq in row.causes]
         return tuple(name for one in batches if isinstance(one.event, trace.BatchSent) for name in one.event.records)

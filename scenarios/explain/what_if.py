@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from cluster.config import BrokerConfig
@@ -16,7 +17,7 @@ from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.observe.wording import count_of
-from scenarios.processes import in_order
+from scenarios.process.pool import in_order
 
 FASTER_DETECTION = 3
 """By how much sessions and heartbeats are shortened."""
@@ -113,9 +114,8 @@ def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
         yield Change(what, (f"topics.{topic.name}.replication_factor={topic.replication_factor + 1}",))
         return
     if not spare:
-        new = next(
-            f"b{number}" for number in range(1, 100) if f"b{number}" not in scenario.cluster.names.by_id.values()
-        )
+        taken = {*scenario.cluster.ids, *scenario.workloads}
+        new = next(name for number in count(1) if (name := f"b{number}") not in taken)
         settings.append(f"cluster.brokers.{new}={{}}")
         spare = [new]
     if topic.assignment is None:

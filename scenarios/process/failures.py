@@ -1,6 +1,10 @@
-"""What a run failed with."""
+"""What runs, and the processes that play them, failed with."""
 
 from __future__ import annotations
+
+
+class ProcessDied(Exception):
+    """A process that played runs is gone, killed by others or by the kernel."""
 
 
 def first_leaf(failure: BaseException) -> BaseException:

@@ -18,7 +18,7 @@ from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
 from replica.trace.events import TraceLog
-from scenarios.language.spec import Scenario, Workload
+from scenarios.language.spec import PHASES_END_US, Scenario, Workload
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -80,7 +80,18 @@ class Cores:
             recorder=self._trace,
             cpu=cluster.brokers[name].cpu,
             stopwatch=self._fabric.time.stopwatch,
+            phase_us=self._phase_us(name, incarnation),
+            works_apart=self._fabric.is_live,
         )
+
+    def _phase_us(self, name: str, incarnation: int) -> int:
+        """A later life begins its checks when it starts, which is in the middle of the run."""
+        phases = self._scenario.cluster.phases
+        if incarnation > 1:
+            return 0
+        if phases == "random":
+            return random.Random(f"{self._scenario.seed}/phase/{name}").randrange(PHASES_END_US)
+        return phases.get(name, 0)
 
     def _registry(self, name: str, log_dir: Path, disk: Disk) -> RegistryCore:
         cluster = self._scenario.cluster
@@ -120,6 +131,7 @@ class Cores:
                 topic=workload.topic,
                 recorder=self._trace,
                 rng=stream,
+                names=self._scenario.cluster.names,
                 clock=clock,
             )
         return ConsumerCore(
@@ -130,4 +142,5 @@ class Cores:
             recorder=self._trace,
             rng=stream,
             rules=self._scenario.rules,
+            names=self._scenario.cluster.names,
         )

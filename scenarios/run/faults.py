@@ -74,9 +74,12 @@ class Faults:
 
     async def _start(self, name: str, payload: steps.Start) -> Done:
         nodes = self.resolve(payload.nodes)
-        for node in nodes:
-            self._sim.start(node)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'starts', 'start')}")
+        later = tuple(node for node in nodes if not self._sim.start(node))
+        sentence = f"{_list(nodes)} {_s(nodes, 'starts', 'start')}"
+        if later:
+            who = "" if later == nodes else f", {_list(later)}"
+            sentence += f"{who} as soon as {_s(later, 'it has', 'they have')} shut down"
+        return Done(nodes, sentence)
 
     async def _stop(self, name: str, payload: steps.Stop) -> Done:
         nodes = self.resolve(payload.nodes)
@@ -102,7 +105,7 @@ class Faults:
     def _undo_with_start(self, nodes: Nodes) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
             for node in nodes:
-                if not self._sim.running(node):
+                if not self._sim.running(node) or self._sim.machines[node].stopping:
                     self._sim.start(node)
             return f"{_list(nodes)} {_s(nodes, 'starts', 'start')} again"
 
@@ -252,7 +255,7 @@ class Faults:
     async def _flush(self, name: str, payload: steps.Flush) -> Done:
         nodes = self.resolve(payload.brokers)
         for node in nodes:
-            self._sim.flush(node, payload.partition)
+            await self._sim.flush(node, payload.partition)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
 
     async def _tear(self, name: str, payload: steps.Tear) -> Done:

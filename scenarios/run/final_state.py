@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cluster.live.record_names import is_believable
 from replica.config import TopicConfig
 from replica.errors import KafkaError
 from replica.ids import OFFSETS_TOPIC, TopicPartition
@@ -49,7 +50,7 @@ def state_final_logs(simulation: Simulation, name_batch: NameBatch) -> None:
                     _state_replica(
                         simulation, name_batch, topic_partition, name, logs.logs[topic_partition], checkpointed
                     )
-            else:
+            elif name in simulation.machines:  # else a client has registered as a broker, and has no disk here
                 _state_stopped(simulation, name_batch, topic_partition, name, simulation.machines[name])
 
 
@@ -66,7 +67,9 @@ def _state_stopped(
         shutil.copytree(directory, copy)
         log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
         if simulation.running(name):  # in a process of its own, which stands still
-            high_watermark = simulation.view.partitions[topic_partition].replica(name).high_watermark
+            replica = simulation.view.partitions[topic_partition].replica(name)
+            high_watermark = replica.high_watermark
+            log.log_start_offset = max(log.log_start_offset, replica.log_start_offset)
         else:
             high_watermark = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
         _state_replica(simulation, name_batch, topic_partition, name, log, min(high_watermark, log.log_end_offset))
@@ -74,13 +77,17 @@ def _state_stopped(
 
 
 def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: Sequence[str]) -> list[tuple[int, str]]:
-    """(offset, record) of a batch; where nobody has named its records, by their values if they can be read."""
+    """(offset, record) of a batch; where nobody has named its records, by their values if they can be read.
+
+    One that nobody can read and that claims more records than it can hold counts as one.
+    """
     if len(names) == header.record_count:
         return list(enumerate(names, header.base_offset))
     try:
         return [(record.offset, record_name(record.value)) for record in read_records(batch)]
     except KafkaError:  # compressed with what is not at hand
-        return [(offset, f"?{offset}") for offset in range(header.base_offset, header.last_offset + 1)]
+        count = header.record_count if is_believable(header) else 1
+        return [(offset, f"?{offset}") for offset in range(header.base_offset, header.base_offset + count)]
 
 
 def _state_replica(

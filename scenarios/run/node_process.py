@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import multiprocessing
 import os
 import signal
 import socket
@@ -57,6 +56,7 @@ from replica.log.disk import Disk
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.language.spec import Scenario
 from scenarios.process.failures import first_leaf
+from scenarios.process.forks import Forks
 from scenarios.run.cores import Cores, ServerCore, new_disks
 from scenarios.run.worlds import live_latency
 
@@ -72,26 +72,13 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
 
     A new interpreter per node would take as long to import as a cluster takes to elect its leaders.
     """
-    context = multiprocessing.get_context("forkserver")
     # A controller wants networkx to place its first topic; a child imports the main module, which may be the command.
-    context.set_forkserver_preload([__name__, "networkx", "scenarios.cli.main"])
-    first = context.Process(target=_nothing)
-    first.start()
-    first.join()  # Everything is imported before the clock of the run begins.
-    first.close()
+    forks = Forks(__name__, "networkx", "scenarios.cli.main")
 
     def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
-        process = context.Process(
-            target=run_node, args=(scenario, log_root, order, control), name=f"highwater {order.name}", daemon=True
-        )
-        process.start()
-        return process
+        return forks.start(f"highwater {order.name}", run_node, scenario, log_root, order, control)
 
     return launch
-
-
-def _nothing() -> None:
-    pass
 
 
 def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
@@ -115,7 +102,7 @@ def _stand_alone() -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
+    for descriptor in (0, 1):
         os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
@@ -272,9 +259,9 @@ class Node:
             self._fabric.close()
             nursery.cancel_scope.cancel()
 
-    def tell_bug(self, halted: str) -> None:
+    def tell_bug(self, why: str) -> None:
         self._time.enter()
-        self._tell(ExitTold(self._time.now_us, halted))
+        self._tell(ExitTold(self._time.now_us, "crash", why))
 
     def _has_ended(self) -> bool:
         """After every step."""
@@ -282,11 +269,11 @@ class Node:
         return bool(self._fabric.exits)
 
     async def _end(self) -> None:
-        _, halted = self._fabric.exits.pop()
-        if halted:
+        _, how, why = self._fabric.exits.pop()
+        if how == "halt":
             self._core.crash()
         self._tell(BytesTold(self._host.bytes))
-        self._tell(ExitTold(self._time.now_us, halted))
+        self._tell(ExitTold(self._time.now_us, how, why))
         self._time.stop()
 
     def _topic_name(self, topic: Topic) -> str | None:
@@ -331,6 +318,7 @@ class Node:
         if order.method == "flush":
             assert isinstance(self._core, BrokerCore)
             self._core.flush(*order.arguments)  # type: ignore[arg-type]
+            self._answer(order.number, None)
         elif order.method == "topic_config":
             assert isinstance(self._core, ControllerCore)
             self._answer(order.number, dict(self._core.topic_config(str(order.arguments[0]))))

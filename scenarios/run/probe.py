@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from cluster.broker.broker import BrokerCore
+from cluster.broker.replicas.partition import Partition
+from replica.ids import TopicPartition
 from scenarios.check.invariants.checker import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot, MetadataLogSnapshot
+from scenarios.observe.view import ClusterView
 from scenarios.run.simulation import Simulation
+
+PARTITIONS_PER_PROBE = 128
+"""A cluster of more partitions is looked at in rounds, so that a probe costs the same whatever its size."""
+
+
+class PartitionRounds:
+    """Which partitions the next probe looks at: all where there are few. Else those that facts have named since the
+    last one, and as many others in turn, for what changes in a core without a fact; the last probe of a run is of all.
+
+    touched: partitions of the latest facts, emptied here
+    """
+
+    def __init__(self, view: ClusterView, touched: dict[tuple[str, int], None]) -> None:
+        self._view = view
+        self._touched = touched
+        self._round: list[TopicPartition] = []
+
+    def take(self) -> list[TopicPartition] | None:
+        """None: all."""
+        known = self._view.partitions
+        if len(known) <= PARTITIONS_PER_PROBE:
+            self._touched.clear()
+            return None
+        chosen = {TopicPartition(*name): None for name in self._touched}
+        self._touched.clear()
+        if not self._round:
+            self._round = list(known)
+        chosen.update(dict.fromkeys(self._round[-PARTITIONS_PER_PROBE:]))
+        del self._round[-PARTITIONS_PER_PROBE:]
+        return list(chosen)
 
 
 class CoreProbe:
-    """Implements invariants.Probe over the brokers of a simulation; looks, never touches."""
+    """Implements invariants.Probe over the brokers of a simulation; looks, never touches. among: None for all"""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, among: Sequence[TopicPartition] | None = None) -> None:
         self._simulation = simulation
+        self._among = among
+
+    def _partitions(self, broker: BrokerCore) -> Iterator[tuple[TopicPartition, Partition]]:
+        known = broker.replicas.partitions
+        if self._among is None:
+            yield from known.items()
+        else:
+            yield from ((name, known[name]) for name in self._among if name in known)
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
         names = self._simulation.scenario.cluster.names
@@ -27,7 +69,7 @@ class CoreProbe:
                 partition.leader.pending_isr is not None,
             )
             for node, broker in self._simulation.brokers().items()
-            for name, partition in broker.replicas.partitions.items()
+            for name, partition in self._partitions(broker)
             if partition.leader is not None
         ]
 
@@ -36,14 +78,14 @@ class CoreProbe:
         return [
             FetcherSnapshot(node, name, names(source))
             for node, broker in self._simulation.brokers().items()
-            for name, source in broker.fetchers.sources()
+            for name, source in broker.fetchers.sources(self._among)
         ]
 
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]:
         return [
             EpochCacheSnapshot(node, name, tuple(partition.log.leader_epochs.entries))
             for node, broker in self._simulation.brokers().items()
-            for name, partition in broker.replicas.partitions.items()
+            for name, partition in self._partitions(broker)
         ]
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:

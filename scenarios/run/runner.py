@@ -5,18 +5,21 @@ The run folder appears under its final name only when it is whole: everything is
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from cluster.live.time import LiveTime
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios.check.expectations import Expectation, Expectations, RunSight
 from scenarios.check.invariants.checker import InvariantChecker
@@ -32,7 +35,8 @@ from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
 from scenarios.run.faults import Faults
 from scenarios.run.final_state import NameBatch, state_final_logs
-from scenarios.run.probe import CoreProbe
+from scenarios.run.probe import CoreProbe, PartitionRounds
+from scenarios.run.runs import lock_sha256
 from scenarios.run.simulation import Simulation, SimulationError
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
@@ -128,9 +132,9 @@ class Run:
         self.timeline = Timeline(self.simulation, self.sight, self.faults, self.workloads, self.answers)
         self.is_ready = trio.Event()
         """Every broker serves, and the scenario's topics exist."""
-        self.name_batch: NameBatch = lambda partition, base_offset, crc: self.mirror.sent.records(crc)
+        self.name_batch: NameBatch = self.mirror.sent.records
         self._companions = companions
-        self._probe = CoreProbe(self.simulation)
+        self._rounds = PartitionRounds(self.view, self.invariants.touched)
         self._next_probe = 0
         self._events_per_probe = LIVE_EVENTS_PER_PROBE if fabric.is_live else EVENTS_PER_PROBE
         # Looked at after every event of virtual time.
@@ -165,14 +169,16 @@ class Run:
             self._topics_exist = simulation.create_topics()
             if self._topics_exist:
                 self.is_ready.set()
-            elif simulation.time.now_us > TOPICS_MUST_EXIST_BY_US:
-                raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
         if self._exits:
             simulation.state_exits()
+            if simulation.has_died_out:
+                self._stop()
+        if not self._topics_exist and simulation.time.now_us > TOPICS_MUST_EXIST_BY_US and not simulation.has_died_out:
+            raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
         events = self._time.events
         if events >= self._next_probe:
             self._next_probe = events + self._events_per_probe
-            self.invariants.probe(self._probe)
+            self.invariants.probe(CoreProbe(self.simulation, self._rounds.take()))
         if len(self._violations) != self._violations_stated:
             self._state_violations()
         if self._progress is not None and events >= self._next_progress:
@@ -188,7 +194,7 @@ class Run:
         self.timeline.finish()
         self.trace.cause = None
         state_final_logs(self.simulation, self.name_batch)
-        self.invariants.probe(self._probe)
+        self.invariants.probe(CoreProbe(self.simulation))
         self.invariants.end()
         self._state_violations()
         end_us = min(self.scenario.duration_us, self.simulation.time.now_us)
@@ -219,6 +225,12 @@ class Run:
                 finish=self.finish,
             )
             nursery.cancel_scope.cancel()
+
+    def _stop(self) -> None:
+        """Nodes die unasked in processes of their own only, and those live by the wall clock."""
+        assert isinstance(self._time, LiveTime)
+        self._time.stop()
+        self.ended_early()
 
     def ended_early(self) -> None:
         """Somebody has stopped it: it is as long as it has been."""
@@ -259,7 +271,8 @@ def run_scenario(
         broken = tuple(violation.fact for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
         results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]
-        run_dir = None if runs_dir is None else next_run_dir(runs_dir, scenario.run_name)
+        digest = trace_sha256(work_dir / "trace")
+        run_dir = None if runs_dir is None else stack.enter_context(next_run_dir(runs_dir, scenario.run_name))
         summary = build_summary(
             scenario,
             run.ledger,
@@ -269,34 +282,45 @@ def run_scenario(
                 events=run.trace.next_seq,
                 steps=run.simulation.time.events,
                 bytes={name: machine.host.bytes for name, machine in run.simulation.machines.items()},
-                trace_sha256=trace_sha256(work_dir / "trace"),
+                trace_sha256=digest,
                 run_dir=run_dir,
                 wall_s=time.perf_counter() - started,
                 live=run.simulation.fabric.is_live,
             ),
         )
         if run_dir is not None:
-            _keep(scenario, work_dir, run_dir, summary, keep_logs=keep_logs)
+            lock_text = lock.dump(scenario)
+            summary["lock_sha256"] = lock_sha256(lock_text)
+            _keep(lock_text, work_dir, run_dir, summary, keep_logs=keep_logs)
     return RunResult(scenario, summary, verdict, broken, results, run.ledger, run.story, run_dir, run.rows)
 
 
-def next_run_dir(runs_dir: Path, name: str) -> Path:
-    """`runs/0007-name`: one more than the largest number there is."""
-    numbers = [int(path.name[:4]) for path in runs_dir.iterdir() if path.name[:4].isdigit()]
-    return runs_dir / f"{max(numbers, default=0) + 1:04d}-{name}"
+@contextmanager
+def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
+    """`runs/0007-name`: one more than the largest number there is. Until the end of the block no other process of this
+    machine is given a number there, so that runs which end together are all kept.
+    """
+    folder = os.open(runs_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        starts = [path.name.partition("-")[0] for path in runs_dir.iterdir()]
+        numbers = [int(start) for start in starts if start.isdecimal()]
+        yield runs_dir / f"{max(numbers, default=0) + 1:04d}-{name}"
+    finally:
+        os.close(folder)
 
 
-def _keep(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
+def _keep(lock_text: str, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
     """Give a finished run its final name; until the rename it is nobody's run."""
     with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
         json.dump(summary, file, indent=2)
         file.write("\n")
-    (work_dir / "scenario.lock.yaml").write_text(lock.dump(scenario), encoding="utf-8")
+    (work_dir / "scenario.lock.yaml").write_text(lock_text, encoding="utf-8")
     if not keep_logs:
         shutil.rmtree(work_dir / "logs", ignore_errors=True)
     work_dir.chmod(0o755)
     work_dir.rename(run_dir)
     last = run_dir.parent / "last"
-    temporary = last.with_name(".last.tmp")
+    temporary = last.with_name(f".last-{os.getpid()}.tmp")
     temporary.write_text(run_dir.name + "\n", encoding="utf-8")
     temporary.replace(last)

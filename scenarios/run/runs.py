@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import re
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from replica.wording import spelt_out
 
 RUNS_DIR = Path("runs")
 
@@ -23,10 +28,35 @@ def list_runs(runs_dir: Path = RUNS_DIR) -> list[Path]:
 
 
 def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
+    """raises: RunNotFound, also for a folder that leads out of itself"""
+    run_dir = _named(name, runs_dir)
+    try:
+        for place in _within(run_dir):
+            mode = place.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                what = f"a link to `{place.readlink()}`" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
+                raise RunNotFound(f"{place} is {what}: a run's folder holds files and folders only. Put a copy there")
+    except OSError as error:
+        raise RunNotFound(f"{error.filename} cannot be read: {error.strerror}") from error
+    return run_dir
+
+
+def _within(run_dir: Path) -> Iterator[Path]:
+    """Whatever commands read or write in a run's folder; the brokers' logs are left as they are."""
+    for place in sorted(run_dir.iterdir()):
+        yield place
+        if place.name in ("trace", "report") and not place.is_symlink():
+            yield from sorted(place.rglob("*"))
+
+
+def _named(name: str, runs_dir: Path) -> Path:
     """raises: RunNotFound"""
     path = Path(name)
-    if (path / "summary.json").is_file():
-        return path
+    try:
+        if (path / "summary.json").is_file():
+            return path
+    except OSError as error:
+        raise RunNotFound(f"no run `{name[:80]}`: {error.strerror}") from error
     runs = list_runs(runs_dir)
     back = re.fullmatch(r"last(?:~(\d{1,6}))?", name)
     if back is not None:
@@ -56,7 +86,7 @@ def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
 def _newest_first(runs: list[Path], runs_dir: Path) -> list[Path]:
     """`last` is what the file `last` names, the others follow by number."""
     pointer = runs_dir / "last"
-    named = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+    named = pointer.read_text(encoding="utf-8", errors="replace").strip() if pointer.is_file() else ""
     return sorted(runs, key=lambda run: (run.name == named, run.name), reverse=True)
 
 
@@ -71,8 +101,29 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
     """raises: RunNotFound when it cannot be read"""
     try:
         summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunNotFound(f"{run_dir / 'summary.json'} cannot be read: {error}") from error
-    if not isinstance(summary, dict):
-        raise RunNotFound(f"{run_dir / 'summary.json'} is not a run's summary")
-    return summary
+    records = summary.get("records") if isinstance(summary, dict) else None
+    lost = records.get("lost") if isinstance(records, dict) else None
+    if not isinstance(records, dict) or not isinstance(lost, list) or not all(isinstance(name, str) for name in lost):
+        raise RunNotFound(f"{run_dir / 'summary.json'} is not a run's summary: it has no list `records.lost` of names")
+    return {**summary, "records": {**records, "lost": list(map(spelt_out, lost))}}
+
+
+def read_lock(run_dir: Path, summary: dict[str, Any]) -> str:
+    """The run's scenario.lock.yaml, as the run wrote it. raises: RunNotFound when it cannot be read or was changed"""
+    file = run_dir / "scenario.lock.yaml"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunNotFound(f"{file} cannot be read: {error}") from error
+    if lock_sha256(text) != summary.get("lock_sha256"):
+        raise RunNotFound(
+            f"{file} is not the scenario of this run any more: summary.json has another `lock_sha256`."
+            f" What it says now is played by `highwater run {file}`"
+        )
+    return text
+
+
+def lock_sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

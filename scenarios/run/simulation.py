@@ -47,6 +47,7 @@ class Machine:
     """A host of the fabric with what outlives its processes: disks, wall clock, and how often it was started.
 
     disks: one per log directory, by its name in log.dirs; a single one has none
+    stopping: its process was asked to shut down in order     starts_when_stopped: and to start again after that
     """
 
     host: Host
@@ -56,6 +57,8 @@ class Machine:
     disks: dict[str, Disk] = field(default_factory=dict)
     core: Core | None = None
     incarnations: int = 0
+    stopping: bool = False
+    starts_when_stopped: bool = False
 
 
 class Simulation:
@@ -76,6 +79,9 @@ class Simulation:
         self._topic_replies: dict[str, list[Reply | None]] = {}
         """By topic: the answer to its creation; empty while it is awaited, None if it has to be asked for again."""
         self._ids = scenario.cluster.ids
+        self._servers = (*scenario.cluster.controllers, *scenario.cluster.brokers)
+        self.has_died_out = False
+        """No node is left, and the last one ended unasked: nothing can happen any more but what an operator does."""
         self._cores = Cores(scenario, fabric, trace)
         self.bootstrap = self._cores.bootstrap
         for name in scenario.cluster.controllers:
@@ -174,11 +180,15 @@ class Simulation:
     def running(self, name: str) -> bool:
         return self.machines[name].host.running
 
-    def start(self, name: str) -> None:
-        """raises: SimulationError if it runs already"""
+    def start(self, name: str) -> bool:
+        """False while it still shuts down in order: it starts as soon as it is down. raises: SimulationError"""
         machine = self.machines[name]
         if machine.host.running:
-            raise SimulationError(f"{name} is running already")
+            if not machine.stopping:
+                raise SimulationError(f"{name} is running already")
+            machine.starts_when_stopped = True
+            return False
+        machine.stopping = machine.starts_when_stopped = False
         machine.incarnations += 1
         core = machine.core = self._new_core(name, machine)
         self.trace.emit(
@@ -189,6 +199,7 @@ class Simulation:
             )
         )
         machine.host.start(self._nursery, core, serves=machine.log_dir is not None)  # type: ignore[arg-type]
+        return True
 
     def _new_core(self, name: str, machine: Machine) -> Core:
         if machine.log_dir is None:
@@ -202,6 +213,7 @@ class Simulation:
     async def kill(self, name: str) -> None:
         """SIGKILL. Killing what does not run does nothing, as with `kill`."""
         machine = self.machines[name]
+        machine.stopping = machine.starts_when_stopped = False
         if machine.host.running:
             await self._seize(name)
             self._state_stop(name, "kill", f"{name} is killed (kill -9): its page cache survives")
@@ -211,6 +223,7 @@ class Simulation:
     async def power_off(self, name: str) -> None:
         """The machine goes dark, and every byte that was not flushed goes with it."""
         machine = self.machines[name]
+        machine.stopping = machine.starts_when_stopped = False
         was_running = machine.host.running
         if was_running:
             await self._seize(name)
@@ -228,15 +241,19 @@ class Simulation:
         if not machine.host.running:
             raise SimulationError(f"{name} is not running")
         if isinstance(machine.core, ServerCore | RemoteCore):
+            machine.stopping = True
             machine.host.shell.call(machine.core.begin_shutdown)
 
-    def flush(self, name: str, wanted: TopicPartition | None) -> None:
+    async def flush(self, name: str, wanted: TopicPartition | None) -> None:
         """fsync what a broker has in its page cache: of one partition or of all. raises: SimulationError"""
         core = self.machines[name].core
         if not self.running(name) or not (isinstance(core, RemoteCore) or name in self.brokers()):
             raise SimulationError(f"{name} is not running, so it cannot flush")
-        assert isinstance(core, RemoteCore | BrokerCore)
-        core.flush(wanted)
+        if isinstance(core, RemoteCore):
+            await core.flush(wanted)
+        else:
+            assert isinstance(core, BrokerCore)
+            core.flush(wanted)
 
     async def _seize(self, name: str) -> None:
         """Its process is about to die."""
@@ -324,13 +341,20 @@ class Simulation:
         """Brokers whose process has ended by itself: a controlled shutdown is complete, or it could not go on."""
         exits = self.fabric.exits
         while exits:
-            name, halted = exits.pop(0)
-            if halted:
-                self._close_files(self.machines[name])
-                self._state_untold(name)
-                self._state_stop(name, "halt", f"{name} halts, its page cache survives: {halted}")
-            else:
-                self._state_stop(name, "stop", f"{name} has shut down in order")
+            name, how, why = exits.pop(0)
+            if how == "stop":
+                self._state_stop(name, how, f"{name} has shut down in order")
+                if self.machines[name].starts_when_stopped:
+                    self.time.at(self.time.now_us, partial(self._start_after_all, name))
+                continue
+            self._close_files(self.machines[name])
+            self._state_untold(name)
+            self._state_stop(name, how, f"{name} halts, its page cache survives: {why}")
+            self.has_died_out = how in ("crash", "died") and not any(map(self.running, self._servers))
+
+    def _start_after_all(self, name: str) -> None:
+        if not self.running(name):
+            self.start(name)
 
     def _state_stop(self, name: str, how: str, reason: str) -> None:
         self.trace.emit(NodeStopped(node=name, how=how, reason=reason))

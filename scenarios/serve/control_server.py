@@ -23,6 +23,8 @@ from scenarios.serve.operator_steps import read_operator_step
 
 ASK_WITHIN_S = 5.0
 DONE_WITHIN_S = 20.0
+TAKEN_WITHIN_S = 60.0
+"""The state of 10,000 partitions has 4 MB, and a cluster that is busy sends it in its spare time."""
 AT_ONCE_MAX = 16
 WORDS_MAX = 200
 Answer = dict[str, Any]
@@ -53,8 +55,10 @@ class ControlServer:
     async def _connection(self, stream: trio.SocketStream, turn: object) -> None:
         try:
             async with stream:
+                answer = None
                 with trio.move_on_after(ASK_WITHIN_S + DONE_WITHIN_S):
                     answer = await self._answer(stream)
+                with trio.move_on_after(TAKEN_WITHIN_S):
                     if answer is not None:
                         await stream.send_all(json.dumps(answer).encode())
         except (trio.BrokenResourceError, trio.ClosedResourceError):

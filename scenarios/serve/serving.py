@@ -125,17 +125,17 @@ class Server:
         self._teller = Teller(say_line)
         self._reads_along = reads_along
         self._in_processes = in_processes
-        self._appends = AppendWatch()
+        self._deletions = DeletionWatch()
         self._time: LiveTime | None = None
 
     def run(self, runs_dir: Path) -> RunResult:
-        """Until SIGINT or SIGTERM. raises: PortTaken, OSError, SimulationError"""
+        """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, SimulationError"""
         self._record = runs_dir
         return run_scenario(
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
-            watchers=[LossWatch(self._teller.tell), self._appends],
+            watchers=[LossWatch(self._teller.tell), self._deletions],
             companions=[
                 self._read_along,
                 self._stop_on_signal,
@@ -172,15 +172,14 @@ class Server:
 
         if self._reads_along:
             taken = run.ledger.records.index
-            fabric.tap = self._appends.tap = ClientTap(
-                run.trace, run.mirror.sent.records, lambda name: taken.place(name) >= 0, topic_name
+            fabric.tap = self._deletions.tap = ClientTap(
+                run.trace, run.mirror.sent, run.mirror.names_in, lambda name: taken.place(name) >= 0, topic_name
             )
-            run.name_batch = fabric.tap.names_at
         else:
             run.name_batch = lambda partition, base_offset, crc: None
 
     async def _stop_on_signal(self, run: Run) -> None:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async for _ in signals:
                 assert self._time is not None
                 self._time.stop()
@@ -253,41 +252,56 @@ def ready_lines(run: Run) -> list[str]:
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
 
 
-class AppendWatch:
-    """Listener: tells the tap what becomes of the batches it has named."""
+class DeletionWatch:
+    """Listener: tells the tap which topics are gone."""
 
     def __init__(self) -> None:
         self.tap: ClientTap | None = None
 
     def wants(self, kind: type) -> bool:
-        return kind is trace.BatchAppended
+        return kind is trace.TopicDeleted
 
     def __call__(self, row: TraceRow) -> None:
-        event = row.event
-        if self.tap is not None and isinstance(event, trace.BatchAppended) and event.role == "leader":
-            self.tap.appended(TopicPartition(event.topic, event.partition), event.base_offset, event.crc)
+        if self.tap is not None and isinstance(row.event, trace.TopicDeleted):
+            self.tap.topic_deleted(row.event.topic)
 
 
 class LossWatch:
-    """Listener: says at once when a new leader does not have records that were acked."""
+    """Listener: says at once when a new leader does not have records that were acked.
+
+    A topic that is made again under the name of one that was deleted has nothing to do with what was acked before, nor
+    with what a broker still acks that has not heard of the deletion.
+    """
 
     def __init__(self, say_line: SayLine) -> None:
         self._say_line = say_line
         self._acked: dict[TopicPartition, deque[tuple[int, str]]] = {}
+        self._leaders: dict[TopicPartition, dict[str, None]] = {}
+        """Brokers that have led the partition."""
+        self._former: dict[tuple[TopicPartition, str], None] = {}
+        """Brokers that have led one of that name, and not yet the one of today."""
 
     def wants(self, kind: type) -> bool:
-        return kind in (trace.RecordAcked, trace.LeadershipBegan)
+        return kind in (trace.RecordAcked, trace.LeadershipBegan, trace.TopicDeleted)
 
     def __call__(self, row: TraceRow) -> None:
-        event = row.event
-        if isinstance(event, trace.RecordAcked):
-            acked = self._acked.setdefault(TopicPartition(event.topic, event.partition), deque(maxlen=ACKED_KEPT))
-            acked.append((event.offset, event.record))
-        elif isinstance(event, trace.LeadershipBegan):
-            self._leader(row.at_us, event)
+        match row.event:
+            case trace.RecordAcked() as event:
+                partition = TopicPartition(event.topic, event.partition)
+                if (partition, event.peer) not in self._former:
+                    acked = self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT))
+                    acked.append((event.offset, event.record))
+            case trace.LeadershipBegan() as event:
+                self._leader(row.at_us, event)
+            case trace.TopicDeleted() as event:
+                for partition in [name for name in self._leaders if name.topic == event.topic]:
+                    self._acked.pop(partition, None)
+                    self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
 
     def _leader(self, at_us: int, event: trace.LeadershipBegan) -> None:
         partition = TopicPartition(event.topic, event.partition)
+        self._leaders.setdefault(partition, {})[event.node] = None
+        self._former.pop((partition, event.node), None)
         acked = self._acked.get(partition, deque())
         missing = [record for offset, record in acked if offset >= event.log_end_offset]
         if missing:

@@ -16,3 +16,4 @@ class ExitCode(IntEnum):
     UNDECIDED = 5
     MISSING = 6
     INTERRUPTED = 130
+    TERMINATED = 143

@@ -261,7 +261,7 @@ def test_colour_only_on_a_terminal_and_only_if_wanted(mini: str, tmp_path: Path)
     """A real process with a pipe, and one with a pseudo-terminal."""
     import pty
 
-    command = [sys.executable, "-m", "scenarios.cli.main", "list"]
+    command = [sys.executable, "-m", "scenarios.cli", "list"]
     piped = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout
     assert b"\x1b[" not in piped
 

@@ -1,4 +1,4 @@
-"""The rounds of the model of `trace_model`: how long each part of one takes, and who leads it."""
+"""The rounds of the model of `model.trace`: how long each part of one takes, and who leads it."""
 
 from __future__ import annotations
 

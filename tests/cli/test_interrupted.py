@@ -1,0 +1,119 @@
+"""Ctrl-C, and SIGTERM, while a command plays: what it has is kept and told, with how to go on; nothing is left over."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from command import MINI
+
+from scenarios.language.parse.loading import load_file
+from tests.interrupting import Ended, interrupted
+
+SEARCH = ("search", "--profile", "kafka-2.0", "--out", "found")
+SEARCH_AS_TOLD = "search --profile kafka-2.0 --seeds"
+SEEDS, FILES = 20, 60
+"""More than any machine has played when the first of them are told."""
+FILE_NAMES = [f"mini-{number}.yaml" for number in range(FILES)]
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc here")
+
+
+def rest_of(ended: Ended) -> list[str]:
+    (line,) = [line for line in ended.errors if line.startswith("the rest: highwater ")]
+    return shlex.split(line.removeprefix("the rest: highwater "))
+
+
+@pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_search_keeps_what_it_has_found(by: signal.Signals, code: int, tmp_path: Path) -> None:
+    words = (*SEARCH, "--seeds", f"1..{SEEDS}", "--jobs", "2", "--format", "json")
+    ended = interrupted(tmp_path, *words, by=by, sign="seeds, ")
+    assert ended.code == code
+    told = json.loads(ended.out)
+    assert told["interrupted"] and 0 < told["played"] < SEEDS
+    rest = f"{SEARCH_AS_TOLD} {told['played'] + 1}..{SEEDS} --out found"
+    assert told["rest"] == f"highwater {rest}" and rest_of(ended) == shlex.split(rest)
+    assert ended.errors[-1] == "Interrupted." and len(ended.errors) == 2
+    assert told["found"] and told["not_shrunk"] == told["files"]
+    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == sorted(
+        Path(name).name for name in told["files"]
+    )
+    for file in told["files"]:
+        assert load_file(tmp_path / file).scenario.profile == "kafka-2.0"
+
+
+def test_a_search_that_is_stopped_while_it_shrinks_says_what_is_not_shrunk(tmp_path: Path) -> None:
+    ended = interrupted(tmp_path, *SEARCH, "--seeds", "1", sign="steps")
+    assert (ended.code, ended.errors) == (130, ["Interrupted."])
+    assert "kafka-2.0: 1 schedules played, 1 of them broke something" in ended.out
+    assert "(not shrunk yet: highwater search --profile kafka-2.0 --seeds 1 --out found)" in ended.out
+    assert [path.name for path in (tmp_path / "found").iterdir()] == ["kafka-2.0-1.yaml"]
+    assert load_file(tmp_path / "found" / "kafka-2.0-1.yaml").scenario.timeline
+
+
+def counts_of(ended: Ended) -> tuple[int, int]:
+    """How many runs may have been played: those with a line, or one more, whose line Ctrl-C came before."""
+    shown = len(re.findall(r"^  \S+ mini", ended.out, re.MULTILINE))
+    assert 0 < shown < 3 * FILES
+    return shown, shown + 1
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("era", [(), ("--profile", "kafka-4.1")])
+def test_a_test_says_what_it_has_not_played(jobs: str, era: tuple[str, ...], tmp_path: Path) -> None:
+    for name in FILE_NAMES:
+        (tmp_path / name).write_text(MINI)
+    ended = interrupted(tmp_path, "test", *FILE_NAMES, *era, "--jobs", jobs, sign="mini", on="stdout")
+    assert ended.code == 130
+    lines = [line for line in ended.out.splitlines() if line.strip()]
+    if not era:
+        assert re.search(rf"\b({'|'.join(map(str, counts_of(ended)))}) of {3 * FILES} runs with variants", lines[-1])
+    else:
+        assert "runs written for it held" in lines[-1]
+    assert rest_of(ended) in [["test", *era, *FILE_NAMES[played // 3 :]] for played in counts_of(ended)]
+    assert ended.errors[-1] == "Interrupted."
+
+
+def test_a_run_that_is_stopped_is_no_run(tmp_path: Path) -> None:
+    """In the middle of virtual time, where Trio decides when Ctrl-C comes."""
+    (tmp_path / "mini.yaml").write_text(MINI.replace("duration: 40s", "duration: 600m"))
+    ended = interrupted(tmp_path, "run", "mini.yaml", "--no-logs", by=signal.SIGTERM, sign="virtual")
+    assert (ended.code, ended.out, ended.errors) == (143, "", ["Interrupted."])
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+# -------------------------------------------------------------------------------------- a process of theirs is killed
+
+
+def kill_a_player(process: subprocess.Popen[bytes]) -> None:
+    """One of the processes that play, as a kernel short of memory would."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+
+
+COMMANDS = {"search": (*SEARCH, "--seeds", "1..200", "--jobs", "2"), "test": ("test", *FILE_NAMES, "--jobs", "2")}
+
+
+@needs_proc
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_was_played_before_a_process_was_killed_is_kept(command: str, tmp_path: Path) -> None:
+    for name in FILE_NAMES:
+        (tmp_path / name).write_text(MINI)
+    sign, on = ("seeds, ", "stderr") if command == "search" else ("mini", "stdout")
+    ended = interrupted(tmp_path, *COMMANDS[command], by=kill_a_player, sign=sign, on=on)
+    assert ended.code == 6
+    error, fix = ended.errors[-2:]
+    assert error == "error: a process that played runs was killed by signal 9"
+    assert fix.startswith("  = fix: if nobody killed it, memory ran out")
+    words = rest_of(ended)
+    if command == "search":
+        (played,) = re.findall(r"kafka-2.0: (\d+) of 200 schedules played", ended.out)
+        assert f"{int(played) + 1}..200" in words
+        assert list((tmp_path / "found").iterdir()) != []
+    else:
+        assert words == ["test", *FILE_NAMES[counts_of(ended)[0] // 3 :]]
