@@ -18,8 +18,8 @@ class Interrupts:
         self._in_main_thread = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> Self:
-        self._before = signal.getsignal(signal.SIGINT)
-        self.hold()
+        if self._in_main_thread:
+            self._before = signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(
@@ -27,11 +27,6 @@ class Interrupts:
     ) -> None:
         if self._in_main_thread:
             signal.signal(signal.SIGINT, self._before)
-
-    def hold(self) -> None:
-        """Needed again once Spark has started: PySpark puts a handler of its own in place."""
-        if self._in_main_thread:
-            signal.signal(signal.SIGINT, self._note)
 
     def check(self) -> None:
         """raises: KeyboardInterrupt"""

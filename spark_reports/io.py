@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField
@@ -44,6 +49,25 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
         if names.count(name) > 1:
             raise RunFolderUnusable(f"two runs are called {name!r}: the report tells runs apart by their folder's name")
     return Trace(**{table: _read_table(spark, run_dirs, table) for table in Trace._fields})
+
+
+@contextlib.contextmanager
+def damage_named() -> Iterator[None]:
+    """What Spark reads only now may not be what the trace's schema says, or nothing that can be read at all.
+
+    raises: RunFolderUnusable, naming the file
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        found = _UNREADABLE.search(str(error))
+        if found is None:
+            raise
+        raise RunFolderUnusable(f"{unquote(found['file'])}: damaged. Make the run again") from error
+
+
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\n]*? file:/*(?P<file>/[^\n]*?/trace/\w+/part-\d+\.parquet)")
+"""In the many lines of Spark's own error; it spells a file as an address."""
 
 
 def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:

@@ -1,34 +1,44 @@
-"""The user's own Spark SQL over the result tables and the trace: questions only, no writing, no programs."""
+"""The user's own Spark SQL over the result tables and the trace: questions only, no writing, no programs.
+
+A statement is Spark's own plan, and is admitted twice (`admission`): as it is parsed, and as it is analysed. What runs
+then is that plan, never the text again.
+"""
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from spark_reports.io import Trace, read_trace
+from spark_reports.admission import NotAdmitted, admit_analysed, shows_tables, tables_read_by
+from spark_reports.io import Trace, damage_named, read_trace
 from spark_reports.schema import RUN
-from spark_reports.tables import COLUMN_DOCS, ResultTables
+from spark_reports.session import SparkFailed
+from spark_reports.statements import Statement, statements_of
+from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables
 
 TRACE_PREFIX = "trace_"
+TABLES = (*TABLE_DOCS, *(TRACE_PREFIX + name for name in Trace._fields))
+"""What a question may read."""
+
+# Nor do these read what a path names (text.`/etc/passwd`), or a variable of the environment (${env:HOME}).
+_SETTINGS = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
+
+
+_TRACE_DOCS = {RUN: COLUMN_DOCS[RUN]}
+"""The other columns bring their own."""
 
 
 class QueryRefused(Exception):
     """A statement that cannot be run, or is not let run; the text begins with its place."""
-
-
-class Statement(NamedTuple):
-    """`bare`: the text without comments, and without what stands in quotes. `line`: where it begins, from 1."""
-
-    text: str
-    bare: str
-    line: int
 
 
 class Answer(NamedTuple):
@@ -40,77 +50,83 @@ class Answer(NamedTuple):
     more: bool
 
 
-def statements_of(sql: str) -> list[Statement]:
-    """What stands between semicolons; pieces that hold nothing but comments are left out."""
-    found: list[Statement] = []
-    text = bare = ""
-    line, begins = 1, 1
-    for piece in re.findall(_PIECES, sql):
-        if piece == ";":
-            found.append(Statement(text.strip(), bare, begins))
-            text = bare = ""
-        else:
-            is_comment = piece.startswith(("--", "/*"))
-            if not bare.strip() and not is_comment and piece.strip():
-                begins = line + piece[: len(piece) - len(piece.lstrip())].count("\n")
-                text = ""
-            text += piece
-            bare += " " if is_comment else "''" if piece[0] in "'\"" and len(piece) > 1 else piece.replace("`", "")
-        line += piece.count("\n")
-    return [one for one in [*found, Statement(text.strip(), bare, begins)] if one.bare.strip()]
+def ask(spark: SparkSession, run_dirs: Sequence[Path], sql: str, file: str, rows_max: int) -> Iterator[Answer]:
+    """Answers to the statements of `sql`, one after the other; all are admitted before the first is run.
+
+    They run in a session of their own: views and settings of `spark` stay as they are.
+    file: how errors call it        rows_max: at most so many rows of each answer
+    raises: QueryRefused, RunFolderUnusable, SparkFailed
+    """
+    session = spark.newSession()
+    jvm = session._jvm
+    assert jvm is not None
+    for key, value in _SETTINGS.items():
+        session.conf.set(key, value)
+    for statement, plan in _admitted(session, jvm, run_dirs, sql, file):
+        with _one_clear_error(statement, file), damage_named():
+            dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+            frame = DataFrame(dataset, session)
+            rows = frame.limit(rows_max + 1).collect()
+        shown = [[_plain(value) for value in row] for row in rows[:rows_max]]
+        yield Answer(statement, frame.columns, shown, more=len(rows) > rows_max)
 
 
-_PIECES = re.compile(
-    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` | --[^\n]* | /\*.*?\*/ | ; | [^'"`;/-]+ | .""",
-    re.VERBOSE | re.DOTALL,
-)
-_QUESTIONS = ("select", "with", "from", "values", "table", "show", "describe", "desc", "explain")
-_REFUSED = re.compile(
-    r"""\b(?P<writes>insert|update|delete\s+from|merge\s+into)\b
-      | \busing\s+(?P<program>'')                         # TRANSFORM ... USING 'a program'
-      | \b(?P<java>reflect|java_method|try_reflect)\s*\( """,
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-def refuse_all_but_questions(statement: Statement, file: str) -> None:
-    """raises: QueryRefused"""
-    first = re.match(r"[\s(]*(\w*)", statement.bare)
-    word = first[1].lower() if first else ""
-    found = _REFUSED.search(statement.bare)
-    if word in _QUESTIONS and found is None:
-        return
-    what = f"`{word}`" if found is None else f"`{found[0].strip()}`" if found["program"] is None else "a program"
-    raise QueryRefused(
-        f"{file}:{statement.line}: {what} is not let run: --sql asks questions (SELECT, WITH, VALUES, SHOW, DESCRIBE)"
-    )
-
-
-def questions_of(sql: str, file: str) -> list[Statement]:
-    """The statements, if all of them may be run; Spark is not asked. raises: QueryRefused"""
-    statements = statements_of(sql)
+def _admitted(
+    session: SparkSession, jvm: Any, run_dirs: Sequence[Path], sql: str, file: str
+) -> list[tuple[Statement, JavaObject]]:
+    """Every statement with its analysed plan. raises: QueryRefused, RunFolderUnusable"""
+    statements = statements_of(jvm, sql)
     if not statements:
         raise QueryRefused(f"{file}: there is no statement in it")
+    state = session._jsparkSession.sessionState()
+    parsed = []
+    named: dict[str, None] = {}
+    is_shown = False
     for statement in statements:
-        refuse_all_but_questions(statement, file)
-    return statements
+        with _one_clear_error(statement, file), _active(session, jvm):
+            plan = state.sqlParser().parsePlan(statement.text)
+            named.update(dict.fromkeys(tables_read_by(plan, TABLES)))
+            is_shown = is_shown or shows_tables(plan)
+            parsed.append((statement, plan))
+    define_views(session, run_dirs, named)
+    if is_shown:
+        for name in TABLES:
+            if name not in named:  # No more than the name will be seen of it.
+                session.range(0).createOrReplaceTempView(name)
+    skip_commands = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    analysed = []
+    for statement, plan in parsed:
+        with _one_clear_error(statement, file):
+            plan = state.executePlan(plan, skip_commands).analyzed()
+            admit_analysed(plan, TABLES)
+            analysed.append((statement, plan))
+    return analysed
 
 
-def define_views(spark: SparkSession, run_dirs: Sequence[Path], sql: str) -> list[str]:
-    """Result tables as views of their names, and the trace's tables as `trace_control`, `trace_log`, ...; all names.
+@contextlib.contextmanager
+def _active(session: SparkSession, jvm: Any) -> Iterator[None]:
+    """Spark's parser goes by the settings of the session that is active in its thread."""
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
 
-    Of result tables only those that `sql` names, for each takes a moment to define; all of them if it says SHOW.
-    raises: RunFolderUnusable
-    """
-    trace: Trace = read_trace(spark, run_dirs)
+
+def define_views(spark: SparkSession, run_dirs: Sequence[Path], names: Collection[str]) -> None:
+    """Views of these of TABLES, and of no others, for each takes a moment to define. raises: RunFolderUnusable"""
+    trace = read_trace(spark, run_dirs)
     tables = ResultTables(trace)
-    text = sql.lower()
-    for name in tables:
-        if name in text or "show" in text:
-            _explained(tables[name], COLUMN_DOCS).createOrReplaceTempView(name)
-    for name, table in trace._asdict().items():
-        _explained(table, {RUN: COLUMN_DOCS[RUN]}).createOrReplaceTempView(TRACE_PREFIX + name)
-    return [*tables, *(TRACE_PREFIX + name for name in trace._fields)]
+    for name in names:
+        table, docs = (
+            (tables[name], COLUMN_DOCS)
+            if name in tables
+            else (getattr(trace, name.removeprefix(TRACE_PREFIX)), _TRACE_DOCS)
+        )
+        _explained(table, docs).createOrReplaceTempView(name)
 
 
 def _explained(table: DataFrame, docs: Mapping[str, str]) -> DataFrame:
@@ -122,40 +138,37 @@ def _explained(table: DataFrame, docs: Mapping[str, str]) -> DataFrame:
     return table.to(StructType(fields))
 
 
-def ask(
-    spark: SparkSession, run_dirs: Sequence[Path], sql: str, file: str, rows_max: int | None = None
-) -> Iterator[Answer]:
-    """Answers to the statements of `sql`, one after the other; all are looked at before the first is run.
-
-    file: how errors call it        rows_max: at most so many rows of each answer
-    raises: QueryRefused, RunFolderUnusable
-    """
-    statements = questions_of(sql, file)
-    names = define_views(spark, run_dirs, sql)
-    for statement in statements:
-        try:
-            frame = spark.sql(statement.text)
-            rows = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
-        except PySparkException as error:
-            raise QueryRefused(_in_words(error, statement, file, names)) from error
-        shown = rows if rows_max is None else rows[:rows_max]
-        yield Answer(statement, frame.columns, [[_plain(value) for value in row] for row in shown], rows != shown)
+@contextlib.contextmanager
+def _one_clear_error(statement: Statement, file: str) -> Iterator[None]:
+    """raises: QueryRefused for what is wrong with the statement, SparkFailed where there is too much to it"""
+    try:
+        yield
+    except NotAdmitted as refused:
+        line = statement.line + refused.line - 1
+        raise QueryRefused(f"{file}:{line}: `{statement.excerpt}`: {refused}") from refused
+    except PySparkException as error:
+        raise QueryRefused(_in_words(error, statement, file)) from error
+    except (Py4JError, OSError) as error:
+        raise SparkFailed(f"{file}:{statement.line}: `{statement.excerpt}` {_what_was_too_much(error)}") from error
 
 
-def _in_words(error: PySparkException, statement: Statement, file: str, tables: Sequence[str]) -> str:
-    """`q.sql:3: A column ... Did you mean ...?`: Spark's first sentence at the file's line.
+def _what_was_too_much(error: Py4JError | OSError) -> str:
+    text = str(error)
+    if "StackOverflowError" in text:
+        return "is nested too deeply for Spark"
+    # Where memory runs out in a task, Spark ends its whole JVM.
+    if isinstance(error, Py4JNetworkError | OSError) or "OutOfMemoryError" in text or "was shut down" in text:
+        return "took more memory than Spark has: ask for less, or give it more, such as --conf spark.driver.memory=4g"
+    return f"did not get through Spark: {' '.join(text.split())[:300]}"
 
-    tables: what a table may be called; Spark suggests columns, but no tables
-    """
+
+def _in_words(error: PySparkException, statement: Statement, file: str) -> str:
+    """`q.sql:3: A column ... Did you mean ...?`: Spark's first sentence at the file's line."""
     text = str(error)
     place = re.search(r"line (\d+),? pos", text)
     line = statement.line + (int(place[1]) - 1 if place else 0)
     first = next((one.strip() for one in text.splitlines() if one.strip()), type(error).__name__)
     sentence = re.sub(r"\s*SQLSTATE: \w+.*", "", re.sub(r"^\[[\w.]+\]\s*", "", first))
-    unknown = re.match(r"The table or view `(.*)` cannot be found\.", sentence)
-    if unknown is not None:
-        close = difflib.get_close_matches(unknown[1].lower(), tables, n=1)
-        sentence = f"{unknown[0]} Did you mean `{close[0]}`?" if close else unknown[0]
     return f"{file}:{line}: {sentence}"
 
 

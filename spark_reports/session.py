@@ -6,17 +6,20 @@ The settings were measured: few shuffle partitions matter most (200, Spark's def
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_reports.java import find_java, java_home_for_spark
+from spark_reports.java import PID, find_java, java_home_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +62,9 @@ _SETTINGS: dict[str, str] = {
 _LOOPBACK: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOOPBACK_ENVIRONMENT: dict[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 
+_NOT_FROM_HERE: dict[str, str] = {"PYTHONSAFEPATH": "1"}
+"""Spark starts its workers with `-m`, and Python would look for modules in the current directory first."""
+
 SMALL_TRACE_SETTINGS: dict[str, str] = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "1",
@@ -87,9 +93,17 @@ def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | No
         session = _start(master, scratch, settings or {})
         try:
             yield session
-        finally:
-            session.stop()
-            _stop_jvm()
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            _stop(session)
+            raise
+        else:
+            _stop(session)
+    except KeyboardInterrupt:
+        # Queries may be under way, and the JVM itself may be: neither is worth waiting for.
+        _kill_jvm(scratch / "java" / PID)
+        raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -126,8 +140,11 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
         "SPARK_CONF_DIR": str(scratch / "conf"),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
         "PYSPARK_PYTHON": _worker_python(master),
+        **_NOT_FROM_HERE,
         **(_LOOPBACK_ENVIRONMENT if on_this_machine(master) else {}),
     }
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     from spark_reports.py4j_names import remember_names
@@ -138,15 +155,26 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
         **(_LOOPBACK if on_this_machine(master) else {}),
         "spark.driver.memory": f"{driver_memory_mb()}m",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **{f"spark.executorEnv.{name}": value for name, value in _NOT_FROM_HERE.items()},
     }
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
-    with _environment(environment):
+    logging.getLogger().addFilter(_is_no_call_that_broke)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    with _environment(environment), jvm_log.open("a") as log:
         try:
+            conf = SparkConf().setAll([("spark.master", master), *{**ours, **settings}.items()])
+            if SparkContext._gateway is None:
+                # By itself PySpark lets what its scripts say, such as when they are stopped, reach the terminal.
+                gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+                SparkContext._ensure_initialized(gateway=gateway, conf=conf)
             session = builder.getOrCreate()
         except Exception as error:
             what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise SparkFailed(f"Spark did not start: {what}\n{_tail(jvm_log)}") from error
+    if threading.current_thread() is threading.main_thread():
+        # PySpark's own asks the JVM to cancel all jobs, in the middle of what is being asked of it.
+        signal.signal(signal.SIGINT, on_interrupt)
     _silence_query_errors()
     remember_names(session._jvm)
     name_call_site(session)
@@ -196,6 +224,33 @@ def _silence_query_errors() -> None:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")
+
+
+def _is_no_call_that_broke(record: logging.LogRecord) -> bool:
+    """Py4J logs a call that Ctrl-C or the end of the JVM breaks off, with its traceback, and raises the same."""
+    return not str(record.msg).endswith("while sending command.")
+
+
+def _stop(session: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+
+    with contextlib.suppress(Py4JError, OSError):  # A JVM that ran out of memory has ended by itself.
+        session.stop()
+    _stop_jvm()
+
+
+def _kill_jvm(pid_file: Path) -> None:
+    """At whatever point it is: one that Spark's launcher would start later finds no program any more."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with contextlib.suppress(OSError, ValueError):
+        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
 def _stop_jvm() -> None:

@@ -138,7 +138,7 @@ COLUMN_DOCS: dict[str, str] = {
     "replicas": "assigned replicas",
     "min_isr": "effective min.insync.replicas",
     "standing": "leader, in sync, or out of sync",
-    "how": "stop, kill, power_off or halt",
+    "how": "stop, kill, power_off, halt, crash or died",
     "fault": "name of the fault",
     "verb": "verb of the scenario's step",
     "targets": "nodes the step resolved to",

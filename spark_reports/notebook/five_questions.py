@@ -10,7 +10,7 @@
 #
 # Each cell is plain Python; open this file in VS Code, in Jupyter with jupytext, or run it from a shell in an empty
 # folder. It plays five bundled scenarios with their variants into `runs/` (a few seconds of computing) and asks their
-# traces. The facts and their columns are declared in `replica/trace/events.py`; the report's own definitions
+# traces. The facts and their columns are declared in `replica/trace/`; the report's own definitions
 # (`spark_reports/transforms`) are ordinary functions from DataFrame to DataFrame, and `ResultTables` names them all.
 
 # %%
@@ -33,7 +33,7 @@ def play(scenario: str, *variants: str) -> list[Path]:
     """Run a bundled scenario as written and its variants; returns the folders of the runs."""
     folders = []
     for variant in ("", *variants):
-        command = [sys.executable, "-m", "scenarios.cli.main", "run", scenario, "--no-logs", "--format", "json"]
+        command = [sys.executable, "-P", "-m", "scenarios.cli", "run", scenario, "--no-logs", "--format", "json"]
         told = subprocess.run(
             [*command, *(["--variant", variant] if variant else [])], stdout=subprocess.PIPE, check=False
         )

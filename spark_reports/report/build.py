@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -12,7 +13,8 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_reports.io import read_trace, write_table
+from spark_reports.interrupts import Interrupts
+from spark_reports.io import damage_named, read_trace, write_table
 from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
 from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
@@ -59,6 +61,7 @@ def write_report(
     raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
     """
     began = time.perf_counter()
+    is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".report-", dir=out))
     try:
@@ -68,12 +71,16 @@ def write_report(
             progress("starting Spark", 0.0)
             with spark_session(master, {**settings_for(run_dirs), **(conf or {})}) as own_session:
                 verdicts = _build(own_session, run_dirs, scratch, progress)
-        if tables_dir is None:
-            shutil.rmtree(out / "tables", ignore_errors=True)
-        _move_into(scratch / "tables", tables_dir or out / "tables")
-        (scratch / "report.html").replace(out / "report.html")
+        with Interrupts():  # What is whole by now takes its place as one.
+            if tables_dir is None:
+                shutil.rmtree(out / "tables", ignore_errors=True)
+            _move_into(scratch / "tables", tables_dir or out / "tables")
+            (scratch / "report.html").replace(out / "report.html")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):  # It goes if there is nothing in it.
+                out.rmdir()
     progress("done", 1.0)
     return ReportResult(out / "report.html", tables_dir or out / "tables", verdicts, time.perf_counter() - began)
 
@@ -114,10 +121,11 @@ def _build(
 ) -> dict[str, tuple[str, ...]]:
     is_small = _trace_bytes(run_dirs) < _SMALL_TRACE_BYTES
     progress("table records", 0.1)
-    tables = ResultTables(
-        read_trace(spark, run_dirs), in_memory if is_small else keep_on_disk(spark, folder / "tables")
-    )
-    _write_all(spark, tables, folder / "tables", progress)
+    with damage_named():
+        tables = ResultTables(
+            read_trace(spark, run_dirs), in_memory if is_small else keep_on_disk(spark, folder / "tables")
+        )
+        _write_all(spark, tables, folder / "tables", progress)
     progress("drawing", 0.9)
     rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
     rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
@@ -136,10 +144,17 @@ def _write_all(spark: SparkSession, tables: ResultTables, folder: Path, progress
             write_table(table, path)
         return name
 
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,)) as pool:
+    pool = ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,))
+    is_wanted = True
+    try:
         writing = [pool.submit(define_and_write, name) for name in tables]
         for done, future in enumerate(as_completed(writing), start=1):
             progress(f"table {future.result()}", 0.2 + 0.7 * done / len(writing))
+    except KeyboardInterrupt:
+        is_wanted = False  # The session ends with the JVM, and these queries with it.
+        raise
+    finally:
+        pool.shutdown(wait=is_wanted, cancel_futures=True)
 
 
 def _picture_rows(spark: SparkSession, name: str, folder: Path) -> Rows:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 import jinja2
 
 from spark_reports.report import standstill, words
+from spark_reports.report.packing import packed
 
 
 def environment() -> jinja2.Environment:
@@ -51,6 +53,13 @@ def _inside_script(text: str) -> str:
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def json_in_html(value: Any) -> str:
-    written = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+def chart_in_html(spec: Mapping[str, Any], description: str) -> str:
+    """A Vega-Lite specification with its data in `datasets`, as page.js reads it from the page: data as columns.
+
+    description: what a screen reader says of the chart
+    """
+    datasets = {name: packed(points) for name, points in spec["datasets"].items()}
+    chart = {**spec, "description": description, "datasets": datasets}
+    written = json.dumps(chart, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # The HTML parser ends a script at `</script`, also inside of a string.
     return written.replace("<", "\\u003c")

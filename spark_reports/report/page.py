@@ -14,10 +14,9 @@ import pyarrow as pa
 from replica.trace.signs import SIGNS
 from spark_reports.report import standstill, words
 from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
-from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
+from spark_reports.report.embedding import chart_in_html, environment, resource, vega_script
 from spark_reports.report.internal import internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
-from spark_reports.report.packing import packed
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
@@ -290,9 +289,8 @@ def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
     replicas = assigned + sorted(set(own["isr_intervals"].values("node")) - set(assigned))
     name = f"{row['topic']}-{row['partition']}"
     chart = partition_chart(own, replicas, end_us)
-    chart["description"] = f"Timelines of partition {name}; the tables on this page hold the same facts."
-    chart["datasets"] = {dataset: packed(points) for dataset, points in chart["datasets"].items()}
-    return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", json_in_html(chart))
+    description = f"Timelines of partition {name}; the tables on this page hold the same facts."
+    return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", chart_in_html(chart, description))
 
 
 def _about(partition: Row, rows: Rows) -> Rows:

@@ -47,11 +47,15 @@ class Pace(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """pace: at the end; rows: of `by_setting`, in order of `setting`; versions: what computed them"""
+    """pace: at the end; rows: of `by_setting`, in order of `setting`; versions: what computed them
+
+    interrupted: before everything was played; the rows say what is there
+    """
 
     pace: Pace
     rows: list[dict[str, Any]]
     versions: str
+    interrupted: bool
 
 
 def run_sweep(
@@ -65,10 +69,10 @@ def run_sweep(
 ) -> Swept:
     """Play whatever of `settings` x `seeds` has no row in `folder`, seed by seed, and say what all rows say.
 
-    What is done when this is interrupted is kept.
+    What is done when this is interrupted is kept, and told if it is anything.
     conf:     settings for Spark, which win over ours
     progress: called a few times a second from this thread
-    raises:   WorkersUnfit, JavaMissing, SparkFailed, OSError
+    raises:   WorkersUnfit, JavaMissing, SparkFailed, OSError, KeyboardInterrupt when interrupted without a single row
     """
     missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
     progress(Pace.begin(missing))  # before Spark starts, so that the line is there meanwhile
@@ -77,7 +81,6 @@ def run_sweep(
         tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
         spark_session(master, {**SMALL_TRACE_SETTINGS, **conf}) as spark,
     ):
-        interrupts.hold()
         if not is_local(master):  # local workers have what this process has
             archive = Path(scratch) / "highwater-code.zip"
             write_code_zip(archive)
@@ -88,17 +91,20 @@ def run_sweep(
             progress(pace)
 
         bear(Pace.begin(missing))
-        pace = _play(spark, folder, task, missing, bear)
+        pace, interrupted = _play(spark, folder, task, missing, bear)
         # Workers elsewhere have no files of ours.
         rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
-        return Swept(pace, _settings_table(by_setting(rows, settings, seeds), folder.path), f"PySpark {spark.version}")
+        table = _settings_table(by_setting(rows, settings, seeds), folder.path)
+        return Swept(pace, table, f"PySpark {spark.version}", interrupted)
 
 
 def _play(
     spark: SparkSession, folder: SweepFolder, task: Task, runs: Sequence[Run], progress: Callable[[Pace], None]
-) -> Pace:
+) -> tuple[Pace, bool]:
+    """How far it came, and whether Ctrl-C ended it. raises: KeyboardInterrupt when the folder has no row by then"""
     began = time.perf_counter()
     pace = Pace.begin(runs)
+    interrupted = False
     try:
         with contextlib.closing(play_on_spark(spark, task, runs)) as coming:
             for rows in coming:
@@ -107,9 +113,13 @@ def _play(
                     folder.add(rows)
                     pace = _after(pace, rows)
                 progress(pace)
+    except KeyboardInterrupt:
+        interrupted = True
     finally:
         folder.flush()
-    return pace
+    if interrupted and not folder.has_rows:
+        raise KeyboardInterrupt
+    return pace, interrupted
 
 
 def _after(pace: Pace, rows: pa.Table) -> Pace:

@@ -182,7 +182,12 @@ def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]
     layers = [base.mark_circle(size=140, opacity=1, color=colour).encode(x=x)]
     if is_share:
         layers.insert(0, base.mark_rule(strokeWidth=5, opacity=0.45, color=colour).encode(x="low:Q", x2="high:Q"))
-    layers.append(base.mark_text(fontSize=14, fontWeight=600, dy=-16).encode(x=x, text="words:N"))
+    # Words begin at their point, or end there when it lies far right: else they cover the axis or leave the page.
+    for words, is_there in (
+        (base.mark_text(align="left", dx=-7, dy=-16, fontSize=14, fontWeight=600), alt.datum.value <= largest / 2),
+        (base.mark_text(align="right", dx=7, dy=-16, fontSize=14, fontWeight=600), alt.datum.value > largest / 2),
+    ):
+        layers.append(words.transform_filter(is_there).encode(x=x, text="words:N"))
     return _spec(alt.layer(*layers), height=(_ROW_PX - 6) * len(values))
 
 

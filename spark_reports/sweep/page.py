@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_reports.report.embedding import environment, json_in_html, resource, vega_script
+from spark_reports.report.embedding import chart_in_html, environment, resource, vega_script
 from spark_reports.report.words import joined, short_time
 from spark_reports.sweep.charts import charts, interval, percent, values_of
 
@@ -27,8 +27,8 @@ def render(
     figures: dict[str, dict[str, Any]] = {}
     for figure, caption, spec in charts(rows, axes):
         section = figures.setdefault(figure.name, {"title": figure.title, "charts": []})
-        spec["description"] = f"{figure.title}. The table on this page holds the same figures."
-        section["charts"].append((caption, json_in_html(spec)))
+        description = f"{figure.title}. The table on this page holds the same figures."
+        section["charts"].append((caption, chart_in_html(spec, description)))
     return environment().get_template("sweep.html.j2").render(
         about=about,
         headline=headline(rows, [label for label, _ in axes]),

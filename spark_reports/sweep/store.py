@@ -94,6 +94,10 @@ class SweepFolder:
             if kept.num_rows < rows.num_rows:
                 self._write(part, kept)
 
+    @property
+    def has_rows(self) -> bool:
+        return bool(self._parts())
+
     def missing(self, runs: Sequence[Run]) -> list[Run]:
         """Those of `runs` that have no row yet, in their order."""
         keys = (_read(part, ["settings", "seed"]) for part in self._parts())

@@ -9,6 +9,7 @@ from spark_reports.schema import PARTITION_KEY, RUN
 
 RECORD_KEY = (*PARTITION_KEY, "record")
 ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
+_NEVER = (1 << 63) - 1
 
 
 def final_replicas(final_log: DataFrame) -> DataFrame:
@@ -50,30 +51,59 @@ def final_entries(final_log: DataFrame) -> DataFrame:
 
 def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
     """One row per record that an operator deleted: what a leader had below the start that its log was raised to, and
-    what any replica had of a topic that was deleted.
+    what any replica had of a topic that was deleted, or got until its broker heard of it.
 
     in:  the trace tables     out: *RECORD_KEY
     """
+    is_topic, is_gone = F.col("event") == "topic_deleted", F.col("event") == "replica_deleted"
     by_start = (F.col("event") == "log_start_offset_advanced") & (F.col("role") == "leader")
-    deletions = control.filter(by_start | (F.col("event") == "topic_deleted")).select(
+    deletions = control.filter(by_start | is_topic).select(
         RUN, "topic", F.col("partition").alias("cut_partition"), F.col("node").alias("cut_on"),
         F.col("seq").alias("deleted_seq"), F.col("log_start_offset").alias("below"),
     )  # fmt: skip
-    whole_topic = F.col("below").isNull()
-    same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
+    replica = [*PARTITION_KEY, "node"]
+    is_opening = F.col("event").isin("leadership_began", "following_began")
+    # A life of a replica begins when its broker tells of it, and ends when its broker deletes it.
+    before = Window.partitionBy(*replica).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    lives = (
+        control.filter(is_opening | is_gone)
+        .join(F.broadcast(control.filter(is_topic).select(RUN, "topic").distinct()), [RUN, "topic"], "left_semi")
+        .withColumn("life", F.coalesce(F.count(F.when(is_gone, 1)).over(before), F.lit(0)))
+        .groupBy(*replica, "life")
+        .agg(
+            F.min(F.when(is_opening, F.col("seq"))).alias("begun_seq"),
+            F.coalesce(F.max(F.when(is_gone, F.col("seq"))), F.lit(_NEVER)).alias("gone_seq"),
+        )
+        .drop("life")
+    )
+    topics = deletions.filter(F.col("below").isNull()).select(RUN, "topic", "deleted_seq")
+    doomed_lives = (
+        lives.join(F.broadcast(topics), [RUN, "topic"])
+        .filter((F.col("begun_seq") < F.col("deleted_seq")) & (F.col("deleted_seq") < F.col("gone_seq")))
+        .select(*replica, "begun_seq", "gone_seq")
+        .distinct()
+    )
     # Hardly any run has a deletion: then the log need not be read at all.
-    doomed = (
-        log.filter(F.col("event") == "batch_appended")
-        .select(*PARTITION_KEY, "crc", "node", "seq", "base_offset")
-        .join(F.broadcast(deletions), [RUN, "topic"])
-        .filter((F.col("seq") < F.col("deleted_seq")) & (whole_topic | same_replica))
+    appended = log.filter(F.col("event") == "batch_appended").select(*replica, "crc", "seq", "base_offset")
+    same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
+    by_topic = F.col("below").isNull()
+    cut = appended.join(F.broadcast(deletions), [RUN, "topic"]).filter(
+        (F.col("seq") < F.col("deleted_seq")) & (by_topic | same_replica)
+    )
+    late = (
+        appended.join(F.broadcast(doomed_lives), replica)
+        .filter((F.col("seq") > F.col("begun_seq")) & (F.col("seq") < F.col("gone_seq")))
+        .withColumn("below", F.lit(None).cast("long"))
+    )
+    doomed = cut.select(*PARTITION_KEY, "crc", "base_offset", "below").unionByName(
+        late.select(*PARTITION_KEY, "crc", "base_offset", "below")
     )
     names = produce.filter(F.col("event") == "batch_sent").select(
         *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
     )
     return (
         doomed.join(names, [*PARTITION_KEY, "crc"])
-        .filter(whole_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
+        .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
         .select(*RECORD_KEY)
         .distinct()
     )
@@ -175,9 +205,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def _with_anomalies(fates: DataFrame) -> DataFrame:
-    # One producer's records share a name up to the number: r0, r1, ... or p2-r0, p2-r1, ...
-    producer = F.rtrim("record", F.lit("0123456789"))
-    before = Window.partitionBy(*PARTITION_KEY, producer).orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
     is_acked = F.col("told") == ACKED
     is_gone = ~F.col("present") & ~F.col("deleted")

@@ -1,47 +1,77 @@
-"""The page in a real browser from a file address: it draws, complains of nothing, and cannot fetch anything."""
+"""Every page in a real browser: it draws each mark of each chart, complains of nothing and asks the network nothing."""
 
 from __future__ import annotations
 
+import itertools
 import re
-import shutil
-import subprocess
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spark_reports.report import ReportResult
+from spark_reports.follow import InternalNow, PartitionNow, ReplicaNow
+from spark_reports.report import ReportResult, follow_page
+from spark_reports.sweep import page as sweep_page
+from spark_reports.sweep.charts import FIGURES
+from spark_reports.sweep.tables import DOCS
+from tests.spark.browser import Marks, marks_of, needs_chromium, opened
+from tests.spark.conftest import Ask
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_chromium]
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
-)
-
-
-def opened(page: Path, profile: Path, width: int = 800) -> tuple[str, str]:
-    """The document after its scripts have run, and what the console said. width: of the window, pixels"""
-    answer = subprocess.run(
-        [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-            "--disable-component-update", "--no-first-run", f"--user-data-dir={profile}", "--enable-logging=stderr",
-            "--virtual-time-budget=10000", f"--window-size={width},900", "--dump-dom", page.resolve().as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    return answer.stdout, "\n".join(line for line in answer.stderr.splitlines() if "CONSOLE" in line)
+ALL_OF_IT = 6000
+"""Pixels: so high a window that all charts are near, as page.js draws only those."""
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
-def test_it_draws_offline_and_the_console_stays_silent(report: ReportResult, tmp_path: Path) -> None:
-    document, console = opened(report.path, tmp_path / "profile")
-    assert console == ""
-    assert re.search(r'<svg[^>]*class="marks"', document) and not re.search("could not be drawn: [A-Z]", document)
-    # A page that asks for anything is told so on the console: its own policy forbids it.
-    greedy = tmp_path / "greedy.html"
-    ask = '<img src="https://example.org/x.png"><script>fetch("https://example.org/y")</script></body>'
-    greedy.write_text(report.path.read_text(encoding="utf-8").replace("</body>", ask), encoding="utf-8")
-    complaints = opened(greedy, tmp_path / "profile")[1]
+# ------------------------------------------------------------------------------------------------------- the report
+
+
+def test_the_report_draws_every_fact_in_its_panel(report: ReportResult, ask: Ask, tmp_path: Path) -> None:
+    page = opened(report.path, tmp_path, height=ALL_OF_IT)
+    assert (page.console, page.asked) == ([], [])
+    (panels,) = marks_of(page.document)
+    standings, faults = ask("isr_intervals", "standing"), ask("fault_intervals", "verb")
+    crowned, down = standings.count(("leader",)), len(ask("stopped_intervals", "node"))
+    terms = set(ask("replication_lag", "follower", "leader_epoch"))
+    told = Counter(node for node, event in ask("replica_timeline", "node", "event") if event in GLYPHS)
+    told.update(node for (node,) in ask("lost_records", "acked_by"))
+    assert len(faults) == 3 and crowned == 2 and down == 1 and told["b1"] == 5, "the story is another one"
+    # Faults of this story overlap: their shade is one, and every panel has it.
+    behind = Counter(rect=1, rule=len(faults) + len(ask("elections", "seq")))
+    assert {title.partition(" · ")[0]: marks for title, marks in panels.items()} == {
+        "The whole run": Counter(rect=1, line=3),
+        "Faults": behind + Counter(rect=len(faults), symbol=len(faults), text=len(faults)),
+        "In-sync replicas": behind + Counter(rect=len(standings) + down, text=crowned + down),
+        **{node: behind + Counter(area=1, line=2, text=told[node]) for node in ("b1", "b2", "b3")},
+        "Uncommitted: log end offset − high watermark, records": behind + Counter(line=3),
+        "At risk: records acknowledged above the leader's high watermark, gone if it died then": behind
+        + Counter(line=len(set(ask("data_at_risk", "leader", "leader_epoch", "acks")))),
+        "Replication lag, records the follower lacks": behind + Counter(line=len(terms)),
+        "Replication lag, age of the oldest of them in seconds": behind + Counter(line=len(terms)),
+    }
+
+
+GLYPHS = ("log_truncated", "node_stopped", "log_recovered")
+
+
+def test_a_page_that_asks_for_anything_is_refused_by_its_own_policy(report: ReportResult, tmp_path: Path) -> None:
+    page, ask = (
+        tmp_path / "greedy.html",
+        '<img src="https://example.org/x.png"><script>fetch("http://example.org/y")</script>',
+    )
+    html = report.path.read_text(encoding="utf-8") + ask
+    page.write_text(html, encoding="utf-8")
+    refused = opened(page, tmp_path)
+    complaints = "\n".join(refused.console)
     assert "x.png" in complaints and "example.org/y" in complaints and "Content Security Policy" in complaints
+    assert refused.asked == []
+    # Without the policy both would leave, and these tests would see it.
+    page.write_text(html.replace("Content-Security-Policy", "No-Policy"), encoding="utf-8")
+    assert sorted(opened(page, tmp_path).asked) == [
+        "CONNECT example.org:443 HTTP/1.1",
+        "GET http://example.org/y HTTP/1.1",
+    ]
 
 
 MEASURE = """<script>setTimeout(() => {
@@ -53,16 +83,98 @@ MEASURE = """<script>setTimeout(() => {
 }, 5000)</script>"""
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
 @pytest.mark.parametrize("width", [500, 1280])
 def test_in_a_narrow_window_the_charts_scroll_and_neither_shrink_nor_widen_the_page(
     report: ReportResult, tmp_path: Path, width: int
 ) -> None:
     page = tmp_path / "measured.html"
     page.write_text(report.path.read_text(encoding="utf-8") + MEASURE, encoding="utf-8")
-    found = re.search(r'data-measured="([\d ]+)"', opened(page, tmp_path / "profile", width)[0])
+    found = re.search(r'data-measured="([\d ]+)"', opened(page, tmp_path, width).document)
     assert found is not None
     window, page_wide, room, scrolled, drawn = map(int, found[1].split())
     assert window == width and page_wide <= window
     assert drawn >= 680 and scrolled >= drawn
     assert (scrolled > room) == (width < 680)
+
+
+# -------------------------------------------------------------------------------------------------------- the sweep
+
+
+def swept(*axes: tuple[str, tuple[str, ...]]) -> str:
+    """The page of a sweep over these axes, whose settings differ in all that is drawn. acks=0 has no latency."""
+    rows = []
+    for place, values in enumerate(itertools.product(*(values for _, values in axes))):
+        shares = {
+            f"{name}_{end}": value
+            for name in ("loss", "missing", "duplicates", "unavailability")
+            for end, value in (("probability", 0.1 * place), ("low", 0.05 * place), ("high", min(1.0, 0.2 * place)))
+        }
+        settings = [f"{label}={value}" for (label, _), value in zip(axes, values, strict=True)]
+        times = {name: 2_000_000 * place for name in ("unavailable_mean_us", "unavailable_max_us")}
+        acks = {} if "acks=0" in settings else {"ack_p50_us": 1000, "ack_p99_us": 900_000 * place, "ack_max_us": 10**7}
+        counts = {name: 10 for name in DOCS if name.endswith(("runs", "records"))} | {"finished": 10}
+        replays = {"losing_replay": None, "unfinished_replay": None, "setting": place, "settings": settings}
+        rows.append(dict.fromkeys(DOCS) | counts | shares | times | acks | replays)
+    about = {"scenario": "luck", "title": "Luck", "question": "Why?", "seeds": "seeds 1..10", "overrides": ()}
+    return sweep_page.render(about, rows, axes, "these tests")
+
+
+ACKS, MIN_ISR = ("acks", ("0", "1", "all")), ("min.insync.replicas", ("1", "2"))
+
+
+def over_one_axis(figure: str) -> list[Marks]:
+    known = 2 if figure == "latency" else 3
+    marks = Counter(symbol=known, text=known)
+    return [marks if figure in ("latency", "unavailable") else marks + Counter(rule=3)]
+
+
+def over_two_axes(figure: str) -> list[Marks]:
+    # A cell without a value has a dash, and nothing more to say.
+    return [Counter(rect=6, text=2 * 6 - (2 if figure == "latency" else 0))]
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        ((ACKS,), over_one_axis),
+        ((ACKS, MIN_ISR), over_two_axes),
+        ((ACKS, MIN_ISR, ("partitions", ("1", "2", "3"))), lambda figure: over_two_axes(figure) * 3),
+    ],
+    ids=["one", "two", "three"],
+)
+def test_a_sweep_draws_every_setting_in_every_chart(axes: Any, expected: Any, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.html"
+    path.write_text(swept(*axes), encoding="utf-8")
+    page = opened(path, tmp_path, height=ALL_OF_IT)
+    assert (page.console, page.asked) == ([], [])
+    drawn = [chart[""] for chart in marks_of(page.document)]
+    assert drawn == [marks for figure in FIGURES for marks in expected(figure.name)]
+
+
+def test_charts_far_down_are_drawn_for_the_printer(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.html"
+    html = swept(ACKS, MIN_ISR, ("partitions", tuple("123456789")))
+    printed = '<script>setTimeout(() => dispatchEvent(new Event("beforeprint")), 500)</script>'
+    for script, is_drawn in (("", False), (printed, True)):
+        path.write_text(html + script, encoding="utf-8")
+        page = opened(path, tmp_path)
+        charts = page.document.split('<div class="chart"')[1:]
+        assert len(charts) == 9 * len(FIGURES) and page.console == []
+        assert ('class="marks"' in charts[0], 'class="marks"' in charts[-1]) == (True, is_drawn)
+
+
+# -------------------------------------------------------------------------------------------------- the follow page
+
+
+def test_the_page_of_a_run_as_it_goes_shows_every_replica(tmp_path: Path) -> None:
+    def partition(number: int, leader: str | None) -> PartitionNow:
+        replicas = tuple(ReplicaNow(node, 1234, 3, 5, 100_000, node != "b2") for node in ("b1", "b2", "b3"))
+        return PartitionNow("t", number, leader, 4, ("b1", "b3"), 3, replicas)
+
+    path = tmp_path / "follow.html"
+    internal = [InternalNow("__consumer_offsets", 50, 2)]
+    path.write_text(follow_page.render(4_200_000, [partition(0, "b1"), partition(1, None)], internal), encoding="utf-8")
+    page = opened(path, tmp_path, patience_ms=1000)
+    assert (page.console, page.asked) == ([], [])
+    assert page.document.count("<td>b") == 6 and page.document.count("♛ leader") == 1
+    assert "no leader" in page.document and "50 partitions, 2 without a running leader" in page.document

@@ -274,8 +274,8 @@ def test_every_table_and_column_is_documented(spark: SparkSession, leader_kill_d
 PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
-def sent(record: str, acks: int = -1, partition: int = 0) -> t.TraceEvent:
-    return t.RecordSent(client="p1", topic="t", partition=partition, record=record, acks=acks)
+def sent(record: str, acks: int = -1, partition: int = 0, client: str = "p1") -> t.TraceEvent:
+    return t.RecordSent(client=client, topic="t", partition=partition, record=record, acks=acks)
 
 
 def acked(record: str, offset: int) -> t.TraceEvent:
@@ -386,9 +386,13 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [sent("r0"), sent("r1"), sent("r2"), *found("b1", "r1", "r0", "r2", "r1", leader=True)],
         {("reordered", "r0"), ("duplicated", "r1")},
     ),
-    "two producers have no order between them": (
-        [sent("p1-r0"), sent("p2-r0"), *found("b1", "p2-r0", "p1-r0", leader=True)],
+    "two producers have no order between them, whatever their records are called": (
+        [sent("r0"), sent("r1", client="p2"), *found("b1", "r1", "r0", leader=True)],
         set(),
+    ),
+    "one producer has an order, whatever its records are called": (
+        [sent("hello"), sent("world"), *found("b1", "world", "hello", leader=True)],
+        {("reordered", "hello")},
     ),
     "replicas that differ below both high watermarks": (
         [*found("b1", "r0", "r1", leader=True), *found("b2", "r0", "rx", isr=False)],
@@ -435,6 +439,14 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "a topic takes its records along, but not those of the next one of its name": (
         [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r1", 0),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "what a broker appends before it hears that its topic is gone goes with it": (
+        [t.LeadershipBegan(node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0,
+                           high_watermark=0, reason="b1 leads", **PLACE),
+         t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r0", 0),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0),
          *found("b1", leader=True)],
         {("lost", "r1")},
     ),

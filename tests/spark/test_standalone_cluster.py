@@ -36,7 +36,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def highwater(folder: Path, *words: str) -> Any:
-    command = [sys.executable, "-m", "scenarios.cli.main", *words]
+    command = [sys.executable, "-m", "scenarios.cli", *words]
     done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -71,7 +71,7 @@ def test_a_report_gives_the_same_tables(master: str, tmp_path: Path) -> None:
 
 def test_an_interrupted_sweep_goes_on_and_leaves_no_process(tmp_path: Path) -> None:
     words = [*SWEEP, "--seeds", "1..20", "--out", "stopped", "--master", "local[2]"]
-    command = [sys.executable, "-m", "scenarios.cli.main", *words]
+    command = [sys.executable, "-m", "scenarios.cli", *words]
     begun = subprocess.Popen(
         command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -318,7 +318,7 @@ def test_a_wrong_command_is_one_clear_error_and_nothing_runs(
     words: list[str], code: int, said: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "scenarios.cli.main", "sweep", "luck-or-law", *words, "--out", "kept"],
+        [sys.executable, "-m", "scenarios.cli", "sweep", "luck-or-law", *words, "--out", "kept"],
         cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert (done.returncode, said in done.stderr, done.stdout) == (code, True, ""), done.stderr
