@@ -34,6 +34,7 @@ LOG, SEGMENT, LOADER, EPOCHS = (
 )
 PRODUCERS, MANAGER = "replica.log.producer_state", "cluster.broker.replicas.manager"
 METADATA = "cluster.broker.metadata.follower"
+SENDER = "cluster.client.producer.sender"
 GROUPS, COMMITS, MEMBERSHIP = "cluster.groups.service", "cluster.groups.commits", "cluster.groups.membership"
 COORDINATOR = "cluster.groups.coordinator"
 ELIGIBLE, QUORUM = "controller.eligible_leaders", "controller.quorum.quorum"
@@ -139,6 +140,16 @@ MUTANTS: tuple[Mutant, ...] = (
         "test tests/replica/test_leader.py",
     ),
     mutant(
+        "fenced-proposal-is-forgotten",
+        "A proposal that was refused for its epoch may have been accepted before: its members still gate (S7, S13)",
+        LEADER,
+        "        if event.error in AWAIT_METADATA:\n            return []",
+        "        if event.error in AWAIT_METADATA:\n"
+        "            self._commit(self.in_sync_replicas)\n"
+        "            return []",
+        "fenced-proposal-still-counts",
+    ),
+    mutant(
         "answer-of-the-next-epoch-counts",
         "An accepted ISR that began a new leader epoch counts from that epoch on (S7, S25)",
         LEADER,
@@ -172,6 +183,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "        self._check_incarnation(params)\n",
         "",
         "test tests/cluster/broker/apis/test_broker_fetch.py",
+        "stale-fetch-of-a-former-life",
     ),
     # --------------------------------------------------------------------------------------------------- the controller
     mutant(
@@ -326,6 +338,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "test tests/replica/log/test_leader_epochs.py",
     ),
     mutant(
+        "producers-survive-truncation",
+        "Truncation forgets the producers' batches that it removes (KIP-98)",
+        LOG,
+        "(offset)\n        self._rebuild_producers()\n        return offset",
+        "(offset)\n        return offset",
+        "truncated-batch-comes-again",
+    ),
+    mutant(
+        "recovery-point-survives-truncation",
+        "What is appended after a cut is not on the disk because its offset once was (S27)",
+        LOG,
+        "        self.recovery_point = min(self.recovery_point, offset)\n",
+        "",
+        "fsync-after-truncation",
+    ),
+    mutant(
         "recovery-without-crc",
         "Recovery checks every batch (S27)",
         SEGMENT,
@@ -469,6 +497,24 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if self._rules.list_offsets_guard and leader.high_watermark < leader.leader_epoch_start_offset:",
         "        if False:",
         "stale-hw-after-failover",
+    ),
+    mutant(
+        "heartbeat-of-an-earlier-life-counts",
+        "A heartbeat speaks for the registration whose epoch it names (KIP-631)",
+        BROKERS,
+        "        if stale is not None:\n            self._journal.reply(HeartbeatReply(",
+        "        if False:\n            self._journal.reply(HeartbeatReply(",
+        "stop-of-a-former-life",
+    ),
+    # --------------------------------------------------------------------------------------------------------- producer
+    mutant(
+        "one-in-flight-is-per-connection",
+        "With one request in flight a partition waits for its batch, whichever broker that went to (KAFKA-3197)",
+        SENDER,
+        "config.max_in_flight_requests_per_connection == 1",
+        "False",
+        "one-in-flight-two-leaders",
+        "test tests/cluster/client/producer/test_producer.py",
     ),
     # ----------------------------------------------------------------------------------------------------------- groups
     mutant(

@@ -47,7 +47,7 @@ def test_two_processes_with_different_hash_seeds(tmp_path: Path) -> None:
     path.write_text(random_schedule(random.Random(7)).text)
     runs = []
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "scenarios.cli.main", "run", str(path), "--out", str(tmp_path / hash_seed)]
+        command = [sys.executable, "-m", "scenarios.cli", "run", str(path), "--out", str(tmp_path / hash_seed)]
         done = subprocess.run(
             [*command, "--format", "json"],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},

@@ -13,7 +13,7 @@ from cluster.network.cards import Card
 from cluster.network.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
 from cluster.node import Send
 from replica.log.file_slice import FileSlice
-from replica.trace.events import MessageHeld, MessageReleased
+from replica.trace.events import MessageDropped, MessageHeld, MessageReleased
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
@@ -138,7 +138,7 @@ def test_an_exit_closes_everything_and_is_told_of(lab: Lab) -> None:
     lab.exits(10, "b")
     lab.run()
     assert lab["a"].what("disconnected") == [(11, "disconnected", "closed by the other side")]
-    assert lab.fabric.exits == [("b", "")]
+    assert lab.fabric.exits == [("b", "stop", "")]
 
 
 def test_what_has_come_in_before_a_reset_is_read(lab: Lab) -> None:
@@ -216,6 +216,7 @@ def test_a_close_behind_a_cut_is_heard_of_after_the_heal_and_data_before_it_is_l
     lab.heals(100)
     lab.run()
     assert lab["b"].what("received", "disconnected") == [(100, "disconnected", "closed by the other side")]
+    assert dropped(lab) == [(20, "the 0 request from a to b is lost on its way: a closed the connection behind a cut")]
 
 
 def test_a_dial_through_a_cut_waits_for_the_heal() -> None:
@@ -268,13 +269,68 @@ def test_a_hold_of_responses_lets_requests_pass() -> None:
     assert lab["a"].texts == [(100, "re:question")]
 
 
-def test_a_connection_that_ends_loses_what_was_held(lab: Lab) -> None:
+def dropped(lab: Lab) -> list[tuple[float, str]]:
+    return [(milliseconds(row.at_us), row.event.reason) for row in lab.rows if isinstance(row.event, MessageDropped)]
+
+
+@pytest.mark.parametrize("end", ["kill", "close"])
+def test_what_is_held_outlives_the_process_that_sent_it(lab: Lab, end: str) -> None:
     lab.holds(5, "a", "b")
     lab.sends(10, "a", "held")
-    lab.closes(20, "a")
+    lab.at(20, lambda: lab.host("a").kill()) if end == "kill" else lab.closes(20, "a")
+    if end == "kill":
+        lab.starts(30, "a")
     lab.releases(100)
     lab.run()
-    assert lab["b"].what("received", "disconnected") == [(21, "disconnected", "closed by the other side")]
+    assert lab["b"].what("received", "disconnected") == [
+        (100, "received", "held"), (100, "disconnected", "closed by the other side"),
+    ]  # fmt: skip
+    assert dropped(lab) == []
+
+
+def test_what_is_on_its_way_to_a_hold_outlives_its_sender_too(lab: Lab) -> None:
+    lab.sends(10, "a", "too late")
+    lab.at(10.5, lambda: lab.host("a").kill())
+    lab.holds(10.7, "a", "b")
+    lab.releases(50)
+    lab.run()
+    assert lab["b"].texts == [(50, "too late")]
+
+
+@pytest.mark.parametrize("killed_before", [False, True])
+def test_what_is_held_is_lost_with_the_power_of_its_sender(lab: Lab, killed_before: bool) -> None:
+    lab.holds(5, "a", "b", api=FETCH)
+    lab.sends(10, "a", "held", api=FETCH)
+    if killed_before:
+        lab.at(15, lambda: lab.host("a").kill())
+    lab.at(20, lambda: lab.host("a").power_off())
+    lab.releases(100)
+    lab.run()
+    assert lab["b"].what("received", "disconnected") == []
+    assert dropped(lab) == [(20, "the 1 request from a to b is lost on its way: a lost power")]
+
+
+def test_what_arrives_at_a_hold_after_its_sender_lost_power_is_lost(lab: Lab) -> None:
+    lab.sends(10, "a", "too late")
+    lab.at(10.5, lambda: lab.host("a").power_off())
+    lab.holds(10.7, "a", "b")
+    lab.releases(50)
+    lab.run()
+    assert lab["b"].texts == []
+    assert dropped(lab) == [(11, "the 0 request from a to b is lost on its way: a lost power")]
+
+
+def test_what_is_held_is_lost_when_its_receiver_closes_the_connection(lab: Lab) -> None:
+    lab.holds(5, "a", "b")
+    lab.sends(10, "a", "held")
+    lab.at(20, lambda: lab.host("b").kill())
+    lab.starts(30, "b")
+    lab.releases(100)
+    lab.run()
+    assert lab["b"].texts == []
+    assert dropped(lab) == [
+        (21, "the 0 request from a to b is lost on its way: the connection was closed by the other side")
+    ]
 
 
 # ----------------------------------------------------------------------------------------------------- pause, resume

@@ -105,6 +105,7 @@ def test_shrinking_leaves_the_steps_that_are_needed() -> None:
 def test_shrinking_keeps_what_mends_and_the_kind_of_finding() -> None:
     """Without the start nobody leads and records are lost; `heal: all` goes with the cut, the first start is enough."""
     tree = bundled("retry-duplicates-lost-ack")
+    tree["workloads"]["p1"]["config"]["request.timeout.ms"] = 16000
     hold = {"at": "10s", "hold": {"from": "b1", "to": "p1", "api": "Produce", "part": "response"}, "as": "hold-1"}
     tree["timeline"] = [
         {"at": "1s", "produce": {"from": "p1", "count": 10}},
@@ -112,11 +113,11 @@ def test_shrinking_keeps_what_mends_and_the_kind_of_finding() -> None:
         {"at": "3s", "cut": {"between": ["b2", "b3"]}, "as": "cut-1"},
         hold,
         {"at": "10.1s", "produce": {"from": "p1", "count": 5}},
-        {"at": "10.3s", "kill": "b1", "as": "kill-2"},
+        {"at": "10.3s", "power_off": "b1", "as": "dark-2"},
         {"at": "25s", "heal": "all"},
         {"at": "25s", "release": "all"},
-        {"at": "25s", "start": "@kill-2"},
-        {"at": "31s", "start": "@kill-2"},
+        {"at": "25s", "start": "@dark-2"},
+        {"at": "31s", "start": "@dark-2"},
     ]
     findings = judge(Schedule(tree, safe=True))[1]
     assert kinds_of(findings) == ("duplicated",)
@@ -125,7 +126,7 @@ def test_shrinking_keeps_what_mends_and_the_kind_of_finding() -> None:
     assert [next(key for key in step if key not in ("at", "as")) for step in smallest.tree["timeline"]] == [
         "hold",
         "produce",
-        "kill",
+        "power_off",
         "release",
         "start",
     ]

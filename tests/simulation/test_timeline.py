@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from replica.trace.events import CheckMade, FaultBegan, FaultEnded, NodeStarted, RecordAcked
+from replica.trace.events import (
+    CheckMade,
+    FaultBegan,
+    FaultEnded,
+    MessageHeld,
+    NodeStarted,
+    NodeStopped,
+    RecordAcked,
+    RecordsSent,
+)
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.run.simulation import SimulationError
@@ -29,6 +38,31 @@ def play(*steps: str) -> RunResult:
 
 def ended(run: RunResult) -> list[tuple[float, str]]:
     return [(row.at_us / 1e6, row.event.fault) for row in run.rows if isinstance(row.event, FaultEnded)]
+
+
+def test_what_was_held_back_when_its_broker_died_was_not_sent() -> None:
+    run = play(
+        "{at: 5s, hold: {from: b1, to: b2, api: Fetch, part: body}}",
+        "{at: 7s, kill: b1}",
+        "{at: 8s, release: all}",
+    )
+    held = next(row for row in run.rows if isinstance(row.event, MessageHeld))
+    sent = [row for row in run.rows if isinstance(row.event, RecordsSent) and row.event.node == "b1"]
+    assert {row.event.peer for row in sent if row.at_us >= held.at_us} == {"b3"}
+
+
+def test_what_still_shuts_down_starts_once_it_is_down() -> None:
+    run = play("{at: 5s, stop: b1}", "{at: 5s, start: b1}", "{at: 9s, stop: b2, for: 1ms}")
+    seen = [
+        (type(row.event).__name__, row.event.node, row.at_us // 1_000_000)
+        for row in run.rows
+        if isinstance(row.event, NodeStarted | NodeStopped) and row.at_us >= 5_000_000
+    ]
+    assert seen == [
+        ("NodeStopped", "b1", 7), ("NodeStarted", "b1", 7), ("NodeStopped", "b2", 11), ("NodeStarted", "b2", 11),
+    ]  # fmt: skip
+    faults = [row.event for row in run.rows if isinstance(row.event, FaultBegan)]
+    assert [fault.reason for fault in faults if fault.verb == "start"] == ["b1 starts as soon as it has shut down"]
 
 
 def test_heal_ends_what_it_names_and_all_ends_all() -> None:
