@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check soak night clean
+.PHONY: demo test check soak night lock locked audit clean
 
 demo: .venv/.installed
 	$(BIN)/highwater run acks1-leader-kill
@@ -31,6 +31,30 @@ night: .venv/.installed-dev
 .venv/.installed-dev: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
+
+# The same packages as in CI: those of .ci/requirements.txt, each checked against its hash.
+locked:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch .venv/.installed .venv/.installed-dev
+
+LOCK_TOOL := pip-tools>=7,<8
+
+lock:
+	$(PYTHON) -m venv .venv/lock
+	.venv/lock/bin/python -m pip install --quiet --disable-pip-version-check '$(LOCK_TOOL)'
+	.venv/lock/bin/pip-compile --quiet --extra dev --all-build-deps --generate-hashes --allow-unsafe --strip-extras --upgrade \
+	    --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	    --output-file .venv/lock/requirements.txt pyproject.toml
+	{ sed -n '/^#/!q;p' .ci/requirements.txt; sed 's|\.venv/lock/|.ci/|' .venv/lock/requirements.txt; } > .venv/lock/whole.txt
+	mv .venv/lock/whole.txt .ci/requirements.txt
+
+# Known vulnerabilities of the locked packages; it needs an index with PyPI's JSON API.
+audit:
+	$(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2,<3'
+	.venv/audit/bin/pip-audit --strict --require-hashes --disable-pip --requirement .ci/requirements.txt
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
