@@ -102,7 +102,7 @@ class ErrorCode(IntEnum):
 INDEFINITE = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NETWORK_EXCEPTION}
 )
-"""After these the record may be in the log and may commit later: an error is not a rollback (kafka-rules 3.3)."""
+"""After these the record may be in the log and may commit later: an error is not a rollback (R17)."""
 
 
 class KafkaError(Exception):

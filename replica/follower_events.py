@@ -137,7 +137,7 @@ class AppendRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncateTo:
-    """Cut the log, then Truncated. An offset at or past the log end still cuts the epoch cache (kafka-rules C9)."""
+    """Cut the log, then Truncated. An offset at or past the log end still cuts the epoch cache (RULES.md W6)."""
 
     offset: Offset
     reason: str

@@ -57,8 +57,8 @@ class Truncation(Protocol):
 
 
 class ToHighWatermark:
-    """Until 0.11. Loses committed records, since a follower's high watermark trails the leader's (kafka-rules C2), and
-    keeps others that the leader does not have, where a log lost more than that (C3).
+    """Until 0.11. Loses committed records, since a follower's high watermark trails the leader's (RULES.md W1), and
+    keeps others that the leader does not have, where a log lost more than that (W2).
     source: ReplicaManager.makeFollowers (0.10.2)
 
     Simplified: batches carry their leader epoch all the same, for the checker; nobody asks about it.
@@ -95,7 +95,7 @@ def _exact_cut(told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
 
 class ByLeaderEpoch:
     """KIP-101: the end of our last epoch in the leader's log is where to cut, whichever epoch the leader means by it.
-    Two changes of leadership in between, and both keep their own records (kafka-rules C4, KAFKA-6361).
+    Two changes of leadership in between, and both keep their own records (RULES.md W3, KAFKA-6361).
 
     Simplified: a leader whose first epoch is later than the asked one answers with the start of its log; before 2.3 it
     could not say, and the follower fell back to its high watermark. source: ReplicaFetcherThread.maybeTruncate (0.11)

@@ -1,4 +1,4 @@
-"""Who may import whom (design.md section 3), and what the quick commands must not load."""
+"""Who may import whom, and what the quick commands must not load."""
 
 from __future__ import annotations
 
@@ -108,8 +108,7 @@ def test_packages_import_only_what_is_below_them(package: str) -> None:
     ]
     assert not wrong, (
         f"{package} may import {', '.join(MAY_IMPORT[package]) or 'none of our packages'} and itself "
-        f"(design.md section 3); spark_reports only inside the functions of {', '.join(SPARK_COMMANDS)}:\n"
-        + "\n".join(wrong)
+        f"; spark_reports only inside the functions of {', '.join(SPARK_COMMANDS)}:\n" + "\n".join(wrong)
     )
 
 
@@ -124,7 +123,7 @@ def test_cores_are_pure(package: str) -> None:
     ]
     assert not wrong, (
         "a core takes time as an integer and knows no sockets or tasks; only the shells "
-        f"({', '.join(SHELLS)}) may (design.md section 3):\n" + "\n".join(wrong)
+        f"({', '.join(SHELLS)}) may:\n" + "\n".join(wrong)
     )
 
 
@@ -146,7 +145,7 @@ def test_package_files_hold_a_docstring_only() -> None:
 
 @pytest.mark.parametrize("words", [["list"], ["show", "acks1-leader-kill"], ["check", "acks1-leader-kill"]])
 def test_quick_commands_load_nothing_heavy(words: list[str]) -> None:
-    """design.md section 8: `list` and `check` answer in 0.3 s."""
+    """`list` and `check` answer in 0.3 s."""
     program = (
         "import sys\nfrom scenarios.cli.main import cli\n"
         f"cli.main({words!r}, standalone_mode=False)\n"

@@ -27,8 +27,8 @@ def test_top_level_entries() -> None:
     visible = [entry for entry in entries if not entry.startswith(".")]
     missing = [entry for entry in AGREED if entry not in visible]
     strange = [entry for entry in visible if entry not in AGREED + CUSTOMARY]
-    assert not missing, f"the repository should have {', '.join(missing)} (design.md section 3)"
+    assert not missing, f"the repository should have {', '.join(missing)}"
     assert not strange, (
         f"{', '.join(strange)} should not be at the top level: five packages, tests/, pyproject.toml, README.md, and "
-        "what a repository customarily keeps there (design.md section 3)"
+        "what a repository customarily keeps there"
     )

@@ -103,6 +103,6 @@ class CheckMade(ControlFact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantBroken(ControlFact):
-    invariant: Annotated[str, "S1..S29 or L1.., as in the README"]
+    invariant: Annotated[str, "S1..S29 or L1.., as in replica/RULES.md"]
     promised: Annotated[bool, "the rules of the run promise it: our bug; else the reason names the missing rule"]
     reason: column.Reason

@@ -1,4 +1,4 @@
-"""Which invariants the rules of a run promise (kafka-rules.md section 11.3).
+"""Which invariants the rules of a run promise (replica/RULES.md).
 
 An older rule lets some invariants break by design: that is what the newer rule was made for. A broken invariant that
 the rules of the run promise is a bug of ours; any other is a finding about the era, and a scenario may expect it.

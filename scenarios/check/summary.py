@@ -1,4 +1,4 @@
-"""summary.json: everything the screens show of a finished run, as one JSON document (design.md section 8)."""
+"""summary.json: everything the screens show of a finished run, as one JSON document."""
 
 from __future__ import annotations
 

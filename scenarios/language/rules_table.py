@@ -147,7 +147,7 @@ def _name(scenario: Scenario) -> str:
 
 
 def as_markdown(rows: Iterable[RuleRow]) -> str:
-    """The README's table."""
+    """The table in replica/RULES.md."""
     lines = ["| rule | changed by | value by era | scenario: old / new |", "|---|---|---|---|"]
     for row in rows:
         eras = [period.text for period in row.periods]

@@ -1,6 +1,6 @@
 """Every record of a run: what its producer was told, who read it, and what the disks held when the run ended.
 
-`RecordLedger` is a listener of `replica.trace.TraceLog`. The words are those of design.md section 7:
+`RecordLedger` is a listener of `replica.trace.TraceLog`. Its words:
 
 acked     RecordAcked                                   failed   RecordFailed and definitely not written
 unknown   sent, neither acked nor definitely failed     present  in the final log of its partition

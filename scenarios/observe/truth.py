@@ -1,7 +1,7 @@
 """The committed log of every partition, as an observer who sees everything knows it.
 
-A record is committed once some leader has legally moved its high watermark past it; `end` is what kafka-rules.md
-section 11 calls trueHW. For each replica `matched` says how far its log equals the committed one.
+A record is committed once some leader has legally moved its high watermark past it; `end` is what
+replica/RULES.md calls trueHW. For each replica `matched` says how far its log equals the committed one.
 
 The committed log is only ever shortened ("re-based") in two ways, both of which Kafka permits by configuration:
 

@@ -1,4 +1,4 @@
-"""The verdict from the trace alone, each anomaly with its witness. Definitions: design.md section 7, README."""
+"""The verdict from the trace alone, each anomaly with its witness. Definitions: scenarios/LANGUAGE.md."""
 
 from __future__ import annotations
 

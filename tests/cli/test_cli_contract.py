@@ -1,4 +1,4 @@
-"""The contract of design.md section 8: exit codes, streams, JSON, the run folder."""
+"""The contract of the command line: exit codes, streams, JSON, the run folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever brokers, leaders and operators do: the safety rules of the controller hold (kafka-rules.md section 11.1)."""
+"""Whatever brokers, leaders and operators do: the safety rules of the controller hold (S1, S12, S13, S18, S19)."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Checker:
             assert after is not None
             assert after.partition_epoch == before.partition_epoch + 1
             lost_one = any(replica not in after.replicas for replica in before.replicas)
-            assert after.leader_epoch == before.leader_epoch + (lost_one or after.leader != before.leader), "S13, 6b.3"
+            assert after.leader_epoch == before.leader_epoch + (lost_one or after.leader != before.leader), "S13, R36"
 
     def _read(self, event: trace.TraceEvent) -> None:
         if not isinstance(

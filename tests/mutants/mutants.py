@@ -1,6 +1,6 @@
 """Safety rules, each with the change of source that takes it out, and what catches the mutant.
 
-The rules are kafka-rules sections 2-6, 9 and 11 (invariants S1-S29) and the guards of the TLA+ models of Kafka's
+The rules are those of replica/RULES.md and the guards of the TLA+ models of Kafka's
 replication (hachikuji/kafka-specification, Vanlightly/kafka-tlaplus).
 """
 

@@ -1,6 +1,6 @@
 """FollowerState against its transcripts, tests/golden/follower_*.txt, and the rules that they do not show.
 
-Names of Kafka's own tests are given where a test mirrors one (AbstractFetcherThreadTest, kafka-rules 12).
+Names of Kafka's own tests are given where a test mirrors one (AbstractFetcherThreadTest).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_a_diverging_answer_changes_nothing_else() -> None:
 
 
 def test_a_hole_at_the_end_of_the_log_stops_the_follower() -> None:
-    """A cut in the middle of a batch leaves the log shorter than where the fetch would go on (kafka-rules 1.11)."""
+    """A cut in the middle of a batch leaves the log shorter than where the fetch would go on (R8)."""
     follower = following()
     follower.step(answer(diverging=(3, 9)))
     follower.step(Truncated(now_us=5, log_end_offset=8, latest_epoch=3))

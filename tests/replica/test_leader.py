@@ -1,6 +1,6 @@
 """LeaderState against its transcripts, tests/golden/leader_*.txt, and the rules that they do not show.
 
-Names of Kafka's own tests are given where a test mirrors one (PartitionTest, kafka-rules 12).
+Names of Kafka's own tests are given where a test mirrors one (PartitionTest).
 """
 
 from __future__ import annotations

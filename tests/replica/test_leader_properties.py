@@ -47,7 +47,7 @@ class Follower:
 
 
 class Reckoning:
-    """A second opinion on high watermark and lag, written from kafka-rules 2.3 and 2.5 without looking at the code."""
+    """A second opinion on high watermark and lag, written from R9 and R11 without looking at the code."""
 
     def __init__(self, isr: tuple[int, ...]) -> None:
         self.followers = {broker_id: Follower() for broker_id in REPLICAS[1:]}

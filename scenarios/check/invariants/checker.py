@@ -1,4 +1,4 @@
-"""Checks the protocol's invariants (kafka-rules.md section 11) while a simulated run goes on.
+"""Checks the protocol's invariants (replica/RULES.md) while a simulated run goes on.
 
 `InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
 small class in control.py, log.py or liveness.py; each looks at what a fact changed, never at

@@ -24,7 +24,7 @@ class LeaderInIsr(Invariant):
     """S1: the ISR is a part of the replicas and names nobody twice; the leader, if any, is in it.
 
     S19's "ISR is never empty without ELR" is checked here. Judged once the instant of the decision is over, because one
-    decision can be told in two facts. Source: KafkaReplication.LeaderInIsr.
+    decision can be told in two facts.
     """
 
     NAME = "S1"
@@ -64,7 +64,7 @@ class FencedOutOfIsr(Invariant):
     Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
     over: the controller fences and removes in one step. Not judged in the ZooKeeper era, where nobody is fenced: a
     session ends in the registry, and a controller, if there is one, hears of it later. A decision is looked at in its
-    own partition, a broker's coming or going in those that count on it. Source: V ValidControllerState.
+    own partition, a broker's coming or going in those that count on it.
     """
 
     NAME = "S19"
@@ -142,10 +142,7 @@ class OneLeaderPerEpoch(Invariant):
 
 
 class OneControllerPerEpoch(Invariant):
-    """S12 for the quorum: in one controller epoch one controller leads the metadata log, and it alone becomes active.
-
-    Source: V kraft NeverTwoLeadersInSameEpoch
-    """
+    """S12 for the quorum: in one controller epoch one leads the metadata log, and it alone becomes active."""
 
     NAME = "S12"
 
@@ -213,7 +210,7 @@ class EpochsNeverFall(Invariant):
 class AcceptedProposalsAreCurrent(Invariant):
     """S18: an ISR grows within a leader epoch only by a proposal of the leader, made in the controller's leader epoch
     and on its latest partition epoch. Shrinking is also the controller's own right (fencing, shutdown); an ISR that an
-    election sets has a new leader epoch and is not a leader's proposal. Source: kafka-rules 6b.5.
+    election sets has a new leader epoch and is not a leader's proposal. Rule: R39.
     """
 
     NAME = "S18"
@@ -263,7 +260,7 @@ class AcceptedProposalsAreCurrent(Invariant):
 class MaximalIsrCoversIsr(Invariant):
     """S7: a leader of the controller's epoch counts on every member of the controller's ISR before it moves the high
     watermark, and on every eligible leader while it may move it at all; with nothing proposed it counts on its
-    committed ISR alone. Source: V ReplicationQuorumSupersetProperty.
+    committed ISR alone.
 
     Weakened: metadata that repeats what an AlterPartition answer has already told makes Kafka's leader forget its next
     proposal (Partition.makeLeader), and ignore the answer to it (handleAlterPartitionUpdate). Until the metadata tells
@@ -337,7 +334,6 @@ class MetadataLogsMatch(Invariant):
     """S22 for the quorum: below their high watermarks the controllers' logs are the same, and stay as they were.
 
     One controller writes an epoch, in order, so two logs that name the same epochs up to an offset are equal to there.
-    Source: V kraft, LogMatching and LeaderCompleteness
     """
 
     NAME = "S22"
@@ -383,7 +379,7 @@ def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tupl
 class OneFetcherAimedAtLeader(Invariant):
     """S23: who leads a partition does not fetch it; nobody has two fetchers for it; each is aimed at the leader its
     broker has been told of. A follower may be without one for a moment, and one that was told of no leader may go on
-    asking the old one (before 2.1 only another leader's name moves a fetcher). Source: V ValidFetcherState.
+    asking the old one (before 2.1 only another leader's name moves a fetcher).
     """
 
     NAME = "S23"

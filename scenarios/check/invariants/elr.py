@@ -14,7 +14,7 @@ from scenarios.observe.view import PartitionView
 class ElrBesideIsr(Invariant):
     """S20: the ELR is a part of the replicas and apart from the ISR, and empty once the ISR has min.insync.replicas.
 
-    Judged once the instant is over, since one decision is told in several facts. Source: V ValidControllerIsrAndElr.
+    Judged once the instant is over, since one decision is told in several facts.
     """
 
     NAME = "S20"
@@ -56,7 +56,7 @@ class ElrBesideIsr(Invariant):
 class LossyIsStruckOut(Invariant):
     """S21: a broker that went down in disorder, or got a new disk, is in no ISR and no ELR once it has registered.
 
-    That it comes back only when it has caught up is S6. Judged once the instant is over. Source: V UncleanExclusion.
+    That it comes back only when it has caught up is S6. Judged once the instant is over.
     """
 
     NAME = "S21"

@@ -18,8 +18,7 @@ class CommittedOnIsr(Invariant):
 
     S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
     own ISR, which the trace does not state: some ISR of its epoch must hold everything. Weakened: a replica whose disk
-    lost bytes is excused until it has caught up (truth.py). Source: H WeakIsr, StrongIsr; V
-    LeaderCandidateCompleteness.
+    lost bytes is excused until it has caught up (truth.py).
     """
 
     NAME = "S3"
@@ -126,7 +125,6 @@ class AcknowledgedByIsr(Invariant):
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
     goes on leading in a new epoch still knows what it was told (Partition.makeLeader).
-    Source: H AsyncIsr.ValidHighWatermark; KAFKA-15583.
     """
 
     NAME = "S4"
@@ -188,7 +186,7 @@ class LeaderIsComplete(Invariant):
     """S5: a leader begins with every committed record, in the leader epoch the controller is in.
 
     Weakened: after an unclean election, and for a replica whose disk lost bytes and that led before it had caught up,
-    the committed log is re-based to what the leader has (truth.py). Source: V LeaderCompletenessProperty.
+    the committed log is re-based to what the leader has (truth.py).
     """
 
     NAME = "S5"
@@ -209,7 +207,7 @@ class LogsMatchBelowHighWatermark(Invariant):
 
     Judged at each move of a replica's high watermark but a fall, which claims nothing that was not claimed before (a
     former leader cuts its log in several rounds, and its high watermark falls with it). Weakened: a leader of an epoch
-    before a re-basing keeps its old high watermark until it follows. Source: V LogMatchingProperty.
+    before a re-basing keeps its old high watermark until it follows.
     """
 
     NAME = "S8"
@@ -329,7 +327,7 @@ class TruncationSparesCommitted(Invariant):
     never.
 
     Weakened: what a re-basing took out of the committed log may go (truth.py); a log that is emptied to start anew
-    beyond its end (kafka-rules 5.5) fetches again what it drops; an excused replica may be short of trueHW.
+    beyond its end (R34) fetches again what it drops; an excused replica may be short of trueHW.
     """
 
     NAME = "S17"

@@ -16,7 +16,7 @@ class AckedIsCommitted(Invariant):
     and some replica still has it when the run ends.
 
     S10 is waived for a partition whose committed log was re-based, or of which a disk lost bytes: with as many losses
-    as min.insync.replicas nothing can be promised. Source: V NoCommittedRecordLostGlobally.
+    as min.insync.replicas nothing can be promised.
     """
 
     NAME = "S10"
@@ -85,7 +85,7 @@ class ReadsAreCommitted(Invariant):
     committed record at that offset, for good.
 
     The serving broker's highest high watermark so far stands for the one at read time, for the answer travels.
-    Weakened: records of a leader epoch before a re-basing may still arrive after it. Source: V ConsistentReadProperty.
+    Weakened: records of a leader epoch before a re-basing may still arrive after it.
     """
 
     NAME = "S11"
@@ -120,7 +120,7 @@ class ReadsAreCommitted(Invariant):
 class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
     new epoch starts at 0. A log that has forgotten a producer (its batches were truncated) takes any first sequence,
-    as Kafka does. Source: ProducerAppendInfo.checkSequence.
+    as Kafka does (R18).
     """
 
     NAME = "S26"
@@ -214,7 +214,7 @@ class ConnectionKeepsOrder(Invariant):
     A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out); what
     was sent before may be appended after what the next connection brings. A batch that was sent more than once looks
     the same each time: the order is broken when no way to tell its copies apart explains the log. Weakened: where there
-    are more than READINGS_MAX ways, they are taken together. Source: kafka-rules 7.2.
+    are more than READINGS_MAX ways, they are taken together. Rule: R19.
     """
 
     NAME = "S29"

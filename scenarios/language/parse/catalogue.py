@@ -17,7 +17,7 @@ LESSONS = {
     3: "Who is the leader?",
     4: "Which log is right after a crash?",
 }
-"""The four lessons of the curriculum (reference/scenarios.md part a)."""
+"""The four lessons of the curriculum."""
 
 
 class UnknownScenario(LookupError):

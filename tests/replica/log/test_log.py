@@ -297,7 +297,7 @@ def test_time_lookup_reads_into_batches(home):
 
 
 def test_truncating_at_the_end_removes_the_epoch_that_never_had_a_record(five):
-    """Trace C9: an ex-leader that appended nothing must not claim its epoch."""
+    """RULES.md W6: an ex-leader that appended nothing must not claim its epoch."""
     five.leader_epochs.assign(6, five.log_end_offset)
     assert five.truncate_to(25) == 10
     assert five.leader_epochs.entries == ((0, 0),)

@@ -1,4 +1,4 @@
-"""summary.json: the contract of design.md section 8."""
+"""summary.json: what other programs may rely on."""
 
 from __future__ import annotations
 

@@ -1,30 +1,20 @@
-"""The table of rules is read off the rules and the bundled scenarios, and the README carries the same table."""
+"""The table of rules, as `highwater rules` shows it, is read off the rules and the bundled scenarios."""
 
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
 from replica.rules import PROFILES, Rules
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
-from scenarios.language.rules_table import RuleRow, as_markdown, rule_rows
-
-README = Path(__file__).parents[3] / "README.md"
-BEGIN, END = "<!-- highwater rules --format markdown -->\n", "<!-- end -->"
+from scenarios.language.rules_table import RuleRow, rule_rows
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[RuleRow]:
     return rule_rows(load_file(path) for path in bundled().values())
-
-
-def test_the_readme_carries_the_generated_table(rows: list[RuleRow]) -> None:
-    text = README.read_text(encoding="utf-8")
-    table = text.partition(BEGIN)[2].partition(END)[0]
-    assert table == as_markdown(rows), "paste the output of `highwater rules --format markdown` into the README"
 
 
 def test_every_switch_has_its_row(rows: list[RuleRow]) -> None:

@@ -1,0 +1,227 @@
+"""The papers beside the code: what they name exists, what code cites is in them, generated parts are up to date.
+
+`pytest --rewrite` writes the generated parts anew; then read the diff.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from replica.rules import Rules, spelled
+from scenarios.check.invariants.checker import all_invariants
+from scenarios.check.promises import GAPS
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file
+from scenarios.language.rules_table import as_markdown, rule_rows
+
+ROOT = Path(__file__).parent.parent
+RULES = ROOT / "replica" / "RULES.md"
+PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports", "tests")
+Generated = Callable[[Path, str, str], None]
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Of the repository, without what lies about beside it (environments, runs)."""
+    inside = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")) if path.is_file()]
+    return (*(path for path in sorted(ROOT.iterdir()) if path.is_file()), *inside)
+
+
+def papers() -> list[Path]:
+    return [path for path in files() if path.suffix == ".md"]
+
+
+def sources(*suffixes: str) -> Iterator[tuple[Path, str]]:
+    for path in files():
+        if path.suffix in suffixes and path != Path(__file__):
+            yield path, path.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def generated(request: pytest.FixtureRequest) -> Generated:
+    """Compare the part of a paper between `<!-- NAME -->` and `<!-- end -->` with what it should be, or write it."""
+
+    def check(path: Path, name: str, wanted: str) -> None:
+        text = path.read_text(encoding="utf-8")
+        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
+        before, found_begin, rest = text.partition(begin)
+        part, found_end, after = rest.partition(end)
+        assert found_begin and found_end, f"{path} has no part called {name}"
+        if request.config.getoption("--rewrite"):
+            path.write_text(before + begin + wanted + end + after, encoding="utf-8")
+        else:
+            assert part == wanted, f"{path.relative_to(ROOT)}: pytest --rewrite writes this part anew"
+
+    return check
+
+
+# -------------------------------------------------------------------------- links, paths and citations
+
+
+def shown_text(paper: str) -> str:
+    """Without its code blocks, in which paths are examples."""
+    return re.sub(r"^```.*?^```", "", paper, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(paper: str) -> list[str]:
+    """Of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", shown_text(paper), flags=re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+def wrong_links(path: Path, text: str) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)\s]+)\)", shown_text(text)):
+        if target.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = target.partition("#")
+        found = path if not file else (path.parent / file).resolve()
+        if not found.exists():
+            yield f"{path.name} links to {target}, which does not exist"
+        elif anchor and anchor not in anchors(found.read_text(encoding="utf-8")):
+            yield f"{path.name} links to {target}, and there is no such heading"
+
+
+@pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(paper: Path) -> None:
+    assert not list(wrong_links(paper, paper.read_text(encoding="utf-8")))
+
+
+def test_a_wrong_link_is_found() -> None:
+    text = "[a](RULES.md), [b](NO.md), [c](#a-heading), [d](#none), [e](https://example.org/x)\n\n## A heading!\n"
+    here = ROOT / "replica" / "x.md"
+    assert list(wrong_links(here, text.replace("[c](#a-heading), [d](#none), ", ""))) == [
+        "x.md links to NO.md, which does not exist"
+    ]
+    assert anchors(text) == ["a-heading"]
+
+
+def missing_paths(path: Path, text: str) -> list[str]:
+    """Paths of this repository that a paper names in code style: `replica/leader.py`, `tests/golden/`."""
+    named = re.findall(rf"`((?:{'|'.join(PACKAGES)})/[\w./-]*)[`:]", shown_text(text))
+    return [name for name in named if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_paths_exist(paper: Path) -> None:
+    assert missing_paths(paper, paper.read_text(encoding="utf-8")) == []
+
+
+def test_a_missing_path_is_found() -> None:
+    text = "`replica/leader.py`, `replica/no.py:X` and `scenarios/none/`\n```\n`replica/in_an_example.py`\n```\n"
+    assert missing_paths(RULES, text) == ["replica/no.py", "scenarios/none/"]
+
+
+def test_no_source_refers_to_an_absent_paper() -> None:
+    known = [path.name for path in papers()]
+    absent = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in sources(".py", ".yaml", ".txt", ".toml", ".md")
+        for name in re.findall(r"\b[\w-]+\.md\b", text)
+        if name not in known
+    ]
+    assert absent == []
+
+
+# -------------------------------------------------------------------------------------------- RULES.md
+
+
+def defined() -> list[str]:
+    """Rules R, worked examples W, invariants S and L."""
+    text = RULES.read_text(encoding="utf-8")
+    return re.findall(r"^### (R\d+) ", text, re.MULTILINE) + re.findall(r"^\| ([WSL]\d+) \|", text, re.MULTILINE)
+
+
+CITED = re.compile(r"(?<![\w\".-])([RWSL]\d{1,2})(?![\w-])")
+
+
+def test_rules_are_defined_once_and_in_order() -> None:
+    for letter in "RWSL":
+        numbers = [int(name[1:]) for name in defined() if name[0] == letter]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_cited_rule_is_defined() -> None:
+    known = defined()
+    unknown = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in sources(".py", ".yaml", ".txt", ".md")
+        for name in CITED.findall(text)
+        if name not in known
+    ]
+    assert unknown == []
+
+
+def test_every_invariant_of_the_checker_is_defined() -> None:
+    known = defined()
+    for invariant in all_invariants():
+        said = re.findall(r"\b[SL]\d+", (invariant.__doc__ or "").split(":")[0]) or [invariant.NAME]
+        assert all(name in known for name in said), invariant
+    table = RULES.read_text(encoding="utf-8")
+    checked_by = re.findall(r"^\| ([SL]\d+) \|.*\| ([^|]*) \|$", table, re.MULTILINE)
+    named = {name for _, cell in checked_by for name in re.findall(r":(\w+)`", cell)}
+    assert named == {invariant.__name__ for invariant in all_invariants()}
+    for name, cell in checked_by:
+        files = re.findall(r"`(\w+\.py):(\w+)`", cell)
+        for file, found in files:
+            source = (ROOT / "scenarios" / "check" / "invariants" / file).read_text(encoding="utf-8")
+            assert f"class {found}(" in source and re.search(rf"\b{name}\b", source), (name, file, found)
+
+
+def defines(path: Path, name: str) -> bool:
+    """`Class`, `function`, `CONSTANT` or `Class.method`, at the top of a module."""
+    body: list[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
+    for part in name.split("."):
+        found = next((node for node in body if part in _names(node)), None)
+        if found is None:
+            return False
+        body = found.body if isinstance(found, ast.ClassDef) else []
+    return True
+
+
+def _names(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+@pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_code_that_a_paper_names_exists(paper: Path) -> None:
+    """`replica/leader.py:LeaderState.step`: the module defines that name."""
+    named = re.findall(r"`([\w./]+/\w+\.py):([\w.]+)`", paper.read_text(encoding="utf-8"))
+    assert [(file, name) for file, name in named if not defines(ROOT / file, name)] == []
+
+
+def test_a_missing_name_is_found() -> None:
+    assert defines(RULES.parent / "leader.py", "LeaderState.step") and defines(
+        RULES.parent / "leader.py", "NOT_APPLIED"
+    )
+    assert not defines(RULES.parent / "leader.py", "LeaderState.leap")
+
+
+def test_every_switch_belongs_to_a_rule() -> None:
+    text = RULES.read_text(encoding="utf-8")
+    said = re.findall(r"Switch(?:es)?: ((?:`[\w-]+`,?\s?(?:\([^)]*\))?,? ?)+)", text)
+    assert sorted({name for part in said for name in re.findall(r"`([\w-]+)`", part)}) == sorted(Rules.switches())
+
+
+def test_the_table_of_switches(generated: Generated) -> None:
+    rows = rule_rows(load_file(path) for path in bundled().values())
+    generated(RULES, "highwater rules --format markdown", as_markdown(rows))
+
+
+def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:
+    lines = ["| switch and value | invariants that can break | closed by |", "|---|---|---|"]
+    for gap in GAPS:
+        values = " or ".join(spelled(value) for value in gap.values)
+        only = f" with `{gap.only_with[0]}: {spelled(gap.only_with[1])}`" if gap.only_with else ""
+        after = ", after a disk has lost bytes" if gap.after_lost_bytes else ""
+        broken = ", ".join(sorted(gap.invariants, key=lambda name: (name[0], int(name[1:].split()[0]))))
+        lines.append(f"| `{gap.switch}: {values}`{only}{after} | {broken} | {gap.rule} |")
+    generated(RULES, "gaps", "\n".join(lines) + "\n")
