@@ -84,7 +84,7 @@ class Quiescence:
 
 class Converges(Invariant):
     """L1 every broker is unfenced; L2 every ISR is full and has a leader; L3 all replicas of a partition end at the
-    same offset with all of it committed; L4 every record that can be written has an answer; L5 (through the probe)
+    same offset with all of it committed, unless its leader has just appended; L4 every record that can be written has an answer; L5 (through the probe)
     brokers know all metadata.
 
     Where the ISR is smaller than min.insync.replicas a producer is told to try again until its delivery.timeout.ms is
@@ -98,6 +98,7 @@ class Converges(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.quiescence = Quiescence(self.checker)
         self.unanswered: dict[str, trace.RecordSent] = {}
+        self.appended_us: dict[TopicPartition, int] = {}
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         return {
             **self.quiescence.handlers(),
@@ -106,6 +107,7 @@ class Converges(Invariant):
             trace.RecordAcked: self._answered,
             trace.RecordHandedOver: self._answered,
             trace.RecordFailed: self._answered,
+            trace.BatchAppended: self._appended,
         }
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
@@ -116,6 +118,11 @@ class Converges(Invariant):
         """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
         self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        """A live client may produce without a trace of its records (serve --no-client-records)."""
+        if event.role == "leader":
+            self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """Nobody is left to be told what became of a dead client's records."""
@@ -154,6 +161,9 @@ class Converges(Invariant):
             self.broken(
                 f"{partition} is led by {state.leader or 'nobody'} with ISR {{{isr}}} at rest", *partition, name="L2"
             )
+            return
+        appended_us = self.appended_us.get(partition)
+        if appended_us is not None and self.checker.at_us - appended_us < IDLE_US:
             return
         replicas = [state.replicas[node] for node in state.assigned]
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}

@@ -685,6 +685,16 @@ def test_a_producer_that_still_works_off_its_backlog_is_not_at_rest(idle_s: int,
     assert bool({"L3", "L4"} & set(script.broken())) is is_judged
 
 
+@pytest.mark.parametrize(("idle_s", "is_judged"), [(1, False), (5, True)])
+def test_clients_of_whose_records_there_is_no_trace_keep_their_partition_from_rest(idle_s: int, is_judged: bool) -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    script.at(100 - idle_s)
+    l3(script)
+    rest(script)
+    assert ("L3" in script.broken()) is is_judged
+
+
 def test_metadata_logs_that_are_cut_are_compared_from_where_they_begin() -> None:
     script = TraceScript()
     whole = MetadataLogSnapshot("c1", ((1, 0), (2, 7)), 9, 9)
