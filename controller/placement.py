@@ -9,7 +9,8 @@ in the same rack, and every further replica on the same broker, costs more than 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from functools import lru_cache
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.errors import ErrorCode, KafkaError
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 _PARTITIONS_PER_FLOW = 32
 """Larger topics are placed in slices, each continuing the load of those before: network simplex grows faster than n.
 Rounded up so that everybody leads equally often in a slice, else the next one would start from an uneven load."""
+
+_PAIRS_MAX = 5_000
+"""Pairs of a partition and a broker in all the flows of one topic, a quarter of a second's work."""
+
+_SLICES_REMEMBERED = 256
+"""One request may create thousands of topics, and most of them are placed alike."""
+
+Followers = tuple[tuple["UsableBroker", ...], ...]
+"""Of each partition of a slice."""
 
 
 class UsableBroker(NamedTuple):
@@ -46,21 +56,44 @@ def place(
     load = {broker.broker_id: 0 for broker in stripe}
     assignment: list[tuple[BrokerId, ...]] = []
     size = len(leaders) * -(-_PARTITIONS_PER_FLOW // len(leaders))
-    placed: dict[tuple[int, ...], list[list[UsableBroker]]] = {}
+    slices = _Slices(stripe, replication_factor - 1, flows_max=max(1, _PAIRS_MAX // (size * len(stripe))))
     for first in range(0, partitions, size):
         numbers = range(first, min(first + size, partitions))
-        slice_leaders = [leaders[(start + number) % len(leaders)] for number in numbers]
+        slice_leaders = tuple(leaders[(start + number) % len(leaders)] for number in numbers)
         for leader in slice_leaders:
             load[leader.broker_id] += 1
-        # Slices begin with the same leader, so one that finds the same differences in load is placed the same way.
-        situation = (len(slice_leaders), *_differences(stripe, load))
-        if situation not in placed:
-            placed[situation] = _place_followers(stripe, slice_leaders, replication_factor - 1, load)
-        for leader, followers in zip(slice_leaders, placed[situation], strict=True):
+        for leader, followers in zip(slice_leaders, slices.place(slice_leaders, load), strict=True):
             assignment.append((leader.broker_id, *(broker.broker_id for broker in followers)))
             for broker in followers:
                 load[broker.broker_id] += 1
     return assignment
+
+
+class _Slices:
+    """Followers of one slice of a topic after the other; all slices begin with the same leader.
+
+    flows_max: so many are solved. Where racks differ in size, or fenced brokers are needed, many slices may go by until
+    one finds the load of an earlier one again: after the last flow the slices that are solved come in turn. Of every
+    partition they keep the constraints and the goals of racks and fencing, and the load stays almost even.
+    """
+
+    def __init__(self, stripe: tuple[UsableBroker, ...], followers: int, flows_max: int) -> None:
+        self._stripe = stripe
+        self._followers = followers
+        self._flows_max = flows_max
+        self._solved: dict[tuple[int, ...], Followers] = {}
+        self._turn = 0
+
+    def place(self, leaders: tuple[UsableBroker, ...], load: Mapping[BrokerId, int]) -> Followers:
+        situation = (len(leaders), *_differences(self._stripe, load, len(leaders)))
+        if situation not in self._solved:
+            if len(self._solved) >= self._flows_max:
+                again = list(self._solved.values())[self._turn % self._flows_max]
+                self._turn += 1
+                return again[: len(leaders)]
+            loads = tuple(load[broker.broker_id] for broker in self._stripe)
+            self._solved[situation] = _place_followers(self._stripe, leaders, self._followers, loads)
+        return self._solved[situation]
 
 
 def _check(brokers: Sequence[UsableBroker], replication_factor: int) -> None:
@@ -75,45 +108,50 @@ def _check(brokers: Sequence[UsableBroker], replication_factor: int) -> None:
     raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
 
 
-def _interleave_racks(brokers: Sequence[UsableBroker]) -> list[UsableBroker]:
+def _interleave_racks(brokers: Sequence[UsableBroker]) -> tuple[UsableBroker, ...]:
     """Racks in turn, by name, and the brokers of each by id: a1 b1 c1 a2 b2 c2."""
     racks: dict[str, list[UsableBroker]] = {}
     for broker in sorted(brokers, key=lambda broker: (broker.rack or "", broker.broker_id)):
         racks.setdefault(broker.rack or "", []).append(broker)
-    return [broker for row in zip_longest(*racks.values()) for broker in row if broker is not None]
+    return tuple(broker for row in zip_longest(*racks.values()) for broker in row if broker is not None)
 
 
+@lru_cache(maxsize=_SLICES_REMEMBERED)
 def _place_followers(
-    stripe: list[UsableBroker], leaders: list[UsableBroker], followers: int, load: dict[BrokerId, int]
-) -> list[list[UsableBroker]]:
-    """For each leader `followers` other brokers, in stripe order behind it, fenced ones last."""
+    stripe: tuple[UsableBroker, ...], leaders: tuple[UsableBroker, ...], followers: int, load: tuple[int, ...]
+) -> Followers:
+    """For each leader `followers` other brokers, in stripe order behind it, fenced ones last. load: of the stripe"""
     if followers == 0:
-        return [[] for _ in leaders]
+        return ((),) * len(leaders)
     if followers == len(stripe) - 1:
-        return [_behind(stripe, leader) for leader in leaders]
+        return tuple(_behind(stripe, leader) for leader in leaders)
     import networkx as nx  # 140 ms that a topic with an explicit assignment never pays
 
     flow = nx.network_simplex(_graph(stripe, leaders, followers, load))[1]
-    return [
-        [broker for broker in _behind(stripe, leader) if _carries(flow, number, broker)]
+    return tuple(
+        tuple(broker for broker in _behind(stripe, leader) if _carries(flow, number, broker))
         for number, leader in enumerate(leaders)
-    ]
+    )
 
 
-def _differences(stripe: Sequence[UsableBroker], load: Mapping[BrokerId, int]) -> Iterator[int]:
-    """Of load, among the brokers that are fenced and among the others: between the two it decides nothing, and it grows
-    with every slice where the fenced are needed less than the others, or not at all.
+def _differences(stripe: Sequence[UsableBroker], load: Mapping[BrokerId, int], partitions: int) -> Iterator[int]:
+    """What the load decides in a slice of so many partitions: differences among the brokers that are fenced, and among
+    the others, for between the two it decides nothing. A gap that no slice can close is as good as any larger one: it
+    grows with every slice where some brokers are needed less than others, or not at all.
     """
-    least = {
-        fenced: min((load[broker.broker_id] for broker in stripe if broker.fenced is fenced), default=0)
-        for fenced in (False, True)
-    }
-    return (load[broker.broker_id] - least[broker.fenced] for broker in stripe)
+    rank: dict[tuple[bool, int], int] = {}
+    for fenced in (False, True):
+        loads = sorted({load[broker.broker_id] for broker in stripe if broker.fenced is fenced})
+        place = 0
+        for lower, upper in pairwise(loads[:1] + loads):
+            place += min(upper - lower, partitions + 1)
+            rank[fenced, upper] = place
+    return (rank[broker.fenced, load[broker.broker_id]] for broker in stripe)
 
 
-def _behind(stripe: list[UsableBroker], leader: UsableBroker) -> list[UsableBroker]:
+def _behind(stripe: tuple[UsableBroker, ...], leader: UsableBroker) -> tuple[UsableBroker, ...]:
     start = stripe.index(leader)
-    return sorted(stripe[start + 1 :] + stripe[:start], key=lambda broker: broker.fenced)
+    return tuple(sorted(stripe[start + 1 :] + stripe[:start], key=lambda broker: broker.fenced))
 
 
 def _carries(flow: dict[object, dict[object, dict[int, int]]], number: int, broker: UsableBroker) -> bool:
@@ -122,20 +160,20 @@ def _carries(flow: dict[object, dict[object, dict[int, int]]], number: int, brok
 
 
 def _graph(
-    stripe: list[UsableBroker], leaders: list[UsableBroker], followers: int, load: dict[BrokerId, int]
+    stripe: tuple[UsableBroker, ...], leaders: tuple[UsableBroker, ...], followers: int, load: tuple[int, ...]
 ) -> nx.MultiDiGraph[object]:
     """The costs rank the goals: any rack goal outweighs all fenced brokers, these all load, that all stripe order."""
     import networkx as nx
 
     distance = len(stripe)
     by_load = distance * followers * len(leaders) + 1
-    by_fence = by_load * (max(load.values()) + len(leaders) + 1) * followers * len(leaders)
+    by_fence = by_load * (max(load) + len(leaders) + 1) * followers * len(leaders)
     by_rack = by_fence * (followers * len(leaders) + 1)
     graph: nx.MultiDiGraph[object] = nx.MultiDiGraph()
     graph.add_node("sink", demand=followers * len(leaders))
-    for broker in stripe:
+    for broker, already in zip(stripe, load, strict=True):
         for further in range(len(leaders)):
-            cost = by_load * (load[broker.broker_id] + further)
+            cost = by_load * (already + further)
             graph.add_edge(("broker", broker.broker_id), "sink", capacity=1, weight=cost)
     for number, leader in enumerate(leaders):
         graph.add_node(("partition", number), demand=-followers)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import networkx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller import placement
 from controller.placement import UsableBroker, place
 from replica.errors import ErrorCode, KafkaError
 
@@ -24,14 +26,62 @@ def test_without_racks_it_is_the_classic_stripe() -> None:
     assert place(brokers({None: [3, 1, 2]}), 1, 3, start=4) == [(2, 3, 1)]
 
 
-def test_a_fenced_broker_does_not_make_every_slice_of_a_large_topic_another(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def flows(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The graphs that are solved; nothing is remembered of earlier tests."""
+    graphs, honest = [], networkx.network_simplex
+    monkeypatch.setattr(networkx, "network_simplex", lambda graph: graphs.append(graph) or honest(graph))
+    placement._place_followers.cache_clear()
+    return graphs
+
+
+def load_of(placed: list[tuple[int, ...]]) -> Counter[int]:
+    return Counter(member for replicas in placed for member in replicas)
+
+
+def test_a_fenced_broker_does_not_make_every_slice_of_a_large_topic_another(flows: list[Any]) -> None:
     """It stays without load: 2,000 partitions were 66 flows, and the controller stood still for a second."""
-    flows, honest = [], networkx.network_simplex
-    monkeypatch.setattr(networkx, "network_simplex", lambda graph: flows.append(graph) or honest(graph))
-    placed = place(brokers({None: [0, 1, 2, 3]}, fenced=(0,)), 2000, 2)
-    load = Counter(member for replicas in placed for member in replicas)
+    load = load_of(place(brokers({None: [0, 1, 2, 3]}, fenced=(0,)), 2000, 2))
     assert sorted(load) == [1, 2, 3] and max(load.values()) - min(load.values()) <= 1
+    assert len(flows) == 2
+
+
+def test_nor_does_one_that_is_not_needed_beside_others_that_are(flows: list[Any]) -> None:
+    """Racks of their own want 4 and 5; 7 would share the leaders' rack, and lags behind further with every slice."""
+    load = load_of(place(brokers({None: [1, 2, 3, 7], "a": [4], "b": [5]}, fenced=(4, 5, 7)), 6000, 2))
+    assert load == {1: 2000, 2: 2000, 3: 2000, 4: 3000, 5: 3000}
     assert len(flows) < 10
+
+
+@pytest.mark.parametrize(
+    ("racks", "fenced"),
+    [
+        ({"a": list(range(10)), "b": list(range(10, 20)), "c": [20]}, ()),
+        ({None: [1, 2, 3], **{f"r{number}": [number] for number in range(10, 50)}}, tuple(range(10, 50))),
+    ],
+)
+def test_a_large_topic_takes_a_few_flows_whatever_the_racks(
+    flows: list[Any], racks: dict[str | None, list[int]], fenced: tuple[int, ...]
+) -> None:
+    """No slice finds the load of an earlier one for long: 10,000 partitions were 300 flows."""
+    usable = brokers(racks, fenced)
+    placed = place(usable, 10_000, 2)
+    partitions = sum(sum(node[0] == "partition" for node in graph if node != "sink") for graph in flows)
+    assert partitions * len(usable) <= placement._PAIRS_MAX
+    rack_of = {broker.broker_id: broker.rack for broker in usable}
+    assert all(rack_of[leader] != rack_of[follower] for leader, follower in placed)
+    load = load_of(placed)
+    for rack in (rack for rack, members in racks.items() if len(members) > 1):
+        loads = [load[broker_id] for broker_id in racks[rack]]
+        assert max(loads) - min(loads) <= max(loads) // 10
+
+
+def test_topics_that_are_alike_share_a_flow(flows: list[Any]) -> None:
+    """One request may create 5,000."""
+    usable = brokers({None: [1, 2, 3]})
+    placed = [place(usable, 1, 2, start) for start in range(5000)]
+    assert placed[:4] == [[(1, 2)], [(2, 3)], [(3, 1)], [(1, 2)]]
+    assert len(flows) == 3
 
 
 def test_each_partition_has_a_replica_in_every_rack() -> None:
