@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.fetchers import ReplicaFetchers
+from cluster.broker.replicas.log_deletions import LogDeletions
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
 from cluster.config import BrokerConfig
@@ -78,7 +79,7 @@ class ReplicaChanges:
         self._logs = logs
         self._recorder = recorder
         self._clock = clock
-        self._timers = timers
+        self._deletions = LogDeletions(timers, config.log_segment_delete_delay_ms * 1000)
         self._roles = roles
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
@@ -223,9 +224,7 @@ class ReplicaChanges:
                     reason=f"{me} deletes its log of {name}: {why}",
                 )
             )
-            remove = self._logs.delete(name)
-            delay_us = self._config.log_segment_delete_delay_ms * 1000
-            self._timers.at(now_us + delay_us, lambda now_us: remove())
+            self._deletions.add(self._logs.delete(name), now_us)
 
 
 def _is_news(partition: Partition, registration: PartitionRegistration) -> bool:
