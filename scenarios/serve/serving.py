@@ -26,6 +26,7 @@ from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.observe.followed_trace import cut_parts_while_followed
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
+from scenarios.process.collector import collect_in_short_pauses
 from scenarios.run.runner import Run, RunResult, run_scenario
 from scenarios.run.worlds import live, processes
 from scenarios.serve.telling import PAUSE_S, SayLine, Teller
@@ -200,6 +201,7 @@ class Server:
 
     async def _say_when_ready(self, run: Run) -> None:
         await run.is_ready.wait()
+        collect_in_short_pauses()
         for line in ready_lines(run):
             self._say(line)
 

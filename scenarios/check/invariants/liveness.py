@@ -84,8 +84,8 @@ class Quiescence:
 
 class Converges(Invariant):
     """L1 every broker is unfenced; L2 every ISR is full and has a leader; L3 all replicas of a partition end at the
-    same offset with all of it committed, unless its leader has just appended; L4 every record that can be written has an answer; L5 (through the probe)
-    brokers know all metadata.
+    same offset with all of it committed, unless its leader has just appended; L4 every record that can be written has
+    an answer; L5 (through the probe) brokers know all metadata.
 
     Where the ISR is smaller than min.insync.replicas a producer is told to try again until its delivery.timeout.ms is
     over: that is L2, not L4.

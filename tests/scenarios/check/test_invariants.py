@@ -686,7 +686,8 @@ def test_a_producer_that_still_works_off_its_backlog_is_not_at_rest(idle_s: int,
 
 
 @pytest.mark.parametrize(("idle_s", "is_judged"), [(1, False), (5, True)])
-def test_clients_of_whose_records_there_is_no_trace_keep_their_partition_from_rest(idle_s: int, is_judged: bool) -> None:
+def test_a_leader_that_has_just_appended_is_not_at_rest(idle_s: int, is_judged: bool) -> None:
+    """There may be no trace of a live client's records."""
     script = TraceScript()
     script.replicate("r0")
     script.at(100 - idle_s)
