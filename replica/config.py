@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Self
 
 NEVER = 2**63 - 1
@@ -60,7 +61,8 @@ class Config:
     WHAT: ClassVar[str] = "configuration"
 
     @classmethod
-    def keys(cls) -> dict[str, Field[Any]]:
+    @cache
+    def keys(cls) -> Mapping[str, Field[Any]]:
         return {item.metadata["key"]: item for item in fields(cls) if "key" in item.metadata}
 
     @classmethod

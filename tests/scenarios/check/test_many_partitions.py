@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 from controller_world import new_state, start_brokers
 
-from controller.events import CreateTopic, Fact, SessionCheckDue
+from controller.events import CreateTopic, Fact, SessionCheckDue, Several
 from controller.placement import UsableBroker, place
 from controller.state import ControllerState
 from replica.rules import PROFILES
@@ -30,6 +30,8 @@ FEW, MANY = 200, 400
 NEARLY_TWICE = 2.2
 CALLS_PER_PLACE = 200
 """A flow of its own for every 32 partitions takes a thousand calls for each."""
+CALLS_PER_TOPIC = 300
+"""A flow for each topic, and the keys of its configuration found anew, take a thousand."""
 RULES = PROFILES["kafka-4.1"]
 
 
@@ -151,3 +153,21 @@ def test_a_probe_looks_at_what_facts_have_named_and_at_all_others_in_turn() -> N
     seen = [name for _ in range(5) for name in rounds.take() or ()]
     assert len(seen) == 5 * PARTITIONS_PER_PROBE
     assert len(set(seen)) >= 4 * PARTITIONS_PER_PROBE
+
+
+def test_a_request_for_many_topics_places_and_configures_each_at_little_cost() -> None:
+    state = new_state(RULES)
+    start_brokers(state, 1, 2, 3)
+    state.step(several_topics("first", 3))  # networkx is loaded, and the three flows are solved
+    assert calls_of(lambda: state.step(several_topics("many", FEW))) < CALLS_PER_TOPIC * FEW
+
+
+def several_topics(prefix: str, count: int) -> Several:
+    names = [f"{prefix}-{number}" for number in range(count)]
+    return Several(
+        now_us=1,
+        events=tuple(
+            CreateTopic(now_us=1, name=name, assignment=None, partitions=1, replication_factor=2, config={})
+            for name in names
+        ),
+    )
