@@ -1,6 +1,7 @@
 """What `highwater bench` measures.
 Rooms: model/ (traces of any length whose outcome is known).
 
-May import: scenarios.bench.model, scenarios.language.parse, scenarios.process, scenarios.run, scenarios.search.
+May import: scenarios.bench.model, scenarios.language.parse, scenarios.process, scenarios.run,
+scenarios.search.
 Open first: wire.py.
 """

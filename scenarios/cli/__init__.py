@@ -1,6 +1,7 @@
 """The `highwater` command: one module for each subcommand, imported when it is called; and its screens.
 
-May import: scenarios.bench, scenarios.explain, scenarios.language, scenarios.language.parse, scenarios.observe,
-    scenarios.process, scenarios.run, scenarios.search, scenarios.serve, scenarios.terminal.
+May import: scenarios.bench, scenarios.explain, scenarios.language, scenarios.language.parse,
+scenarios.language.write, scenarios.observe, scenarios.process, scenarios.run, scenarios.search,
+scenarios.serve, scenarios.terminal.
 Open first: main.py.
 """

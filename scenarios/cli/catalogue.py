@@ -125,7 +125,7 @@ def show(scenario: str, as_yaml: bool, plain: bool, format_: str) -> int:
 
 
 def _show_document(file: ScenarioFile) -> dict[str, Any]:
-    from scenarios.language.lock import as_tree
+    from scenarios.language.write.lock import as_tree
 
     return {"path": file.path, "story": story(file.text), "scenarios": [as_tree(scenario) for scenario in file.all]}
 
@@ -141,7 +141,7 @@ def story(text: str) -> str:
 
 
 def _show_lines(file: ScenarioFile, style: Style) -> list[str]:
-    from scenarios.language import describe
+    from scenarios.language.write import describe
 
     scenario = file.scenario
     lines = ["", f"  {style.bold(scenario.id)} {style.sign('dot')} {scenario.title}"]
@@ -208,7 +208,7 @@ def _settings(config: Any) -> str:
 
 
 def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str]:
-    from scenarios.language import describe
+    from scenarios.language.write import describe
 
     title = "Expected" if variant is None else f"Variant {style.bold(variant)}: {scenario.title}"
     return [f"  {title}", *("    " + line for line in describe.expect_lines(scenario.expect))]

@@ -133,7 +133,7 @@ class _Plan(NamedTuple):
     @property
     def about(self) -> dict[str, Any]:
         """What a row is a function of besides its settings and its seed: rows of another `about` are not mixed in."""
-        from scenarios.language import lock
+        from scenarios.language.write import lock
         from scenarios.process.identity import identity
 
         # The whole scenario, but neither its comments nor its own seed.

@@ -1,6 +1,5 @@
-"""The scenario language as data: specification, steps, conditions, expectations, diagnostics; and back to
-text.
-Rooms: parse/ (from a file to that data).
+"""The scenario language as data: specification, steps, conditions, expectations, diagnostics.
+Rooms: values/ (how single values are read and written), parse/ (from a file to that data), write/ (back to text).
 
 May import: no other room of this package.
 Open first: spec.py.

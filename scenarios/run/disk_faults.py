@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from replica.log.disk import Disk
-from scenarios.language.describe import service_time_text
 from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
-from scenarios.language.lock_expect import time_text
 from scenarios.language.selectors import Selector
+from scenarios.language.values.service_times import service_time_text
+from scenarios.language.values.trees import time_text
 from scenarios.run.fault_words import Done, Nodes, by_number, listed_nodes
 from scenarios.run.simulation import Simulation
 

@@ -25,8 +25,8 @@ from scenarios.check.expectations import Expectation, Expectations, RunSight
 from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
-from scenarios.language import lock
 from scenarios.language.spec import Scenario
+from scenarios.language.write import lock
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story

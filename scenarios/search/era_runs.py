@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replica.rules import PROFILES
-from scenarios.language import lock
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
+from scenarios.language.write import lock
 from scenarios.run.runner import run_scenario
 from scenarios.run.simulation import SimulationError
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
-from scenarios.language.parse.reading import Reader
-from scenarios.language.parse.scope import Scope
 from scenarios.language.parse.steps import read_labels, read_timeline
-from scenarios.language.parse.yaml_source import Mapping, Scalar, Sequence, parse
 from scenarios.language.steps import Step
+from scenarios.language.values.reading import Reader
+from scenarios.language.values.scope import Scope
+from scenarios.language.values.yaml_source import Mapping, Scalar, Sequence, parse
 from scenarios.run.runner import Run
 
 NAME = "the step"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scenarios.language.lock import dump
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
+from scenarios.language.write.lock import dump
 from scenarios.run.runner import run_scenario
 
 ALL = [scenario for path in catalogue.bundled().values() for scenario in load_file(path).all]

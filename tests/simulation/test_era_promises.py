@@ -7,8 +7,8 @@ import pytest
 from replica.rules import PROFILES, Rules
 from replica.trace.events import InvariantBroken
 from scenarios.explain.blame import additions, blame, play_additions, suspects_of
-from scenarios.language import lock
 from scenarios.language.parse.loading import load_text
+from scenarios.language.write import lock
 from scenarios.run.runner import run_scenario
 from scenarios.search.search import SeedJob, schedule_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replica.trace.events import IsrCommitted
-from scenarios.language.lock import dump
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
+from scenarios.language.write.lock import dump
 from scenarios.run.runner import RunResult, run_scenario
 
 

@@ -1,5 +1,5 @@
-"""From a file to a scenario, or to every error it has: YAML, names, verbs, variants, lints, the catalogue.
+"""From a file to a scenario, or to every error it has: names, verbs, variants, lints, the catalogue.
 
-May import: scenarios.language.
+May import: scenarios.language, scenarios.language.values.
 Open first: loading.py.
 """

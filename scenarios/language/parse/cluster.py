@@ -14,11 +14,7 @@ from replica.config import Config, ConfigError, TopicConfig
 from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
-from scenarios.language.parse.disk_verbs import SERVICE_TIME_KEYS, read_service_time
-from scenarios.language.parse.reading import SLUG, Fields, Reader
-from scenarios.language.parse.scope import BROKER, LINK_END, Scope
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
-from scenarios.language.selectors import NOBODY, Selector
+from scenarios.language.selectors import NOBODY
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
     PHASES_END_US,
@@ -31,11 +27,15 @@ from scenarios.language.spec import (
     log_dirs_of,
 )
 from scenarios.language.steps import Delay
+from scenarios.language.values.links import read_delay, read_sides
+from scenarios.language.values.reading import SLUG, Fields, Reader
+from scenarios.language.values.scope import BROKER, Scope
+from scenarios.language.values.service_times import SERVICE_TIME_KEYS, read_service_time
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
 LOG_DIRS_MAX = 8
-DELAY_KEYS = ("constant", "uniform", "exponential", "least")
 CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connections_per_poll")
 
 CONTROLLERS = (1, 3, 5)
@@ -319,32 +319,6 @@ def _read_assignment(scope: Scope, node: Mapping, path: str) -> tuple[tuple[str,
 # ----------------------------------------------------------------------------------------------------------- network
 
 
-def read_delay(reader: Reader, node: Node, path: str, what: str) -> Delay:
-    """`5ms`, `{constant: 5ms}`, `{uniform: [1ms, 5ms]}`, `{exponential: 5ms, least: 1ms}`."""
-    if not isinstance(node, Mapping):
-        return Delay("constant", reader.time(node, path, what))
-    fields = reader.fields(node, path, what, DELAY_KEYS)
-    kinds = [kind for kind in ("constant", "uniform", "exponential") if kind in fields]
-    if len(kinds) != 1:
-        if all(key in DELAY_KEYS for key in node.entries):  # An unknown key is one mistake, not two.
-            reader.error("E105", f"{what} needs one of constant, uniform, exponential", node.place, path=path)
-        return DEFAULT_LATENCY
-    if "least" in fields and kinds[0] != "exponential":
-        reader.error(
-            "E104", f"`least` belongs to `exponential`, not to `{kinds[0]}`", fields.key_place("least"), path=path
-        )
-    found = fields.get(kinds[0])
-    assert found is not None
-    if kinds[0] == "uniform":
-        window = reader.window(*found, "`uniform`")
-        low, high = window.low_us or 0, window.high_us or 0
-        return Delay("uniform", low, max(0, high - low))
-    value = reader.time(*found, f"`{kinds[0]}`")
-    if kinds[0] == "constant":
-        return Delay("constant", value)
-    return Delay("exponential", fields.time("least", 0), value)
-
-
 def read_network(scope: Scope, node: Node, path: str) -> Network:
     reader = scope.reader
     fields = reader.fields(node, path, "`network`", ("latency", "jitter", "bandwidth", "card", "cards", "links"))
@@ -386,20 +360,3 @@ def _read_link(scope: Scope, node: Node, path: str) -> Link:
         bytes_per_second=fields.bandwidth("bandwidth", None),
         loss_ppm=fields.share_ppm("loss", None),
     )
-
-
-def read_sides(scope: Scope, node: Node, path: str) -> tuple[Selector, Selector] | None:
-    """`[A, B]`, each side a node, a list or a selector."""
-    items = scope.reader.items(node, path, "`between`")
-    if len(items) != 2:
-        if not isinstance(node, Scalar):
-            scope.reader.error(
-                "E111",
-                f"`between` needs two sides, not {len(items)}",
-                node.place,
-                path=path,
-                label="such as [b1, [b2, b3]]",
-            )
-        return None
-    first, second = (scope.some_nodes(item, item_path, "a side", LINK_END) for item, item_path in items)
-    return first, second

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from replica.log.disk_speed import ServiceTime
 from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
-from scenarios.language.parse.reading import Fields
-from scenarios.language.parse.scope import BROKER, NO_PARTITION, Scope
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.selectors import NOBODY, Selector
 from scenarios.language.spec import Workload
+from scenarios.language.values.reading import Fields
+from scenarios.language.values.scope import BROKER, NO_PARTITION, Scope
+from scenarios.language.values.service_times import SERVICE_TIME_KEYS, read_service_time
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 STROBE_PERIOD_MIN_US = 1_000
 
@@ -28,18 +28,6 @@ def read_bitflip(scope: Scope, node: Node, path: str, workloads: dict[str, Workl
         partition=fields.read("partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION),
         offset=fields.integer("offset", 0),
     )
-
-
-SERVICE_TIME_KEYS = ("append", "read", "throughput")
-
-
-def read_service_time(fields: Fields) -> ServiceTime:
-    """`append: 2s`, `read: 2s`, `throughput: 50kB/s`; at least one of them."""
-    if fields.node is not None and not any(key in fields for key in SERVICE_TIME_KEYS):
-        fields.reader.error(
-            "E105", f"{fields.what} slows nothing", fields.place, label="add `append: 2s`", path=fields.path
-        )
-    return ServiceTime(fields.time("append", 0, 1), fields.time("read", 0, 1), fields.bandwidth("throughput", None))
 
 
 def read_slow_disk(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> SlowDisk:

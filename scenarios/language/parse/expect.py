@@ -19,10 +19,10 @@ from scenarios.language.expect import (
     UnavailableTest,
     UnavailableWindow,
 )
-from scenarios.language.parse.conditions import read_logs, read_records, read_state
-from scenarios.language.parse.reading import Fields
-from scenarios.language.parse.scope import Scope
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar, Sequence
+from scenarios.language.values.condition_reading import read_logs, read_records, read_state
+from scenarios.language.values.reading import Fields
+from scenarios.language.values.scope import Scope
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
 
 _FIELDS = ("verdict", "records", "logs", "diverged", "state", "events", "errors", "latency", "unavailable")
 _EVENT_FIELDS = ("event", "never", "between", "after", "before", "count")

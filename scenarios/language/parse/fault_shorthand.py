@@ -12,9 +12,9 @@ from typing import Any
 
 from replica.ids import OUTSIDE
 from scenarios.language.diagnostics import did_you_mean
-from scenarios.language.parse.synonyms import FIELD_SYNONYMS
 from scenarios.language.selectors import WORDS
 from scenarios.language.steps import VERBS
+from scenarios.language.values.synonyms import FIELD_SYNONYMS
 
 Step = dict[str, Any]
 _TIME = re.compile(r"\d+(\.\d+)?(us|ms|s|m)", re.ASCII)

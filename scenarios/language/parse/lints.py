@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.disk_steps import FailDisk, FillDisk
-from scenarios.language.parse.reading import Reader
 from scenarios.language.record_sets import RECORDS_MAX
 from scenarios.language.spec import Scenario, Workload
 from scenarios.language.steps import (
@@ -28,6 +27,7 @@ from scenarios.language.steps import (
     Throttle,
     Wipe,
 )
+from scenarios.language.values.reading import Reader
 
 FIRINGS_MAX = 10_000
 

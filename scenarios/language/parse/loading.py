@@ -12,13 +12,13 @@ from scenarios.language.parse.cluster import read_cluster, read_era, read_networ
 from scenarios.language.parse.expect import read_expect
 from scenarios.language.parse.lints import lint
 from scenarios.language.parse.override_paths import suggest_whole_paths
-from scenarios.language.parse.reading import Fields, Reader
-from scenarios.language.parse.scope import Scope
 from scenarios.language.parse.steps import read_labels, read_timeline
 from scenarios.language.parse.variants import Override, apply_variant
 from scenarios.language.parse.workloads import read_workloads
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar, parse, read_text
 from scenarios.language.spec import SCHEMA, Network, Scenario, ScenarioFile, Source
+from scenarios.language.values.reading import Fields, Reader
+from scenarios.language.values.scope import Scope
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, read_text
 
 VARIANTS_MAX = 50
 SEED_MAX = 2**63 - 1

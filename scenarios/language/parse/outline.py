@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.language.diagnostics import Problems, ScenarioInvalid, SourceText
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar, Sequence, parse, read_text
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence, parse, read_text
 
 
 @dataclass(frozen=True, slots=True)

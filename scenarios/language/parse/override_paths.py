@@ -8,9 +8,9 @@ from dataclasses import replace
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from replica.config import TopicConfig
 from scenarios.language.diagnostics import Problems, did_you_mean
-from scenarios.language.parse.synonyms import FIELD_SYNONYMS
 from scenarios.language.parse.variants import Override
-from scenarios.language.parse.yaml_source import Mapping, Scalar
+from scenarios.language.values.synonyms import FIELD_SYNONYMS
+from scenarios.language.values.yaml_source import Mapping, Scalar
 
 _LEADS_NOWHERE = ("E104", "E137")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from scenarios.language.diagnostics import did_you_mean
-from scenarios.language.parse.conditions import read_state
-from scenarios.language.parse.reading import Fields, Reader
-from scenarios.language.parse.scope import Scope
-from scenarios.language.parse.synonyms import FIELD_SYNONYMS
 from scenarios.language.parse.verbs import READ_VERB
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.spec import Workload
 from scenarios.language.steps import UNDOABLE, VERBS, At, Payload, Step, When
+from scenarios.language.values.condition_reading import read_state
+from scenarios.language.values.reading import Fields, Reader
+from scenarios.language.values.scope import Scope
+from scenarios.language.values.synonyms import FIELD_SYNONYMS
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 STEPS_MAX = 2_000
 TIMES_MAX = 10_000

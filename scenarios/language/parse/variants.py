@@ -7,7 +7,7 @@ A variant's `patch` is merged into the file: mappings key by key, everything els
 from __future__ import annotations
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, SourceText, did_you_mean
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar, Sequence, parse
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence, parse
 
 
 def merge(base: Node, patch: Node) -> Node:

@@ -8,8 +8,6 @@ from typing import Literal, cast
 from replica.config import DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode
 from scenarios.language.conditions import NumberTest
-from scenarios.language.parse.cluster import read_delay, read_sides
-from scenarios.language.parse.conditions import read_logs, read_records, read_state
 from scenarios.language.parse.disk_verbs import (
     read_bitflip,
     read_bump_clock,
@@ -18,10 +16,7 @@ from scenarios.language.parse.disk_verbs import (
     read_slow_disk,
     read_strobe_clock,
 )
-from scenarios.language.parse.reading import Fields
-from scenarios.language.parse.scope import BROKER, LINK_END, NO_PARTITION, Scope
 from scenarios.language.parse.workloads import BATCH_MAX, RECORD_BYTES_MAX
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.record_sets import RECORDS_MAX
 from scenarios.language.selectors import NOBODY, Selector
 from scenarios.language.spec import Workload
@@ -58,6 +53,11 @@ from scenarios.language.steps import (
     Throttle,
     Wipe,
 )
+from scenarios.language.values.condition_reading import read_logs, read_records, read_state
+from scenarios.language.values.links import read_delay, read_sides
+from scenarios.language.values.reading import Fields
+from scenarios.language.values.scope import BROKER, LINK_END, NO_PARTITION, Scope
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 HOLDABLE_APIS = (
     "Produce",

@@ -9,10 +9,10 @@ from cluster.client.producer.config import producer_config_from
 from cluster.config import ConsumerConfig, ProducerConfig
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
-from scenarios.language.parse.reading import Reader
-from scenarios.language.parse.scope import Scope
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.spec import DEFAULT_RECORD_BYTES, Arrival, Workload
+from scenarios.language.values.reading import Reader
+from scenarios.language.values.scope import Scope
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 WORKLOADS_MAX = 250
 BATCH_MAX = 100_000

@@ -10,9 +10,9 @@ from replica.rules import PROFILES
 from scenarios.check.promises import GAPS, gaps
 from scenarios.explain.blame import Blame, Suspects, additions, blame, can_be_afforded, play_additions, suspects_of
 from scenarios.explain.blame_text import blame_text
-from scenarios.language import lock
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
+from scenarios.language.write import lock
 from scenarios.run.runner import run_scenario
 
 V2_0 = PROFILES["kafka-2.0"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scenarios.explain.what_if import Outcome, changes_for, play_changes
-from scenarios.language import lock
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file, load_text
+from scenarios.language.write import lock
 from scenarios.run.runner import run_scenario
 
 

@@ -22,7 +22,7 @@ from scenarios.language.diagnostics import (
     render,
 )
 from scenarios.language.parse.loading import check_file, load_file, load_text
-from scenarios.language.parse.synonyms import FIELD_SYNONYMS
+from scenarios.language.values.synonyms import FIELD_SYNONYMS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "diagnostics"
 

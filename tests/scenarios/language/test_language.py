@@ -23,15 +23,15 @@ from scenarios.language.expect import (
     UnavailableTest,
     UnavailableWindow,
 )
-from scenarios.language.lock import dump
-from scenarios.language.lock_expect import time_text
 from scenarios.language.parse.loading import load_text
-from scenarios.language.parse.reading import Reader
-from scenarios.language.parse.yaml_source import Scalar
 from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names
 from scenarios.language.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
 from scenarios.language.spec import Arrival, Scenario, Source
 from scenarios.language.steps import Delay
+from scenarios.language.values.reading import Reader
+from scenarios.language.values.trees import time_text
+from scenarios.language.values.yaml_source import Scalar
+from scenarios.language.write.lock import dump
 
 T0 = TopicPartition("t", 0)
 

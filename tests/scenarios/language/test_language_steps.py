@@ -17,9 +17,7 @@ from scenarios.language.conditions import (
     StateTest,
     TimeTest,
 )
-from scenarios.language.describe import payload_sentence
 from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
-from scenarios.language.lock import dump
 from scenarios.language.parse.loading import load_text
 from scenarios.language.selectors import NOBODY, Selector, Term
 from scenarios.language.steps import (
@@ -56,6 +54,8 @@ from scenarios.language.steps import (
     When,
     Wipe,
 )
+from scenarios.language.write.describe import payload_sentence
+from scenarios.language.write.lock import dump
 
 T0 = TopicPartition("t", 0)
 TWO_CUTS = ("{at: 1s, cut: {between: [b1, b2]}, as: one}", "{at: 2s, hold: {from: b1, to: b2}, as: two}")

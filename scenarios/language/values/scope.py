@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from replica.ids import OUTSIDE, TopicPartition
 from scenarios.language.diagnostics import Place, did_you_mean
-from scenarios.language.parse.reading import Reader, kind_of
-from scenarios.language.parse.yaml_source import Node, Scalar, Sequence
 from scenarios.language.record_sets import RecordSetError, parse_record_names, split_record_name
 from scenarios.language.selectors import NOBODY, Selector, SelectorError, Term, parse_partition, parse_term, text_of
+from scenarios.language.values.reading import Reader, kind_of
+from scenarios.language.values.yaml_source import Node, Scalar, Sequence
 
 ANY_NODE = "a node"
 BROKER = "a broker"

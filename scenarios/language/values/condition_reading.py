@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from scenarios.language.conditions import LogTest, NodeTest, PartitionTest, RecordsTest, ReplicaTest, StateTest
 from scenarios.language.expect import RECORD_KINDS
-from scenarios.language.parse.scope import BROKER, Scope
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
 from scenarios.language.selectors import SelectorError, parse_partition
+from scenarios.language.values.scope import BROKER, Scope
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 _PARTITION_FIELDS = ("leader", "epoch", "isr", "elr", "hw", "leo", "offline")
 _REPLICA_FIELDS = ("hw", "leo", "epoch", "leading")

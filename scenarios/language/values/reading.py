@@ -14,10 +14,10 @@ from typing import TypeVar
 from replica.config import Config, ConfigError
 from scenarios.language.conditions import NumberTest, TimeTest
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_mean
-from scenarios.language.parse.synonyms import FIELD_SYNONYMS
-from scenarios.language.parse.yaml_source import Mapping, Node, Scalar
-from scenarios.language.parse.yaml_source import Sequence as SequenceNode
 from scenarios.language.steps import DEFAULT
+from scenarios.language.values.synonyms import FIELD_SYNONYMS
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
+from scenarios.language.values.yaml_source import Sequence as SequenceNode
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -32,8 +32,6 @@ _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SIZE = re.compile(r"(\d{1,12})(?:\.(\d{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
 _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
-
-"""A config value that takes its key back to what it is without `set_config`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,22 +11,8 @@ from typing import Any
 import yaml
 
 from cluster.server.cpu import CpuTimes
-from replica.log.disk_speed import ServiceTime
 from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.language.expect import Expect
-from scenarios.language.lock_expect import (
-    Tree,
-    expect_tree,
-    given,
-    logs_tree,
-    names_of,
-    number_tree,
-    records_tree,
-    selector_tree,
-    state_tree,
-    time_text,
-    window_tree,
-)
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
 from scenarios.language.steps import (
@@ -36,7 +22,6 @@ from scenarios.language.steps import (
     CancelReassign,
     Check,
     Cut,
-    Delay,
     Elect,
     EndOffsetTest,
     Flush,
@@ -56,6 +41,22 @@ from scenarios.language.steps import (
     Tear,
     Throttle,
 )
+from scenarios.language.values.links import delay_tree
+from scenarios.language.values.service_times import service_time_tree
+from scenarios.language.values.trees import (
+    Tree,
+    given,
+    logs_tree,
+    names_of,
+    number_tree,
+    records_tree,
+    selector_tree,
+    share_text,
+    state_tree,
+    time_text,
+    window_tree,
+)
+from scenarios.language.write.lock_expect import expect_tree
 
 
 class _Dumper(yaml.SafeDumper):
@@ -101,21 +102,6 @@ def as_tree(scenario: Scenario) -> Tree:
     if scenario.expect != Expect():
         tree["expect"] = expect_tree(scenario.expect)
     return given(tree)
-
-
-def _delay(delay: Delay) -> Any:
-    least, spread = time_text(delay.least_us), time_text(delay.spread_us)
-    match delay.kind:
-        case "constant":
-            return least
-        case "uniform":
-            return {"uniform": [least, time_text(delay.least_us + delay.spread_us)]}
-        case "exponential":
-            return {"exponential": spread, "least": least}
-
-
-def _share(ppm: int) -> str:
-    return f"{ppm // 10_000}.{ppm % 10_000:04d}".rstrip("0").rstrip(".") + "%"
 
 
 # -------------------------------------------------------------------------------------------------------- static parts
@@ -177,16 +163,16 @@ def _network(network: Network) -> Tree:
         given(
             {
                 "between": [selector_tree(link.side_a), selector_tree(link.side_b)],
-                "latency": None if link.latency is None else _delay(link.latency),
+                "latency": None if link.latency is None else delay_tree(link.latency),
                 "bandwidth": bandwidth(link.bytes_per_second),
-                "loss": None if link.loss_ppm is None else _share(link.loss_ppm),
+                "loss": None if link.loss_ppm is None else share_text(link.loss_ppm),
             }
         )
         for link in network.links
     ]
     return given(
         {
-            "latency": _delay(network.latency),
+            "latency": delay_tree(network.latency),
             "bandwidth": bandwidth(network.bytes_per_second),
             "card": bandwidth(network.card_bytes_per_second),
             "cards": {name: bandwidth(rate) for name, rate in network.cards.items()} or None,
@@ -274,16 +260,6 @@ def _disks(payload: SlowDisk | FillDisk | FailDisk) -> Tree:
     return given({"brokers": selector_tree(payload.brokers), "log_dir": payload.log_dir})
 
 
-def service_time_tree(time: ServiceTime) -> Tree:
-    return given(
-        {
-            "append": time_text(time.append_us) if time.append_us else None,
-            "read": time_text(time.read_us) if time.read_us else None,
-            "throughput": None if time.bytes_per_second is None else f"{time.bytes_per_second}B/s",
-        }
-    )
-
-
 def _clock(payload: BumpClock | StrobeClock) -> Tree:
     sign = "-" if payload.by_us < 0 else ""
     return {"brokers": selector_tree(payload.brokers), "by": sign + time_text(abs(payload.by_us))}
@@ -363,9 +339,9 @@ _WRITE: dict[type[Any], Callable[[Any], Any]] = {
     Partition: lambda payload: [names_of(island) for island in payload.islands],
     Cut: _sides,
     Heal: _names,
-    AddLatency: lambda payload: _sides(payload, add=_delay(payload.add)),
+    AddLatency: lambda payload: _sides(payload, add=delay_tree(payload.add)),
     LimitBandwidth: lambda payload: _sides(payload, rate=f"{payload.bytes_per_second}B/s"),
-    Loss: lambda payload: _sides(payload, rate=_share(payload.rate_ppm)),
+    Loss: lambda payload: _sides(payload, rate=share_text(payload.rate_ppm)),
     ResetPeer: _sides,
     Hold: _hold,
     Release: _names,

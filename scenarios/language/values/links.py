@@ -1,0 +1,84 @@
+"""What a step or the `network` block says of links: their two sides, how long a message travels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scenarios.language.selectors import Selector
+from scenarios.language.spec import DEFAULT_LATENCY
+from scenarios.language.steps import Delay
+from scenarios.language.values.reading import Reader
+from scenarios.language.values.scope import LINK_END, Scope
+from scenarios.language.values.trees import selector_tree, time_text
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar
+
+DELAY_KEYS = ("constant", "uniform", "exponential", "least")
+Sides = tuple[Selector, Selector]
+
+
+def read_sides(scope: Scope, node: Node, path: str) -> Sides | None:
+    """`[A, B]`, each side a node, a list or a selector."""
+    items = scope.reader.items(node, path, "`between`")
+    if len(items) != 2:
+        if not isinstance(node, Scalar):
+            scope.reader.error(
+                "E111",
+                f"`between` needs two sides, not {len(items)}",
+                node.place,
+                path=path,
+                label="such as [b1, [b2, b3]]",
+            )
+        return None
+    first, second = (scope.some_nodes(item, item_path, "a side", LINK_END) for item, item_path in items)
+    return first, second
+
+
+def sides_tree(sides: Sides) -> list[Any]:
+    return [selector_tree(side) for side in sides]
+
+
+def read_delay(reader: Reader, node: Node, path: str, what: str) -> Delay:
+    """`5ms`, `{constant: 5ms}`, `{uniform: [1ms, 5ms]}`, `{exponential: 5ms, least: 1ms}`."""
+    if not isinstance(node, Mapping):
+        return Delay("constant", reader.time(node, path, what))
+    fields = reader.fields(node, path, what, DELAY_KEYS)
+    kinds = [kind for kind in ("constant", "uniform", "exponential") if kind in fields]
+    if len(kinds) != 1:
+        if all(key in DELAY_KEYS for key in node.entries):  # An unknown key is one mistake, not two.
+            reader.error("E105", f"{what} needs one of constant, uniform, exponential", node.place, path=path)
+        return DEFAULT_LATENCY
+    if "least" in fields and kinds[0] != "exponential":
+        reader.error(
+            "E104", f"`least` belongs to `exponential`, not to `{kinds[0]}`", fields.key_place("least"), path=path
+        )
+    found = fields.get(kinds[0])
+    assert found is not None
+    if kinds[0] == "uniform":
+        window = reader.window(*found, "`uniform`")
+        low, high = window.low_us or 0, window.high_us or 0
+        return Delay("uniform", low, max(0, high - low))
+    value = reader.time(*found, f"`{kinds[0]}`")
+    if kinds[0] == "constant":
+        return Delay("constant", value)
+    return Delay("exponential", fields.time("least", 0), value)
+
+
+def delay_tree(delay: Delay) -> Any:
+    least, spread = time_text(delay.least_us), time_text(delay.spread_us)
+    match delay.kind:
+        case "constant":
+            return least
+        case "uniform":
+            return {"uniform": [least, time_text(delay.least_us + delay.spread_us)]}
+        case "exponential":
+            return {"exponential": spread, "least": least}
+
+
+def delay_text(delay: Delay) -> str:
+    """`1ms to 5ms`, `1ms plus 4ms on average`"""
+    least = time_text(delay.least_us)
+    if delay.kind == "uniform":
+        return f"{least} to {time_text(delay.least_us + delay.spread_us)}"
+    if delay.kind == "exponential":
+        return f"{least} plus {time_text(delay.spread_us)} on average"
+    return least
