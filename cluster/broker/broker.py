@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from cluster.broker.apis.absent import AbsentApis
-from cluster.broker.apis.admin import AdminApis
-from cluster.broker.apis.data import Apis
-from cluster.broker.apis.group_offsets import GroupOffsetApis
-from cluster.broker.apis.groups import GroupApis
-from cluster.broker.apis.metadata import MetadataApis
-from cluster.broker.apis.offsets import OffsetApis
+from cluster.broker.api_table import ServedApis, offered
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.offsets_topic import OffsetsTopic
 from cluster.broker.control_planes.kraft import KRaftPlane
-from cluster.broker.control_planes.producer_ids import InitProducerIdApi
 from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.follower import MetadataCache
@@ -27,7 +21,6 @@ from cluster.broker.replicas.fetchers import ReplicaFetchers
 from cluster.broker.replicas.log_dir_failures import LogDirFailures
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
-from cluster.broker.replicas.record_deletion import RecordDeletion
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
@@ -37,9 +30,10 @@ from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
+from cluster.protocol.versions import FETCH
 from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
-from cluster.server.responder import Handler, Responder
+from cluster.server.responder import Responder
 from cluster.server.socket_server import SocketServer
 from cluster.wall_clock import WallClock
 from controller.events import Reply
@@ -171,6 +165,7 @@ class BrokerCore:
                 recorder=self._recorder,
                 clock=self._clock,
                 replicated_us=self._server.handler_time.times.replicated_us,
+                era_fetch_version=offered(self._rules.release)[FETCH][1],
                 broker_epoch=self._plane.fetch_epoch,
                 halt=outbox.exit,
             )
@@ -210,58 +205,36 @@ class BrokerCore:
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
         )
-        blocking_logs = BlockingLogs(
-            self.replicas, self._server.handlers, self._locks, outbox, works_apart=self._works_apart
-        )
-        self._apis = Apis(
-            identity=identity,
-            config=config,
-            rules=self._rules,
-            outbox=outbox,
-            connections=self._server.connections,
-            cache=self.cache,
-            replicas=self.replicas,
-            logs=blocking_logs,
-            offsets=OffsetApis(self.replicas, self.cache, outbox, works_apart=self._works_apart),
-            fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
-            handler_time=self._server.handler_time,
-            recorder=self._recorder,
-            responder=self._responder,
-            others={**self._group_apis(topic), **self._admin_apis()},
-        )
+        self._plane.install(self.replicas, self._changes)
+        self._apis = ServedApis(self._parts(topic))
 
-    def _group_apis(self, topic: OffsetsTopic) -> Mapping[int, Handler]:
-        membership = GroupApis(
-            service=self._groups, topic=topic, connections=self._server.connections, responder=self._responder
-        )
-        offsets = GroupOffsetApis(service=self._groups, cache=self.cache, clock=self._clock, responder=self._responder)
-        return {**membership.handlers, **offsets.handlers}
-
-    def _admin_apis(self) -> dict[int, Handler]:
-        """What admin clients ask, and what everybody asks of the metadata; some of it depends on the control plane."""
-        handlers = dict(self._plane.serve(self.replicas, self._changes))
-        handlers.update(InitProducerIdApi(self._plane.producer_ids, self._responder).handlers)
-        metadata = MetadataApis(
-            cache=self.cache,
-            config=self._config,
-            responder=self._responder,
-            create_topics=self._plane.create_topics,
-            controller_id=self._plane.controller_id,
-        )
+    def _parts(self, topic: OffsetsTopic) -> BrokerParts:
         roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
-        admin = AdminApis(
-            broker_id=self.identity.broker_id,
+        return BrokerParts(
+            identity=self.identity,
             config=self._config,
             rules=self._rules,
             own_keys=own_keys(self.identity, self._rules, roots, self._controllers),
+            outbox=self._outbox,
+            connections=self._server.connections,
+            responder=self._responder,
+            handler_time=self._server.handler_time,
+            recorder=self._recorder,
+            clock=self._clock,
+            works_apart=self._works_apart,
+            plane=self._plane,
             cache=self.cache,
             replicas=self.replicas,
-            logs=self.logs,
-            deletion=RecordDeletion(self._outbox, self.cache, self.replicas),
-            responder=self._responder,
+            changes=self._changes,
+            logs=BlockingLogs(
+                self.replicas, self._server.handlers, self._locks, self._outbox, works_apart=self._works_apart
+            ),
+            directories=self.logs,
+            fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
+            groups=self._groups,
+            offsets_topic=topic,
+            offered=lambda: self._apis.offered,
         )
-        absent = AbsentApis(self.cache, self._responder)
-        return {**handlers, **metadata.handlers, **admin.handlers, **absent.handlers}
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")

@@ -1,7 +1,6 @@
 """ApiVersions: what a broker can do. The first request of most clients, so its versions are negotiated differently.
 
-    frame = encode_api_versions_response(header.api_version, header.correlation_id)      # size prefix included
-    frame = encode_api_versions_response(version, correlation_id, offered("2.7"))        # a broker that serves less
+    frame = encode_api_versions_response(header.api_version, header.correlation_id, ranges)      # size prefix included
     frame = encode_api_versions_response(version, correlation_id, ranges, features("4.1", elr=True), epoch)
 
 A client may ask a version that the broker does not know; the answer then has a version 0 body, UNSUPPORTED_VERSION, and
@@ -18,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from cluster.protocol.cold import encode_response, response
 from cluster.protocol.eras import Feature
-from cluster.protocol.versions import ADVERTISED, API_VERSIONS
+from cluster.protocol.versions import API_VERSIONS
 from replica.errors import ErrorCode
 
 Ranges = Mapping[int, tuple[int, int]]
@@ -30,7 +29,7 @@ NO_EPOCH = -1
 def encode_api_versions_response(
     version: int,
     correlation_id: int,
-    ranges: Ranges = ADVERTISED,
+    ranges: Ranges,
     known: Sequence[Feature] = (),
     features_epoch: int = NO_EPOCH,
 ) -> bytes:

@@ -1,4 +1,4 @@
-"""Which APIs and versions we speak, and what they are called.
+"""Which APIs and versions can be read and written, and what they are called.
 
     >>> VERSIONS[1]                 # Fetch: lowest and highest version served
     (4, 18)
@@ -7,8 +7,8 @@
     >>> is_flexible(1, 12)          # KIP-482 encoding from version 12
     True
 
-`VERSIONS` is what our codecs encode and decode; `ADVERTISED` is the part of it that clients may use. A broker offers
-what of that its era has (eras.py) and it serves. Source: apache/kafka clients/.../common/message.
+`VERSIONS` is what the codecs encode and decode: every API of Kafka 4.1, and those of the ZooKeeper era. What a broker
+answers of it, and offers in which era, is in cluster/broker/apis. Source: apache/kafka clients/.../common/message.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
 METADATA: Final = 3
+LEADER_AND_ISR: Final = 4
+STOP_REPLICA: Final = 5
+UPDATE_METADATA: Final = 6
+CONTROLLED_SHUTDOWN: Final = 7
 OFFSET_COMMIT: Final = 8
 OFFSET_FETCH: Final = 9
 FIND_COORDINATOR: Final = 10
@@ -31,78 +35,82 @@ LEAVE_GROUP: Final = 13
 SYNC_GROUP: Final = 14
 DESCRIBE_GROUPS: Final = 15
 LIST_GROUPS: Final = 16
+SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
 DELETE_RECORDS: Final = 21
 INIT_PRODUCER_ID: Final = 22
 OFFSET_FOR_LEADER_EPOCH: Final = 23
+ADD_PARTITIONS_TO_TXN: Final = 24
+ADD_OFFSETS_TO_TXN: Final = 25
+END_TXN: Final = 26
+WRITE_TXN_MARKERS: Final = 27
+TXN_OFFSET_COMMIT: Final = 28
+DESCRIBE_ACLS: Final = 29
+CREATE_ACLS: Final = 30
+DELETE_ACLS: Final = 31
 DESCRIBE_CONFIGS: Final = 32
 ALTER_CONFIGS: Final = 33
+ALTER_REPLICA_LOG_DIRS: Final = 34
 DESCRIBE_LOG_DIRS: Final = 35
+SASL_AUTHENTICATE: Final = 36
 CREATE_PARTITIONS: Final = 37
+CREATE_DELEGATION_TOKEN: Final = 38
+RENEW_DELEGATION_TOKEN: Final = 39
+EXPIRE_DELEGATION_TOKEN: Final = 40
+DESCRIBE_DELEGATION_TOKEN: Final = 41
 DELETE_GROUPS: Final = 42
 ELECT_LEADERS: Final = 43
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 LIST_PARTITION_REASSIGNMENTS: Final = 46
 OFFSET_DELETE: Final = 47
+DESCRIBE_CLIENT_QUOTAS: Final = 48
+ALTER_CLIENT_QUOTAS: Final = 49
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
+ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 VOTE: Final = 52
 BEGIN_QUORUM_EPOCH: Final = 53
 END_QUORUM_EPOCH: Final = 54
 DESCRIBE_QUORUM: Final = 55
 ALTER_PARTITION: Final = 56
+UPDATE_FEATURES: Final = 57
 ENVELOPE: Final = 58
 FETCH_SNAPSHOT: Final = 59
 DESCRIBE_CLUSTER: Final = 60
 DESCRIBE_PRODUCERS: Final = 61
 BROKER_REGISTRATION: Final = 62
 BROKER_HEARTBEAT: Final = 63
-ALLOCATE_PRODUCER_IDS: Final = 67
-ASSIGN_REPLICAS_TO_DIRS: Final = 73
-DESCRIBE_TOPIC_PARTITIONS: Final = 75
-SASL_HANDSHAKE: Final = 17
-ADD_PARTITIONS_TO_TXN: Final = 24
-ADD_OFFSETS_TO_TXN: Final = 25
-END_TXN: Final = 26
-TXN_OFFSET_COMMIT: Final = 28
-DESCRIBE_ACLS: Final = 29
-CREATE_ACLS: Final = 30
-DELETE_ACLS: Final = 31
-ALTER_REPLICA_LOG_DIRS: Final = 34
-SASL_AUTHENTICATE: Final = 36
-CREATE_DELEGATION_TOKEN: Final = 38
-RENEW_DELEGATION_TOKEN: Final = 39
-EXPIRE_DELEGATION_TOKEN: Final = 40
-DESCRIBE_DELEGATION_TOKEN: Final = 41
-DESCRIBE_CLIENT_QUOTAS: Final = 48
-ALTER_CLIENT_QUOTAS: Final = 49
-DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
-ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 UNREGISTER_BROKER: Final = 64
 DESCRIBE_TRANSACTIONS: Final = 65
 LIST_TRANSACTIONS: Final = 66
+ALLOCATE_PRODUCER_IDS: Final = 67
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 CONSUMER_GROUP_DESCRIBE: Final = 69
+CONTROLLER_REGISTRATION: Final = 70
+GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
+PUSH_TELEMETRY: Final = 72
+ASSIGN_REPLICAS_TO_DIRS: Final = 73
 LIST_CONFIG_RESOURCES: Final = 74
+DESCRIBE_TOPIC_PARTITIONS: Final = 75
 SHARE_GROUP_HEARTBEAT: Final = 76
 SHARE_GROUP_DESCRIBE: Final = 77
 SHARE_FETCH: Final = 78
 SHARE_ACKNOWLEDGE: Final = 79
 ADD_RAFT_VOTER: Final = 80
 REMOVE_RAFT_VOTER: Final = 81
+UPDATE_RAFT_VOTER: Final = 82
 INITIALIZE_SHARE_GROUP_STATE: Final = 83
 READ_SHARE_GROUP_STATE: Final = 84
 WRITE_SHARE_GROUP_STATE: Final = 85
 DELETE_SHARE_GROUP_STATE: Final = 86
 READ_SHARE_GROUP_STATE_SUMMARY: Final = 87
+STREAMS_GROUP_HEARTBEAT: Final = 88
+STREAMS_GROUP_DESCRIBE: Final = 89
 DESCRIBE_SHARE_GROUP_OFFSETS: Final = 90
 ALTER_SHARE_GROUP_OFFSETS: Final = 91
 DELETE_SHARE_GROUP_OFFSETS: Final = 92
-LEADER_AND_ISR: Final = 4
-STOP_REPLICA: Final = 5
-UPDATE_METADATA: Final = 6
-CONTROLLED_SHUTDOWN: Final = 7
 
 ZOOKEEPER: Final = 10_000
 """Labels what travels to and from the registry, which speaks no Kafka."""
@@ -155,7 +163,16 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         ALLOCATE_PRODUCER_IDS: ("AllocateProducerIds", 0, 0, 0),
         ASSIGN_REPLICAS_TO_DIRS: ("AssignReplicasToDirs", 0, 0, 0),
         DESCRIBE_TOPIC_PARTITIONS: ("DescribeTopicPartitions", 0, 0, 0),
-        # What is offered because Kafka offers it, and refused or answered with nothing (apis/absent.py).
+        # No broker answers these here.
+        WRITE_TXN_MARKERS: ("WriteTxnMarkers", 1, 2, 0),
+        UPDATE_FEATURES: ("UpdateFeatures", 0, 2, 0),
+        CONTROLLER_REGISTRATION: ("ControllerRegistration", 0, 0, 0),
+        GET_TELEMETRY_SUBSCRIPTIONS: ("GetTelemetrySubscriptions", 0, 0, 0),
+        PUSH_TELEMETRY: ("PushTelemetry", 0, 0, 0),
+        UPDATE_RAFT_VOTER: ("UpdateRaftVoter", 0, 0, 0),
+        STREAMS_GROUP_HEARTBEAT: ("StreamsGroupHeartbeat", 0, 0, 0),
+        STREAMS_GROUP_DESCRIBE: ("StreamsGroupDescribe", 0, 0, 0),
+        # Brokers refuse these, or answer that there is nothing (cluster/broker/apis/refusals.py).
         SASL_HANDSHAKE: ("SaslHandshake", 0, 1, 2),
         ADD_PARTITIONS_TO_TXN: ("AddPartitionsToTxn", 0, 5, 3),
         ADD_OFFSETS_TO_TXN: ("AddOffsetsToTxn", 0, 4, 3),
@@ -207,26 +224,6 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
 
 CONTROL_PLANE: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN)
 """Requests of the ZooKeeper era, which Kafka 4 has dropped, and kio with it."""
-INTER_BROKER: Final = (
-    VOTE,
-    BEGIN_QUORUM_EPOCH,
-    END_QUORUM_EPOCH,
-    ALTER_PARTITION,
-    ENVELOPE,
-    FETCH_SNAPSHOT,
-    BROKER_REGISTRATION,
-    BROKER_HEARTBEAT,
-    ALLOCATE_PRODUCER_IDS,
-    ASSIGN_REPLICAS_TO_DIRS,
-    *CONTROL_PLANE,
-)
-
-# KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy and
-# lz4 batches uncompressed. So Produce is advertised from 0, as Kafka 4 does, although 0-2 are refused.
-ADVERTISED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
-    {key: (0 if key == PRODUCE else low, high) for key, (low, high) in VERSIONS.items() if key not in INTER_BROKER}
-)
-
 _NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {**{key: name for key, (name, *_) in _APIS.items()}, ZOOKEEPER: "ZooKeeper"}
 )

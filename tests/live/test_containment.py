@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.apis.offsets import OffsetApis
+from cluster.broker.apis.api_02_list_offsets import ListOffsets
 from replica.ids import TopicPartition
 from replica.trace.events import RecordRead, RequestCrashed
 from scenarios.language.parse.loading import load_text
@@ -32,15 +32,15 @@ expect: {verdict: [invariant]}
 
 @pytest.fixture
 def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, calls = OffsetApis.list_offsets, []
+    honest, calls = ListOffsets.__call__, []
 
-    def buggy(self: OffsetApis, *args: Any) -> Any:
+    def buggy(self: ListOffsets, *args: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
             raise ZeroDivisionError("only the first one meets it")
         return honest(self, *args)
 
-    monkeypatch.setattr(OffsetApis, "list_offsets", buggy)
+    monkeypatch.setattr(ListOffsets, "__call__", buggy)
 
 
 def test_live_it_costs_one_connection_and_is_told(one_bug: None, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""What a broker answers to clients and followers, API by API.
+"""What a broker answers to clients, followers and controllers: one file for each API, named by its key. Here what
+moves records and describes the cluster; refusals.py answers what is offered and does nothing here.
 
 May import: cluster, cluster.broker.control_planes, cluster.broker.metadata, cluster.broker.replicas,
     cluster.groups, cluster.messages.admin, cluster.protocol, cluster.server.
-Open first: data.py.
+Open first: api.py.
 """

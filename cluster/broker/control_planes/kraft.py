@@ -30,14 +30,14 @@ from replica.trace.events import Recorder
 
 
 class KRaftPlane:
-    """It stands where `ZooKeeperPlane` stands in the other era.
+    """The `ControlPlane` of KRaft.
 
     log_dirs: names of the broker's log directories, the one of the metadata log first
     on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
     """
 
-    controller_id = None
-    """Clients may not talk to the controller."""
+    zookeeper = None
+    """A quorum decides."""
 
     def __init__(
         self,
@@ -124,8 +124,7 @@ class KRaftPlane:
     def _channel(self, retry_us: int) -> ControllerChannel:
         return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
 
-    def serve(self, replicas: ReplicaManager, changes: ReplicaChanges) -> Mapping[int, Handler]:
-        """The handlers of what the controller answers, now that there is something to act on."""
+    def install(self, replicas: ReplicaManager, changes: ReplicaChanges) -> None:
         self._changes = changes
         self._publisher = MetadataPublisher(changes, self._locks, self._outbox.timers)
         if self._has_several_directories:
@@ -138,7 +137,12 @@ class KRaftPlane:
                 logs=self._logs,
                 broker_epoch=self.fetch_epoch,
             )
-        return dict.fromkeys(FORWARDED, self._forwarding.forward)
+
+    def for_controller(self, key: int) -> Handler | None:
+        return self._forwarding.forward if key in FORWARDED else None
+
+    def controller_id(self) -> BrokerId | None:
+        return None
 
     def start(self, now_us: int) -> None:
         self.lifecycle.start(now_us)

@@ -1,20 +1,15 @@
-"""InitProducerId: ids for idempotent producers, each given once in the cluster's life.
-
-source: KafkaApis.handleInitProducerIdRequest, RPCProducerIdManager (KIP-730)
-"""
+"""Ids for idempotent producers, each given once in the cluster's life. source: RPCProducerIdManager (KIP-730)"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from cluster.broker.control_planes.forwarding import Forwarding
-from cluster.node import Action, ConnectionId
+from cluster.node import Action
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import ALLOCATE_PRODUCER_IDS, INIT_PRODUCER_ID
-from cluster.server.responder import Handler, Responder
+from cluster.protocol.versions import ALLOCATE_PRODUCER_IDS
 from cluster.timers import Timers
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerEpoch, BrokerId
@@ -22,8 +17,6 @@ from replica.ids import BrokerEpoch, BrokerId
 PREFETCH_THRESHOLD = 0.9
 """So much of a block being given, the next one is asked for."""
 IDS_PER_REGISTRATION = 1_000_000
-NO_PRODUCER_ID = -1
-NO_TRANSACTIONS = "transactions are not implemented here: a producer without transactional.id can be idempotent"
 
 
 Give = Callable[[int | None], None]
@@ -32,33 +25,6 @@ Give = Callable[[int | None], None]
 
 class ProducerIds(Protocol):
     def next(self, give: Give, now_us: int) -> None: ...
-
-
-class InitProducerIdApi:
-    """`handlers` by API key."""
-
-    def __init__(self, ids: ProducerIds, responder: Responder) -> None:
-        self._ids = ids
-        self._answer = responder.answer
-        self.handlers: Mapping[int, Handler] = {INIT_PRODUCER_ID: self._init_producer_id}
-
-    def _init_producer_id(
-        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
-    ) -> None:
-        def refuse(error: ErrorCode) -> None:
-            self._answer(connection, header, error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=-1)
-
-        def give(producer_id: int | None) -> None:
-            if producer_id is None:
-                refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            else:
-                self._answer(connection, header, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
-
-        if cold.decode_request(header, frame).transactional_id is not None:
-            # Simplified: no transactional ids. The answer has no room to say why, and FindCoordinator has said it.
-            refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        else:
-            self._ids.next(give, now_us)
 
 
 class IdsOfRegistration:

@@ -5,7 +5,7 @@ source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from uuid import UUID, uuid5
 
@@ -14,15 +14,14 @@ from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
+from cluster.messages.admin import topic_requests
 from cluster.messages.admin.requests import AdminRequest
-from cluster.messages.admin.topic_requests import create_topics
 from cluster.messages.refusals import refusal
 from cluster.messages.topic_files import creation
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import CREATE_TOPICS
-from cluster.server.responder import Handler, Responder
+from cluster.server.responder import Responder
 from controller.events import CreateTopic, CreateTopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.kafka_controller import KafkaController
@@ -32,7 +31,7 @@ from replica.ids import Names
 
 
 class RegistryTopics:
-    """`handlers` by API key: of what clients ask, the controller alone does it."""
+    """What clients ask for, the controller alone does."""
 
     def __init__(
         self,
@@ -55,7 +54,6 @@ class RegistryTopics:
         self._created = 0
         self._under_way: dict[str, int] = {}
         """Partitions of topics that were written here and that the metadata has not told of yet."""
-        self.handlers: Mapping[int, Handler] = {CREATE_TOPICS: self._create_topics}
 
     def create(self, wanted: WantedTopic, now_us: int) -> None:
         """Placed here, written here; another broker may be faster, and that is as good. With too few brokers nothing
@@ -73,15 +71,16 @@ class RegistryTopics:
         self._created += 1
         return uuid5(self._identity.incarnation_id, f"topic {self._created}")
 
-    def _create_topics(
+    def create_topics(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
+        """The handler of CreateTopics."""
         # Simplified: answered when it is written; Kafka waits for the metadata to reach this broker, up to the timeout.
         request = cold.decode_request(header, frame)
         if not self._controller.is_active:
             self._responder.pass_on(connection, header, refusal(header, frame, ErrorCode.NOT_CONTROLLER))
             return
-        asked = create_topics(AdminRequest(header, request, self._cache.image, self._config, now_us))
+        asked = topic_requests.create_topics(AdminRequest(header, request, self._cache.image, self._config, now_us))
         wanted = [entry.what for entry in asked.entries if isinstance(entry.what, CreateTopic)]
         replies: list[CreateTopicReply | None] = [None] * len(wanted)
 

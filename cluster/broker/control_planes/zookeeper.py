@@ -3,13 +3,14 @@ become, and what it does when a controller tells it something."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from cluster.broker.control_planes.auto_topics import WantedTopic
-from cluster.broker.control_planes.control_apis import ControlApis
+from cluster.broker.control_planes.controller_epochs import ControllerEpochs
 from cluster.broker.control_planes.controller_runner import ControllerRunner
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.broker.control_planes.isr_writes import IsrWrites
+from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.broker.control_planes.producer_ids import IdsOfRegistration
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.control_planes.registry_topics import RegistryTopics
@@ -22,6 +23,7 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
+from cluster.protocol.versions import CREATE_TOPICS
 from cluster.server.responder import Handler, Responder
 from controller.events import Reply
 from controller.zookeeper.kafka_controller import KafkaController
@@ -50,7 +52,7 @@ class ActiveControllerChannel(Channel):
 
 
 class ZooKeeperPlane:
-    """It stands where `KRaftPlane` stands in the other era."""
+    """The `ControlPlane` of the ZooKeeper era."""
 
     metadata_log_dir = None
     """There is no metadata log."""
@@ -72,22 +74,8 @@ class ZooKeeperPlane:
         on_stop: Callable[[int], None],
     ) -> None:
         self._identity = identity
-        self._rules = rules
-        self._names = names
-        self._outbox = outbox
-        self._responder = responder
         self._cache = cache
-        self._recorder = recorder
-        self._apis: ControlApis
-        self.lifecycle = ZooKeeperLifecycle(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channels=channels,
-            cache=cache,
-            on_running=on_running,
-            on_stop=on_stop,
-        )
+        self._changes: ReplicaChanges | None = None
         host, port = registry
         client = RegistryClient(
             outbox=outbox,
@@ -95,30 +83,48 @@ class ZooKeeperPlane:
             host=host,
             port=port,
             timeout_us=config.registry_session_timeout_us,
-            events=self.lifecycle,
+            events=self,
         )
-        self.controller = KafkaController(broker_id=identity.broker_id, names=names, rules=rules)
-        self.topics = RegistryTopics(
-            identity=identity,
-            config=config,
-            names=names,
-            cache=cache,
-            client=client,
-            controller=self.controller,
-            responder=responder,
-        )
-        self.producer_ids = IdsOfRegistration(lambda: self.lifecycle.broker_epoch)
-        self.lifecycle.client = client
-        self.lifecycle.configs = TopicConfigs(client, self._topic_config_changed)
-        self.lifecycle.runner = ControllerRunner(
+        self._controller = KafkaController(broker_id=identity.broker_id, names=names, rules=rules)
+        runner = ControllerRunner(
             identity=identity,
             config=config,
             outbox=outbox,
             channels=channels,
             client=client,
-            controller=self.controller,
+            controller=self._controller,
             recorder=recorder,
         )
+        self.lifecycle = ZooKeeperLifecycle(
+            identity=identity,
+            config=config,
+            outbox=outbox,
+            channels=channels,
+            cache=cache,
+            client=client,
+            runner=runner,
+            on_running=on_running,
+            on_stop=on_stop,
+        )
+        epochs = ControllerEpochs(
+            identity=identity,
+            rules=rules,
+            responder=responder,
+            recorder=recorder,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+        )
+        configs = TopicConfigs(client, cache, self._topic_config_changed)
+        self.zookeeper = ZooKeeperParts(epochs, configs, runner)
+        self._topics = RegistryTopics(
+            identity=identity,
+            config=config,
+            names=names,
+            cache=cache,
+            client=client,
+            controller=self._controller,
+            responder=responder,
+        )
+        self.producer_ids = IdsOfRegistration(lambda: self.lifecycle.broker_epoch)
         if rules.isr_update == "alter-partition":
             channel = ActiveControllerChannel(outbox, channels, self._where_the_controller_is)
             self.propose_isr = IsrUpdates(
@@ -135,17 +141,12 @@ class ZooKeeperPlane:
                 outbox=outbox,
                 client=client,
                 recorder=recorder,
-                controller_epoch=lambda name: self._apis.controller_epoch_of(name),
+                controller_epoch=epochs.of,
             )
             self.propose_isr = writes.propose
 
-    def controller_id(self) -> BrokerId:
-        """Of the broker that is the controller, as far as this one knows."""
-        return self.controller.active_controller
-
-    def fetch_epoch(self) -> BrokerEpoch:
-        """Followers of this era do not say in which life they fetch (KIP-903 is for KRaft)."""
-        return NO_BROKER_EPOCH
+    def install(self, replicas: ReplicaManager, changes: ReplicaChanges) -> None:
+        self._changes = changes
 
     def start(self, now_us: int) -> None:
         self.lifecycle.start(now_us)
@@ -155,22 +156,18 @@ class ZooKeeperPlane:
 
     def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
         for topic in wanted:
-            self.topics.create(topic, now_us)
+            self._topics.create(topic, now_us)
 
-    def serve(self, replicas: ReplicaManager, changes: ReplicaChanges) -> Mapping[int, Handler]:
-        """The handlers of what controllers and brokers ask, now that there is something to act on."""
-        self._apis = ControlApis(
-            identity=self._identity,
-            rules=self._rules,
-            names=self._names,
-            responder=self._responder,
-            cache=self._cache,
-            replicas=replicas,
-            changes=changes,
-            lifecycle=self.lifecycle,
-            recorder=self._recorder,
-        )
-        return {**self._apis.handlers, **self.topics.handlers}
+    def for_controller(self, key: int) -> Handler | None:
+        """Simplified: of what clients ask of a controller, only that topics are created."""
+        return self._topics.create_topics if key == CREATE_TOPICS else None
+
+    def controller_id(self) -> BrokerId | None:
+        return self._controller.active_controller
+
+    def fetch_epoch(self) -> BrokerEpoch:
+        """Followers of this era do not say in which life they fetch."""
+        return NO_BROKER_EPOCH
 
     def elect_leader(
         self,
@@ -180,13 +177,26 @@ class ZooKeeperPlane:
         answer: Callable[[Reply], None],
         now_us: int,
     ) -> None:
-        process = self.controller.elect_leader(name, desired, unclean, answer)
-        self.lifecycle.runner.post(process, now_us)
+        process = self._controller.elect_leader(name, desired, unclean, answer)
+        self.zookeeper.runner.post(process, now_us)
 
     def _topic_config_changed(self, topic: str, now_us: int) -> None:
-        self._apis.topic_config_changed(topic, now_us)
+        if self._changes is not None:
+            self._changes.apply([], [topic], now_us)
 
     def _where_the_controller_is(self) -> tuple[str, int]:
         """While nobody is known to be the controller we ask ourselves, and hear NOT_CONTROLLER."""
-        known = self._cache.image.brokers.get(self.controller.active_controller)
+        known = self._cache.image.brokers.get(self._controller.active_controller)
         return (self._identity.host, self._identity.port) if known is None else (known.host, known.port)
+
+    # ------------------------------------------------------------------------------------------------- SessionEvents
+
+    def session_began(self, now_us: int) -> None:
+        self.lifecycle.session_began(now_us)
+
+    def session_expired(self, now_us: int) -> None:
+        self.zookeeper.runner.session_expired(now_us)
+
+    def watch_fired(self, kind: str, path: str, now_us: int) -> None:
+        self.zookeeper.configs.watch_fired(path)
+        self.zookeeper.runner.watch_fired(path, now_us)

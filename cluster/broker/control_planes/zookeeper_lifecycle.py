@@ -10,7 +10,6 @@ from uuid import UUID
 
 from cluster.broker.control_planes.controller_runner import ControllerRunner
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker.control_planes.topic_configs import TopicConfigs
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerState
 from cluster.channel import Channel, Channels
@@ -34,10 +33,6 @@ class ZooKeeperLifecycle:
     over; Kafka's process ends with NodeExists, and whatever supervises it starts it again.
     """
 
-    client: RegistryClient
-    runner: ControllerRunner
-    configs: TopicConfigs
-
     def __init__(
         self,
         *,
@@ -46,6 +41,8 @@ class ZooKeeperLifecycle:
         outbox: Outbox,
         channels: Channels,
         cache: MetadataCache,
+        client: RegistryClient,
+        runner: ControllerRunner,
         on_running: Callable[[int], None],
         on_stop: Callable[[int], None],
     ) -> None:
@@ -57,6 +54,8 @@ class ZooKeeperLifecycle:
         self._outbox = outbox
         self._channels = channels
         self._cache = cache
+        self._client = client
+        self._runner = runner
         self._on_running = on_running
         self._on_stop = on_stop
         self._shutdown_attempts = 0
@@ -66,39 +65,32 @@ class ZooKeeperLifecycle:
         return self.state in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 
     def start(self, now_us: int) -> None:
-        self.client.start(now_us)
+        self._client.start(now_us)
 
     def stopped(self) -> None:
         """The last thing a broker does is to close its session: the registry need not wait for it to run out."""
         self.state = BrokerState.SHUTTING_DOWN
-        self.client.close()
+        self._client.close()
 
-    # ------------------------------------------------------------------------------------------------- SessionEvents
+    # --------------------------------------------------------------------------------------------------- registration
 
     def session_began(self, now_us: int) -> None:
         identity = self._identity
         data = znodes.broker_data(identity.host, identity.port, identity.rack)
-        self.client.execute(Create(path=self._path, data=data, ephemeral=True), self._made)
-
-    def session_expired(self, now_us: int) -> None:
-        self.runner.session_expired(now_us)
-
-    def watch_fired(self, kind: str, path: str, now_us: int) -> None:
-        self.configs.watch_fired(path)
-        self.runner.watch_fired(path, now_us)
+        self._client.execute(Create(path=self._path, data=data, ephemeral=True), self._made)
 
     def _made(self, results: Sequence[Result], now_us: int) -> None:
         (result,) = results
         if result.error is None:
             self._registered(result, now_us)
         elif result.error is RegistryError.NODE_EXISTS:
-            self.client.execute(GetData(path=self._path), self._found)
+            self._client.execute(GetData(path=self._path), self._found)
 
     def _found(self, results: Sequence[Result], now_us: int) -> None:
         """The file is there: made by this session, whose connection broke before the answer came, or in a former life,
         which may take a while to be over."""
         (result,) = results
-        if result.error is None and result.owner == self.client.session:
+        if result.error is None and result.owner == self._client.session:
             self._registered(result, now_us)
         elif result.error is not RegistryError.SESSION_EXPIRED:
             self._outbox.timers.at(now_us + TRY_AGAIN_US, self.session_began)
@@ -108,7 +100,7 @@ class ZooKeeperLifecycle:
         if self.state is BrokerState.STARTING:
             self.state = BrokerState.RUNNING
             self._on_running(now_us)
-        self.runner.startup(now_us)
+        self._runner.startup(now_us)
 
     # ---------------------------------------------------------------------------------------------- controlled shutdown
 
@@ -125,7 +117,7 @@ class ZooKeeperLifecycle:
             self._on_stop(now_us)
 
     def _ask_controller(self, now_us: int) -> None:
-        controller = self._cache.image.brokers.get(self.runner.controller.active_controller)
+        controller = self._cache.image.brokers.get(self._runner.controller.active_controller)
         if controller is None:
             self._not_yet("the controller is not known", now_us)
             return

@@ -13,8 +13,6 @@ from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
-from cluster.protocol.eras import offered
-from cluster.protocol.versions import FETCH
 from cluster.wall_clock import WallClock
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
 from replica.log.broker_logs import BrokerLogs
@@ -29,7 +27,10 @@ FIRST_FETCH_WITH_BROKER_EPOCH = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherContext:
-    """Handed to each of them. replicated_us: see CpuTimes"""
+    """Handed to each of them.
+
+    era_fetch_version: the newest that brokers of the era offer     replicated_us: see CpuTimes
+    """
 
     identity: BrokerIdentity
     config: BrokerConfig
@@ -45,6 +46,7 @@ class FetcherContext:
     recorder: Recorder
     clock: WallClock
     replicated_us: int
+    era_fetch_version: int
     broker_epoch: Callable[[], BrokerEpoch]
     halt: Callable[[str], None]
 
@@ -69,7 +71,7 @@ class FetcherContext:
             FIRST_FETCH_WITH_BROKER_EPOCH: self.rules.isr_eligibility == "broker-epoch",
         }
         used = [version for version, is_used in needed.items() if is_used]
-        return max([offered(self.rules.release)[FETCH][1], *used])
+        return max([self.era_fetch_version, *used])
 
     @property
     def uses_fetch_sessions(self) -> bool:

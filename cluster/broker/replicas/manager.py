@@ -177,6 +177,13 @@ class ReplicaManager:
             self.partitions[name].end_rests()
             del self.partitions[name]
 
+    def hosted(self, name: TopicPartition) -> Partition:
+        """raises: KafkaError, where this broker has no replica. source: ReplicaManager.getPartitionOrException"""
+        partition = self.partitions.get(name)
+        if partition is None:
+            raise KafkaError(self.missing_partition_error(name))
+        return partition
+
     def missing_partition_error(self, name: TopicPartition) -> ErrorCode:
         """Why `name` is not among the partitions. source: ReplicaManager.getPartitionOrError"""
         return ErrorCode.KAFKA_STORAGE_ERROR if name in self.offline else self._lookup.missing_partition_error(name)
@@ -377,7 +384,7 @@ class ReplicaManager:
         results: FetchResults = []
         for topic_partition, entry in wanted:
             try:
-                partition = self._partition(topic_partition)
+                partition = self.hosted(topic_partition)
                 result = partition.fetch(
                     params, entry, min(entry.max_bytes, budget), not found_some, first_time, now_us
                 )
@@ -502,12 +509,6 @@ class ReplicaManager:
         self._answer_fetch(delayed.params, results, delayed.respond, now_us)
 
     # -------------------------------------------------------------------------------------------------------- tasks
-
-    def _partition(self, topic_partition: TopicPartition) -> Partition:
-        partition = self.partitions.get(topic_partition)
-        if partition is None:
-            raise KafkaError(self.missing_partition_error(topic_partition))
-        return partition
 
     def _check_lag(self, now_us: int) -> None:
         for partition in self.partitions.values():

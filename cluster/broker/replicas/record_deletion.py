@@ -73,9 +73,7 @@ class RecordDeletion:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if is_internal(name.topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name.topic} belongs to the brokers")
-        partition = self._replicas.partitions.get(name)
-        if partition is None:
-            raise KafkaError(self._replicas.missing_partition_error(name))
+        partition = self._replicas.hosted(name)
         partition.check_leading(-1)
         if "delete" not in topic.config.get("cleanup.policy", "delete"):
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of {name.topic} does not let records go")

@@ -3,13 +3,15 @@
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, infer_broker_version_from_api_versions
 
+from cluster.broker.api_table import APIS, offered
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_response
-from cluster.protocol.eras import RELEASES, features, highest, offered
-from cluster.protocol.versions import ADVERTISED, API_VERSIONS, DESCRIBE_QUORUM, FETCH, PRODUCE, VERSIONS
+from cluster.protocol.eras import RELEASES, features
+from cluster.protocol.versions import API_VERSIONS, DESCRIBE_QUORUM, FETCH, PRODUCE, VERSIONS
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
 
+OFFERED = [key for key, api in APIS.items() if api.highest]
 SEEN = {
     "0.8": (0, 8, 2),
     "0.10": (0, 10, 2),
@@ -41,9 +43,9 @@ def test_highest_versions_are_those_that_kafka_python_saw(release):
     seen = {key: high for key, (_, high) in BROKER_API_VERSIONS[SEEN[release]].items()} | KRAFT_ONLY.get(release, {})
     if release == "0.8":
         seen[API_VERSIONS] = 0  # which 0.8 does not have
-    told = {key: highest(key, release) for key in ADVERTISED}
+    told = {key: api.highest.get(release) for key, api in APIS.items()}
     assert {key: high for key, high in told.items() if high is not None} == {
-        key: high for key, high in seen.items() if key in ADVERTISED and high is not None
+        key: high for key, high in seen.items() if key in OFFERED and high is not None
     }
 
 
@@ -56,8 +58,8 @@ def test_only_what_is_spoken_is_offered(release):
 
 def test_the_newest_era_is_kafka_4_1_to_the_number():
     seen = BROKER_API_VERSIONS[SEEN["4.1"]]
-    assert dict(offered("4.1")) == {key: seen[key] for key in ADVERTISED}
-    assert set(seen) - set(ADVERTISED) == {27, 57}, "but WriteTxnMarkers and UpdateFeatures"
+    assert dict(offered("4.1")) == {key: seen[key] for key in OFFERED}
+    assert set(seen) - set(OFFERED) == {27, 57}, "but WriteTxnMarkers and UpdateFeatures"
 
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release not in ("0.8", "0.10")])

@@ -13,7 +13,6 @@ from cluster.protocol.headers import (
     response_frame,
 )
 from cluster.protocol.versions import (
-    ADVERTISED,
     API_VERSIONS,
     FETCH,
     METADATA,
@@ -76,21 +75,12 @@ def test_names():
     assert all(api_key(api_name(key)) == key for key in VERSIONS)
 
 
-def test_advertised_is_served_but_for_old_produce():
-    """KAFKA-18659: without Produce 0 on offer, old librdkafka stores compressed batches uncompressed."""
-    assert {key: VERSIONS[key] for key in ADVERTISED if key != PRODUCE} == {
-        key: ADVERTISED[key] for key in ADVERTISED if key != PRODUCE
-    }
-    assert ADVERTISED[PRODUCE] == (0, VERSIONS[PRODUCE][1])
-    assert "BrokerHeartbeat" not in map(api_name, ADVERTISED)
-
-
 @pytest.mark.parametrize("version", served(API_VERSIONS))
 def test_api_versions(version):
-    frame = encode_api_versions_response(version, 9)
+    frame = encode_api_versions_response(version, 9, VERSIONS)
     answer = decode_response(API_VERSIONS, version, frame[4:])
     assert answer.error_code is ErrorCode.NONE
-    assert {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys} == ADVERTISED
+    assert {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys} == VERSIONS
 
 
 def test_api_versions_from_the_future():
@@ -98,7 +88,7 @@ def test_api_versions_from_the_future():
     request = kio_header(API_VERSIONS, 4, 9, "new client") + b"who knows what is in here"
     request = request[:2] + (99).to_bytes(2, "big") + request[4:]
     header = read_request_header(request)
-    frame = encode_api_versions_response(header.api_version, header.correlation_id)
+    frame = encode_api_versions_response(header.api_version, header.correlation_id, VERSIONS)
     answer = decode_response(API_VERSIONS, 0, frame[4:])
     assert response_correlation_id(frame[4:]) == 9
     assert answer.error_code is ErrorCode.UNSUPPORTED_VERSION

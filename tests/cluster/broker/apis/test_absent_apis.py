@@ -6,13 +6,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_strategies import plain_fields
 
-from cluster.broker.apis.absent import _REFUSALS
+from cluster.broker.api_table import APIS
+from cluster.broker.apis.refusals import Refused
 from cluster.protocol import versions as v
 from cluster.protocol.cold import request_class
 from cluster.protocol.versions import VERSIONS
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
 
+REFUSED = [key for key, api in APIS.items() if isinstance(api.serve, Refused)]
 SILENT = {v.LIST_TRANSACTIONS, v.DESCRIBE_CLIENT_QUOTAS}
 """What has nothing to list, and no error."""
 
@@ -37,7 +39,7 @@ def codes(answer):
                     yield from codes(one)
 
 
-@pytest.mark.parametrize("api", _REFUSALS)
+@pytest.mark.parametrize("api", REFUSED)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_is_asked_is_answered_and_refused(world, api, data):

@@ -1,21 +1,33 @@
-"""ListOffsets and OffsetForLeaderEpoch: what a broker tells of the ends, times and epochs of its logs.
+"""ListOffsets (2): where a log begins and ends, and the first record at a time or later.
 
-source: ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp, KafkaApis.handleOffsetForLeaderEpochRequest
+     1  one offset for each partition, with its timestamp: the oldest version that Kafka 4 takes
+     2  isolation level
+     3  a throttled client is answered first and held back then (KIP-219)
+     4  leader epoch, in request and answer (KIP-320)
+     5  OFFSET_NOT_AVAILABLE may be the answer (KIP-207)
+     6  flexible
+     7  the record with the largest timestamp, asked for as -3 (KIP-734)
+     8  the start of the log on this disk, asked for as -4 (KIP-405)
+     9  the last offset in tiered storage, asked for as -5 (KIP-1005)
+    10  a timeout, for what is looked up in tiered storage (KIP-1075)
+
+source: KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.apis.api import Api, BrokerParts, Values
 from cluster.broker.replicas.partition import Partition
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId
+from cluster.protocol import cold
 from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import LIST_OFFSETS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.log.log import Log
@@ -27,7 +39,6 @@ FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8,
 """Times that stand for something (ReplicaManager.timestampMinSupportedVersion); any other is milliseconds."""
 NO_TIMESTAMP = -1
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
-Answers = list[dict[str, object]]
 
 
 class FoundOffset(NamedTuple):
@@ -71,22 +82,22 @@ class TimestampReader:
             self._last = batch, refusal
 
 
-class OffsetApis:
-    """One answer per partition that was asked about."""
+class ListOffsets:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._replicas = broker.replicas
+        self._outbox = broker.outbox
+        self._answer = broker.responder.answer
+        self._works_apart = broker.works_apart
 
-    def __init__(self, replicas: ReplicaManager, cache: MetadataCache, outbox: Outbox, *, works_apart: bool) -> None:
-        """works_apart: see Broker"""
-        self._replicas = replicas
-        self._cache = cache
-        self._outbox = outbox
-        self._works_apart = works_apart
-
-    def list_offsets(self, request: Entity, version: int, respond: Callable[[Answers], None], now_us: int) -> None:
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request, version = cold.decode_request(header, frame), header.api_version
         from_follower = int(request.replica_id) != NO_BROKER
         wanted = [(str(topic.name), entry) for topic in request.topics for entry in topic.partitions]
         asked = Counter((topic, int(entry.partition_index)) for topic, entry in wanted)
         reader = TimestampReader(works_apart=self._works_apart)
-        found: list[dict[str, object]] = []
+        found: list[Values] = []
 
         def go_on(now_us: int) -> None:
             for topic, entry in wanted[len(found) :]:
@@ -96,12 +107,11 @@ class OffsetApis:
                     self._outbox.work_apart(partial(reader.read, long.batch), go_on)
                     return
             answers = iter(found)
-            respond(
-                [
-                    {"name": str(topic.name), "partitions": list(islice(answers, len(topic.partitions)))}
-                    for topic in request.topics
-                ]
-            )
+            topics = [
+                {"name": str(topic.name), "partitions": list(islice(answers, len(topic.partitions)))}
+                for topic in request.topics
+            ]
+            self._answer(connection, header, topics=topics)
 
         go_on(now_us)
 
@@ -113,7 +123,7 @@ class OffsetApis:
         from_follower: bool,
         asked: Counter[tuple[str, int]],
         reader: TimestampReader,
-    ) -> dict[str, object]:
+    ) -> Values:
         name = TopicPartition(topic, int(entry.partition_index))
         epoch = int(getattr(entry, "current_leader_epoch", UNDEFINED_EPOCH))
         error, found = ErrorCode.NONE, FoundOffset()
@@ -123,7 +133,7 @@ class OffsetApis:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is asked about more than once")
             if timestamp < 0 and version < FIRST_VERSION_OF.get(timestamp, version + 1):
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} means nothing in version {version}")
-            partition = self._partition(name)
+            partition = self._replicas.hosted(name)
             partition.check_leading(epoch)
             found = find_offset(partition, timestamp, reader, from_follower=from_follower)
         except KafkaError as refusal:
@@ -131,33 +141,6 @@ class OffsetApis:
             if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
                 error = ErrorCode.LEADER_NOT_AVAILABLE
         return {"partition_index": name.partition, "error_code": error, **found._asdict()}
-
-    def offset_for_leader_epoch(self, request: Entity) -> Answers:
-        return [
-            {
-                "topic": str(topic.topic),
-                "partitions": [self._epoch_end(str(topic.topic), entry) for entry in topic.partitions],
-            }
-            for topic in request.topics
-        ]
-
-    def _epoch_end(self, topic: str, entry: Entity) -> dict[str, object]:
-        """source: Partition.lastOffsetForLeaderEpoch"""
-        name = TopicPartition(topic, int(entry.partition))
-        error, epoch, end_offset = ErrorCode.NONE, UNDEFINED_EPOCH, UNKNOWN_OFFSET
-        try:
-            partition = self._partition(name)
-            partition.check_leading(int(entry.current_leader_epoch))
-            epoch, end_offset = partition.log.end_offset_for_epoch(int(entry.leader_epoch))
-        except KafkaError as refusal:
-            error = refusal.code
-        return {"error_code": error, "partition": name.partition, "leader_epoch": epoch, "end_offset": end_offset}
-
-    def _partition(self, name: TopicPartition) -> Partition:
-        partition = self._replicas.partitions.get(name)
-        if partition is None:
-            raise KafkaError(self._replicas.missing_partition_error(name))
-        return partition
 
 
 def find_offset(partition: Partition, timestamp: int, reader: TimestampReader, *, from_follower: bool) -> FoundOffset:
@@ -189,3 +172,10 @@ def find_offset(partition: Partition, timestamp: int, reader: TimestampReader, *
 def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:
     epoch = log.leader_epochs.epoch_for_offset(offset)
     return UNDEFINED_EPOCH if epoch is None else epoch
+
+
+API = Api(
+    key=LIST_OFFSETS,
+    highest={"0.8": 0, "0.10": 1, "0.11": 2, "2.0": 3, "2.1": 4, "2.7": 5, "3.3": 7, "3.5": 8, "3.9": 9, "4.1": 10},
+    serve=ListOffsets,
+)

@@ -1,0 +1,64 @@
+"""DeleteRecords (21): partitions lose their records up to an offset (KIP-107).
+
+     0  first version
+     1  a throttled client is answered first and held back then (KIP-219)
+     2  flexible
+
+source: KafkaApis.handleDeleteRecordsRequest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.replicas.record_deletion import Deleted, RecordDeletion
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import DELETE_RECORDS
+from replica.ids import TopicPartition
+
+
+class DeleteRecords:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._deletion = RecordDeletion(broker.outbox, broker.cache, broker.replicas)
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        offsets = {
+            TopicPartition(str(topic.name), int(partition.partition_index)): int(partition.offset)
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+
+        def respond(results: Mapping[TopicPartition, Deleted]) -> None:
+            topics = [
+                {
+                    "name": topic,
+                    "partitions": [
+                        {
+                            "partition_index": name.partition,
+                            "low_watermark": results[name].low_watermark,
+                            "error_code": results[name].error,
+                        }
+                        for name in names
+                    ],
+                }
+                for topic, names in groupby(sorted(results), key=lambda name: name.topic)
+            ]
+            self._answer(connection, header, topics=topics)
+
+        timeout_us = cold.milliseconds(request.timeout) * 1000
+        self._deletion.delete(offsets, peer, timeout_us, respond, now_us)
+
+
+API = Api(
+    key=DELETE_RECORDS,
+    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
+    serve=DeleteRecords,
+)

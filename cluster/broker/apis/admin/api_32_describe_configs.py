@@ -1,0 +1,98 @@
+"""DescribeConfigs (32): the settings of topics and of this broker (KIP-133).
+
+     1  synonyms and sources of a value (KIP-226): the oldest version that Kafka 4 takes
+     2  a throttled client is answered first and held back then (KIP-219)
+     3  types, and documentation on request (KIP-569)
+     4  flexible
+
+source: KafkaApis.handleDescribeConfigsRequest, ConfigHelper.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.messages.admin.config_entries import ConfigEntry, broker_entries, default_entries, topic_entries
+from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, TOPIC, broker_of
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import DESCRIBE_CONFIGS
+from controller.topics import check_legal
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import EVERY_BROKER, BrokerId
+
+
+class DescribeConfigs:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._broker_id = broker.identity.broker_id
+        self._config = broker.config
+        self._rules = broker.rules
+        self._own_keys = broker.own_keys
+        self._cache = broker.cache
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        self._answer(connection, header, results=[self._described(request, one) for one in request.resources])
+
+    def _described(self, request: Entity, resource: Entity) -> Values:
+        kind, name = int(resource.resource_type), str(resource.resource_name)
+        result: Values = {"resource_type": kind, "resource_name": name, "configs": ()}
+        try:
+            entries = self._entries(kind, name)
+        except KafkaError as error:
+            return {**result, "error_code": error.code, "error_message": error.message}
+        wanted = resource.configuration_keys
+        told = [entry for entry in entries if not wanted or entry.name in wanted]
+        return {**result, "error_code": ErrorCode.NONE, "configs": [_config(request, entry) for entry in told]}
+
+    def _entries(self, kind: int, name: str) -> Iterable[ConfigEntry]:
+        """raises: KafkaError"""
+        if kind == TOPIC:
+            check_legal(name)
+            topic = self._cache.image.topics.get(name)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            return topic_entries(topic.config, self._config)
+        if kind in (BROKER, BROKER_LOGGER):
+            return self._broker_entries(kind, broker_of(name))
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
+
+    def _broker_entries(self, kind: int, broker_id: BrokerId) -> Iterable[ConfigEntry]:
+        """raises: KafkaError"""
+        stored = self._cache.image.broker_config
+        default = stored.get(EVERY_BROKER, {})
+        if broker_id == EVERY_BROKER and kind == BROKER:
+            return default_entries(default)
+        if broker_id != self._broker_id:
+            who = f"this is broker {self._broker_id}; broker {broker_id} has to be asked itself"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "no broker is named" if broker_id == EVERY_BROKER else who)
+        if kind == BROKER_LOGGER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
+        return broker_entries(self._config, self._rules, self._own_keys, stored.get(broker_id, {}), default)
+
+
+def _config(request: Entity, entry: ConfigEntry) -> Values:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.read_only,
+        "config_source": entry.source,
+        "is_sensitive": entry.is_sensitive,
+        "synonyms": [synonym._asdict() for synonym in synonyms],
+        "config_type": entry.type,
+        "documentation": entry.documentation if getattr(request, "include_documentation", False) else None,
+    }
+
+
+API = Api(
+    key=DESCRIBE_CONFIGS,
+    highest={"0.11": 0, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
+    serve=DescribeConfigs,
+)

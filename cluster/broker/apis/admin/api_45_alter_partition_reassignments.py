@@ -1,0 +1,16 @@
+"""AlterPartitionReassignments (45): partitions move to other brokers (KIP-455). The controller decides.
+
+0  first version
+1  the request says whether the number of replicas may change (KIP-860)
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.protocol.versions import ALTER_PARTITION_REASSIGNMENTS
+
+API = Api(
+    key=ALTER_PARTITION_REASSIGNMENTS,
+    highest={"2.7": 0, "3.3": 0, "3.5": 0, "3.9": 0, "4.1": 1},
+    serve=answered_by_controller(ALTER_PARTITION_REASSIGNMENTS),
+)

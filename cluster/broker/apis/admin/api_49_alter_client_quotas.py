@@ -1,0 +1,26 @@
+"""AlterClientQuotas (49): set quotas of users and clients (KIP-546). Not implemented here.
+
+0  first version
+1  flexible
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, Values
+from cluster.broker.apis.refusals import NOT_HERE, Refused
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import ALTER_CLIENT_QUOTAS
+
+
+def _changes(request: Entity) -> Values:
+    def entity(entry: Entity) -> list[Values]:
+        return [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]
+
+    return {"entries": [{**NOT_HERE, "entity": entity(entry)} for entry in request.entries]}
+
+
+API = Api(
+    key=ALTER_CLIENT_QUOTAS,
+    highest={"2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 1},
+    serve=Refused(_changes),
+)

@@ -1,0 +1,17 @@
+"""DescribeQuorum (55): the controllers, and how far each has the metadata log (KIP-595). The active one answers.
+
+0  first version
+1  when each replica last fetched, and last had all (KIP-836)
+2  error messages, addresses and directory ids (KIP-853)
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.protocol.versions import DESCRIBE_QUORUM
+
+API = Api(
+    key=DESCRIBE_QUORUM,
+    highest={"3.3": 1, "3.5": 1, "3.9": 2, "4.1": 2},
+    serve=answered_by_controller(DESCRIBE_QUORUM),
+)

@@ -1,0 +1,72 @@
+"""DescribeProducers (61): the idempotent producers whose batches a partition remembers (KIP-664).
+
+     0  the only version
+
+source: ReplicaManager.activeProducerState
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import DESCRIBE_PRODUCERS
+from controller.topics import check_legal
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import TopicPartition
+
+NO_COORDINATOR = -1
+
+
+class DescribeProducers:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._replicas = broker.replicas
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        topics = [
+            {
+                "name": str(topic.name),
+                "partitions": [
+                    self._producers(TopicPartition(str(topic.name), int(number))) for number in topic.partition_indexes
+                ],
+            }
+            for topic in request.topics
+        ]
+        self._answer(connection, header, topics=topics)
+
+    def _producers(self, name: TopicPartition) -> Values:
+        partition = self._replicas.partitions.get(name)
+        if partition is None:
+            try:
+                check_legal(name.topic)
+                error, message = self._replicas.missing_partition_error(name), None
+            except KafkaError as illegal:
+                error, message = illegal.code, illegal.message
+            return {"partition_index": name.partition, "error_code": error, "error_message": message}
+        return {
+            "partition_index": name.partition,
+            "error_code": ErrorCode.NONE,
+            "active_producers": [
+                {
+                    "producer_id": producer_id,
+                    "producer_epoch": entry.epoch,
+                    "last_sequence": entry.last_sequence,
+                    "last_timestamp": entry.last_timestamp_ms,
+                    "coordinator_epoch": NO_COORDINATOR,
+                    "current_txn_start_offset": -1,
+                }
+                for producer_id, entry in sorted(partition.log.producers.producers.items())
+            ],
+        }
+
+
+API = Api(
+    key=DESCRIBE_PRODUCERS,
+    highest={"3.3": 0, "3.5": 0, "3.9": 0, "4.1": 0},
+    serve=DescribeProducers,
+)

@@ -1,0 +1,16 @@
+"""UnregisterBroker (64): the cluster forgets a broker (KIP-631). Not implemented here.
+
+0  the only version
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api
+from cluster.broker.apis.refusals import NOT_HERE, Refused, always
+from cluster.protocol.versions import UNREGISTER_BROKER
+
+API = Api(
+    key=UNREGISTER_BROKER,
+    highest={"3.3": 0, "3.5": 0, "3.9": 0, "4.1": 0},
+    serve=Refused(always(NOT_HERE)),
+)

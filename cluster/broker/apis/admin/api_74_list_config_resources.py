@@ -1,0 +1,46 @@
+"""ListConfigResources (74): what has settings.
+
+     0  client metrics alone, which there are none of (KIP-714)
+     1  by type: topics and brokers, too (KIP-1142)
+
+source: KafkaApis.handleListConfigResources
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, TOPIC
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import LIST_CONFIG_RESOURCES
+from replica.errors import ErrorCode
+
+
+class ListConfigResources:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._cache = broker.cache
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        wanted = getattr(request, "resource_types", None)
+        image = self._cache.image
+        brokers = [str(broker) for broker in sorted(image.brokers)]
+        there = {TOPIC: sorted(image.topics), BROKER: brokers, BROKER_LOGGER: brokers}
+        types = () if wanted is None else wanted or tuple(there)
+        found = [
+            {"resource_type": kind, "resource_name": name}
+            for kind in sorted(set(types))
+            for name in there.get(kind, ())
+        ]
+        self._answer(connection, header, error_code=ErrorCode.NONE, config_resources=found)
+
+
+API = Api(
+    key=LIST_CONFIG_RESOURCES,
+    highest={"3.9": 0, "4.1": 1},
+    serve=ListConfigResources,
+)

@@ -1,0 +1,126 @@
+"""Produce (0): records for partitions that this broker leads. source: KafkaApis.handleProduceRequest
+
+ 3  transactional id, record batches of format 2: the oldest version that Kafka 4 takes
+ 4  KAFKA_STORAGE_ERROR may be the answer
+ 5  the answer has the log start offset
+ 7  zstd batches (KIP-110)
+ 8  the answer says which records were refused, and why (KIP-467)
+ 9  flexible
+10  the answer names the new leader and where it is reached (KIP-951)
+11  TRANSACTION_ABORTABLE may be the answer (KIP-890)
+12  a transactional producer need not add its partitions first (KIP-890)
+13  topics by id (KIP-516)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from uuid import UUID
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.leader_hints import LeaderHints
+from cluster.broker.replicas.delayed import ProduceResults
+from cluster.node import ConnectionId
+from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
+from cluster.protocol.by_topic import Topic
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import PRODUCE
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.log.validation import is_transactional
+
+FIRST_WITH_LEADER_HINTS = 10
+Refused = dict[Topic, list[ProducePartitionResponse]]
+
+
+class Produce:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._outbox = broker.outbox
+        self._connections = broker.connections
+        self._cache = broker.cache
+        self._replicas = broker.replicas
+        self._logs = broker.logs
+        self._handler_time = broker.handler_time
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = decode_produce_request(header, frame)
+        entries: list[tuple[TopicPartition, memoryview | None]] = []
+        refused: Refused = {}
+        ids: dict[str, UUID] = {}
+        for topic, partitions in request.topics:
+            name = self._cache.topic_name(topic)
+            if isinstance(topic, UUID) and name is not None:
+                ids[name] = topic
+            for number, records in partitions:
+                if name is None or self._is_another_topic(topic, TopicPartition(name, number)):
+                    unknown = ProducePartitionResponse(number, ErrorCode.UNKNOWN_TOPIC_ID)
+                    refused.setdefault(topic, []).append(unknown)
+                else:
+                    entries.append((TopicPartition(name, number), None if records is None else memoryview(records)))
+        respond = partial(self._respond, connection, header, request.acks, ids, refused)
+        if request.transactional_id is None and any(is_transactional(records) for _, records in entries):
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            respond({name: ProducePartitionResponse(name.partition, error) for name, _ in entries}, None)
+            return
+        self._handler_time.produced([records for _, records in entries])
+        self._logs.append_records(
+            request.acks,
+            request.timeout_ms * 1000,
+            entries,
+            peer,
+            header.api_version,
+            respond,
+            now_us,
+        )
+
+    def _is_another_topic(self, topic: Topic, name: TopicPartition) -> bool:
+        """The replica here is still that of a topic which had this name before. source: getPartitionOrException"""
+        partition = self._replicas.partitions.get(name)
+        return isinstance(topic, UUID) and partition is not None and partition.topic_id != topic
+
+    def _respond(
+        self,
+        connection: ConnectionId,
+        header: RequestHeader,
+        acks: int,
+        ids: Mapping[str, UUID],
+        refused: Refused,
+        results: ProduceResults,
+        cause: int | None,
+    ) -> None:
+        """ids: of topics that the request names by id     refused: without asking the replica manager"""
+        if connection not in self._connections:
+            return  # No client is left to answer; what was appended stays.
+        if acks == 0:
+            # The client waits for no answer; on an error the connection is closed, so that it looks for the leader
+            # again (KafkaApis.handleProduceRequest).
+            if refused or any(result.error is not ErrorCode.NONE for result in results.values()):
+                self._connections.close(connection)
+            else:
+                self._outbox.resume(connection)
+            return
+        topics: Refused = {}
+        hints = LeaderHints(self._cache)
+        for name, result in results.items():
+            if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_WITH_LEADER_HINTS:
+                result = result._replace(current_leader=hints.leader_of(name))
+            topics.setdefault(ids.get(name.topic, name.topic), []).append(result)
+        for topic, parts in refused.items():
+            topics.setdefault(topic, []).extend(parts)
+        frame = encode_produce_response(
+            header.api_version, header.correlation_id, list(topics.items()), endpoints=hints.endpoints
+        )
+        self._outbox.respond(connection, (frame,), PRODUCE, cause)
+
+
+API = Api(
+    key=PRODUCE,
+    highest={"0.8": 0, "0.10": 2, "0.11": 3, "2.0": 6, "2.1": 7, "2.7": 8, "3.3": 9, "3.5": 9, "3.9": 11, "4.1": 13},
+    serve=Produce,
+    # KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy
+    # and lz4 batches uncompressed. So Produce is offered from 0, as Kafka 4 does, although 0-2 are refused.
+    offered_from=0,
+)

@@ -1,0 +1,193 @@
+"""Fetch (1): records, for consumers and for followers. source: KafkaApis.handleFetchRequest
+
+ 4  isolation level, record batches of format 2: the oldest version that Kafka 4 takes
+ 5  log start offset, in request and answer
+ 6  KAFKA_STORAGE_ERROR may be the answer
+ 7  fetch sessions: only what has changed is asked for and answered (KIP-227)
+ 8  a throttled client is answered first and held back then (KIP-219)
+ 9  the request fences by the leader epoch it knows (KIP-320)
+10  zstd batches (KIP-110)
+11  the request names its rack, and a follower may answer (KIP-392)
+12  flexible; a diverging epoch in the answer makes a follower truncate (KIP-595)
+13  topics by id (KIP-516)
+14  OFFSET_MOVED_TO_TIERED_STORAGE may be the answer (KIP-405)
+15  a follower says in which of its lives it fetches (KIP-903)
+16  the answer says where the new leader is reached (KIP-951)
+17  directory id of a replica of the metadata log (KIP-853)
+18  a follower says which high watermark it knows (KIP-1166)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.leader_hints import LeaderHints
+from cluster.broker.replicas.delayed import FetchParams, FetchResults
+from cluster.broker.replicas.fetch_sessions import Asked, FetchContext, Key
+from cluster.broker.replicas.manager import size_bytes
+from cluster.node import ConnectionId, OnSent, Sent
+from cluster.protocol.api_01_fetch import FetchPartitionResponse
+from cluster.protocol.by_topic import Topic
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import FETCH
+from replica.errors import ErrorCode
+from replica.ids import Offset, TopicPartition
+from replica.trace.events import RecordsSent
+
+FIRST_FROM_ANY_REPLICA = 11
+FIRST_WITH_LEADER_HINTS = 16
+MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class Fetch:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._identity = broker.identity
+        self._fetch_max_bytes = broker.config.fetch_max_bytes
+        self._outbox = broker.outbox
+        self._connections = broker.connections
+        self._cache = broker.cache
+        self._replicas = broker.replicas
+        self._logs = broker.logs
+        self._fetch_sessions = broker.fetch_sessions
+        self._handler_time = broker.handler_time
+        self._recorder = broker.recorder
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = decode_fetch_request(header, frame)
+        context = self._fetch_sessions.context(request, header.api_version, now_us)
+        if context.resting is not None:
+            self._replicas.fetched_again(context.resting, request.replica_id, now_us)
+        wanted: dict[TopicPartition, Asked] = {}
+        refused: dict[Key, FetchPartitionResponse] = {}
+        is_inconsistent = False
+        for asked in context.asked():
+            error = self._refusal(asked)
+            if error is ErrorCode.NONE and asked.name is not None:
+                wanted[asked.name] = asked
+                continue
+            is_inconsistent |= error is ErrorCode.INCONSISTENT_TOPIC_ID
+            refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
+        max_bytes = min(request.max_bytes, self._fetch_max_bytes)
+        params = FetchParams(
+            replica_id=request.replica_id,
+            replica_epoch=request.replica_epoch,
+            peer=peer,
+            connection=connection,
+            # The error of an old id is found by the read, which ends the wait; the other two are found before it.
+            max_wait_us=0 if is_inconsistent else request.max_wait_ms * 1000,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
+            leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
+            resting=context.resting,
+        )
+        if params.resting is not None:
+            params.resting.listeners = [lambda asked: _note(wanted, asked)]
+
+        def respond(results: FetchResults, now_us: int) -> None:
+            self._respond(params, header, context, wanted, refused, results, now_us)
+
+        # What the metadata does not know is answered beside the rest, and ends no waiting for it.
+        self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
+
+    def _refusal(self, asked: Asked) -> ErrorCode:
+        """Why a partition is not even looked for, NONE if it is."""
+        if asked.name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if self._cache.image.partition(*asked.name) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        # A session goes on asking for the topic that had this name when its id was resolved.
+        is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name.topic
+        return ErrorCode.INCONSISTENT_TOPIC_ID if is_another else ErrorCode.NONE
+
+    def _respond(
+        self,
+        params: FetchParams,
+        header: RequestHeader,
+        context: FetchContext,
+        wanted: Mapping[TopicPartition, Asked],
+        refused: Mapping[Key, FetchPartitionResponse],
+        results: FetchResults,
+        now_us: int,
+    ) -> None:
+        connection, peer = params.connection, params.peer
+        if connection not in self._connections:
+            return
+        hints = LeaderHints(self._cache)
+        by_key: dict[Key, FetchPartitionResponse] = {}
+        for name, result in results:
+            if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:
+                result = result._replace(current_leader=hints.leader_of(name))
+            by_key[wanted[name].topic, name.partition] = result
+        answered = context.answer({**by_key, **refused}, now_us)
+        if context.may_rest and answered.error is ErrorCode.NONE:
+            told = answered.partitions
+            unchanged = [wanted[name] for name, _ in results if (wanted[name].topic, name.partition) not in told]
+            self._replicas.rest(params, unchanged)
+        sent: list[RecordsSent] = []
+        for name, result in results:
+            found = size_bytes(result)
+            if found and (wanted[name].topic, name.partition) in answered.partitions:
+                self._handler_time.found(result.slice)
+                sent.append(self._records_sent(peer, name, wanted[name].entry.fetch_offset, found))
+        topics: dict[Topic, list[FetchPartitionResponse]] = {}
+        for (topic, _), result in answered.partitions.items():
+            topics.setdefault(topic, []).append(result)
+        segments = fetch_response_segments(
+            header.api_version,
+            header.correlation_id,
+            list(topics.items()),
+            answered.error,
+            answered.session_id,
+            endpoints=hints.endpoints,
+        )
+        self._outbox.respond(connection, segments, FETCH, on_sent=self._stated_when_sent(sent) if sent else None)
+
+    def _records_sent(self, peer: str, name: TopicPartition, fetch_offset: Offset, size_bytes: int) -> RecordsSent:
+        return RecordsSent(
+            node=self._identity.name,
+            peer=peer,
+            topic=name.topic,
+            partition=name.partition,
+            fetch_offset=fetch_offset,
+            size_bytes=size_bytes,
+        )
+
+    def _stated_when_sent(self, facts: Sequence[RecordsSent]) -> OnSent:
+        """The broker or the connection may end between the answer and its last byte: then nothing was sent."""
+        cause = self._recorder.cause
+
+        def state(_: Sent) -> None:
+            causes = () if cause is None else (cause,)
+            for fact in facts:
+                causes = (self._recorder.emit(fact, *causes),)
+
+        return state
+
+
+def _note(wanted: dict[TopicPartition, Asked], asked: Asked) -> None:
+    if asked.name is not None:
+        wanted[asked.name] = asked
+
+
+API = Api(
+    key=FETCH,
+    highest={
+        "0.8": 0,
+        "0.10": 3,
+        "0.11": 5,
+        "2.0": 8,
+        "2.1": 10,
+        "2.7": 12,
+        "3.3": 13,
+        "3.5": 15,
+        "3.9": 17,
+        "4.1": 18,
+    },
+    serve=Fetch,
+)

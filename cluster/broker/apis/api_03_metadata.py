@@ -1,0 +1,147 @@
+"""Metadata (3): the brokers, and the topics with their partitions. source: KafkaApis.handleTopicMetadataRequest
+
+ 0  an empty list of topics asks for all
+ 1  null asks for all; racks, the controller, and which topics are internal
+ 2  cluster id
+ 3  throttle time
+ 4  the request says whether topics may be created
+ 5  offline replicas
+ 6  a throttled client is answered first and held back then (KIP-219)
+ 7  leader epochs (KIP-320)
+ 8  operations that the client may do, on request (KIP-430)
+ 9  flexible
+10  topic ids in the answer (KIP-516)
+11  operations on the cluster are asked of DescribeCluster (KIP-700)
+12  topics by id, in the request
+13  an error of the whole answer (KIP-1102)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.cluster_view import (
+    ALL_OF_CLUSTER,
+    ALL_OF_TOPIC,
+    NOT_ASKED,
+    ClusterView,
+    failed,
+    why_missing,
+)
+from cluster.broker.apis.offsets_topic import wanted_topic
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import METADATA
+from controller.image import PartitionRegistration, TopicImage
+from controller.topics import is_internal
+from replica.errors import ErrorCode
+from replica.ids import CLUSTER_ID, NO_BROKER
+
+FIRST_BY_TOPIC_ID = 12
+
+
+class Metadata:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._view = ClusterView(broker)
+        self._cache = broker.cache
+        self._config = broker.config
+        self._answer = broker.responder.answer
+        self._create_topics = broker.plane.create_topics
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        version = header.api_version
+        image = self._cache.image
+        if version < FIRST_BY_TOPIC_ID and any(map(_is_by_id, request.topics or ())):
+            refused = [failed(ErrorCode.INVALID_REQUEST, topic.name or "") for topic in request.topics]
+            self._answer(connection, header, topics=refused, controller_id=NO_BROKER)
+            return
+        if request.topics is None or (version == 0 and not request.topics):
+            topics = [self._topic(name, topic, version) for name, topic in sorted(image.topics.items())]
+        else:
+            topics = [self._asked_topic(topic, version) for topic in request.topics]
+            self._create_missing(request, topics, now_us)
+        if getattr(request, "include_topic_authorized_operations", False):
+            for topic in topics:
+                topic["topic_authorized_operations"] = ALL_OF_TOPIC
+        of_cluster = getattr(request, "include_cluster_authorized_operations", False)
+        self._answer(
+            connection,
+            header,
+            brokers=[
+                {"node_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+                for broker in self._view.live()
+            ],
+            cluster_id=CLUSTER_ID,
+            controller_id=self._view.controller_id(),
+            topics=topics,
+            cluster_authorized_operations=ALL_OF_CLUSTER if of_cluster else NOT_ASKED,
+        )
+
+    def _asked_topic(self, asked: Entity, version: int) -> Values:
+        """By name, or from version 12 on by id (KIP-516)."""
+        topic_id = getattr(asked, "topic_id", None)
+        if topic_id is None:
+            name = str(asked.name or "")
+            return self._topic(name, self._cache.image.topics.get(name), version)
+        known = self._cache.topic_name(topic_id)
+        if known is None:
+            return failed(ErrorCode.UNKNOWN_TOPIC_ID, None) | {"topic_id": topic_id}
+        return self._topic(known, self._cache.image.topics[known], version)
+
+    def _create_missing(self, request: Entity, topics: Sequence[Values], now_us: int) -> None:
+        """They are not there yet; the client asks again."""
+        if not self._config.auto_create_topics_enable or not getattr(request, "allow_auto_topic_creation", True):
+            return
+        missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if missing:
+            self._create_topics([wanted_topic(str(name), self._config) for name in dict.fromkeys(missing)], now_us)
+
+    def _topic(self, name: str, topic: TopicImage | None, version: int) -> Values:
+        if topic is None:
+            return failed(why_missing(name), name)
+        return {
+            "error_code": ErrorCode.NONE,
+            "name": name,
+            "topic_id": topic.topic_id,
+            "is_internal": is_internal(name),
+            "partitions": [
+                self._partition(name, number, registration, version)
+                for number, registration in sorted(topic.partitions.items())
+            ],
+        }
+
+    def _partition(self, name: str, number: int, registration: PartitionRegistration, version: int) -> Values:
+        replicas, isr = list(registration.replicas), list(registration.in_sync_replicas)
+        leader = self._view.known_leader(registration)
+        error = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_BROKER else ErrorCode.NONE
+        if version == 0:
+            live = [broker_id for broker_id in replicas if not self._view.is_offline(broker_id)]
+            if leader != NO_BROKER and live != replicas:
+                error = ErrorCode.REPLICA_NOT_AVAILABLE
+            replicas, isr = live, [broker_id for broker_id in isr if broker_id in live]
+        return {
+            "error_code": error,
+            "partition_index": number,
+            "leader_id": leader,
+            "leader_epoch": registration.leader_epoch,
+            "replica_nodes": replicas,
+            "isr_nodes": isr,
+            "offline_replicas": self._view.offline_replicas(name, number, registration),
+        }
+
+
+def _is_by_id(asked: Entity) -> bool:
+    return asked.name is None or getattr(asked, "topic_id", None) is not None
+
+
+API = Api(
+    key=METADATA,
+    highest={"0.8": 0, "0.10": 2, "0.11": 4, "2.0": 6, "2.1": 7, "2.7": 9, "3.3": 12, "3.5": 12, "3.9": 12, "4.1": 13},
+    serve=Metadata,
+)

@@ -1,0 +1,42 @@
+"""ApiVersions (18): which APIs and features this broker offers. source: KafkaApis.handleApiVersionsRequest
+
+     0  APIs with their lowest and highest version
+     1  throttle time
+     2  a throttled client is answered first and held back then (KIP-219)
+     3  flexible, but for the header of the answer; the client says what it is (KIP-511), features (KIP-584)
+     4  a feature may start at level 0 (KAFKA-17011)
+
+A version that the broker does not know is answered, too: see cluster/protocol/api_18_api_versions.py.
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.node import ConnectionId
+from cluster.protocol.api_18_api_versions import encode_api_versions_response
+from cluster.protocol.eras import features
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import API_VERSIONS
+
+
+class ApiVersions:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._outbox = broker.outbox
+        self._cache = broker.cache
+        self._offered = broker.offered
+        self._features = features(broker.rules.release, elr=broker.rules.elr)
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        answer = encode_api_versions_response(
+            header.api_version, header.correlation_id, self._offered(), self._features, self._cache.image.offset
+        )
+        self._outbox.respond(connection, (answer,), API_VERSIONS)
+
+
+API = Api(
+    key=API_VERSIONS,
+    highest={"0.8": 0, "0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 3, "3.5": 3, "3.9": 4, "4.1": 4},
+    serve=ApiVersions,
+)

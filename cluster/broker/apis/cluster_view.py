@@ -1,0 +1,66 @@
+"""The cluster as a broker describes it to clients. source: KRaftMetadataCache, ZkMetadataCache, AuthHelper"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import BrokerParts, Values
+from controller.image import BrokerRegistration, PartitionRegistration
+from controller.topics import check_legal, is_internal
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import NO_BROKER, BrokerId, TopicPartition
+
+NOT_ASKED = -(2**31)
+ALL_OF_TOPIC = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+"""AclOperation: read, write, create, delete, alter, describe, describe configs, alter configs. There are no rules who
+may do what, so every client may do everything (AuthHelper.authorizedOperations without an authorizer)."""
+ALL_OF_CLUSTER = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+
+
+class ClusterView:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._cache = broker.cache
+        self._plane = broker.plane
+
+    def live(self) -> list[BrokerRegistration]:
+        return [broker for _, broker in sorted(self._cache.image.brokers.items()) if not broker.fenced]
+
+    def controller_id(self) -> BrokerId:
+        """Differs from Kafka: where clients may not talk to controllers it names a random live broker, we the first."""
+        controller_id = self._plane.controller_id()
+        if controller_id is not None:
+            return controller_id
+        live = self.live()
+        return live[0].broker_id if live else NO_BROKER
+
+    def known_leader(self, registration: PartitionRegistration) -> BrokerId:
+        """One that clients can be sent to: a ZooKeeper-era broker may hear of a death before it hears of the election.
+
+        source: getAliveEndpoint of KRaftMetadataCache (where a fenced broker has an endpoint too) and ZkMetadataCache
+        """
+        return registration.leader if registration.leader in self._cache.image.brokers else NO_BROKER
+
+    def offline_replicas(self, topic: str, number: int, registration: PartitionRegistration) -> list[BrokerId]:
+        """source: KRaftMetadataCache.isReplicaOffline"""
+        name, image = TopicPartition(topic, number), self._cache.image
+        return [
+            broker_id
+            for broker_id in registration.replicas
+            if self.is_offline(broker_id) or not image.has_online_dir(broker_id, name)
+        ]
+
+    def is_offline(self, broker_id: BrokerId) -> bool:
+        broker = self._cache.image.brokers.get(broker_id)
+        return broker is None or broker.fenced
+
+
+def failed(error: ErrorCode, name: str | None) -> Values:
+    """A topic of an answer that has none of its partitions."""
+    internal = name is not None and is_internal(name)
+    return {"error_code": error, "name": name, "is_internal": internal, "partitions": []}
+
+
+def why_missing(name: str) -> ErrorCode:
+    try:
+        check_legal(name)
+    except KafkaError as refusal:
+        return refusal.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

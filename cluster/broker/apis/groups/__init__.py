@@ -1,0 +1,5 @@
+"""Consumer groups: members, committed offsets, and what can be known of groups.
+
+May import: cluster, cluster.broker.apis, cluster.broker.metadata, cluster.groups, cluster.protocol.
+Open first: api_11_join_group.py.
+"""

@@ -1,0 +1,88 @@
+"""OffsetCommit (8): a group keeps how far it has come. source: KafkaApis.handleOffsetCommitRequest
+
+2  how long to keep the offsets: the oldest version that Kafka 4 takes
+3  throttle time
+4  a throttled client is answered first and held back then (KIP-219)
+5  how long they are kept is the broker's setting alone (KIP-211)
+6  leader epochs (KIP-320)
+7  group.instance.id: a static member (KIP-345)
+8  flexible
+9  members of KIP-848's groups; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH may be the answer
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.groups.partition_answers import error_of_each, exists, instance_id_of
+from cluster.groups.events import CommitOffsets, CommitResult, Result
+from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import OFFSET_COMMIT
+from replica.ids import UNDEFINED_EPOCH, TopicPartition
+
+DEFAULT_RETENTION = -1
+
+
+class OffsetCommit:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._service = broker.groups
+        self._cache = broker.cache
+        self._clock = broker.clock
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        now_ms = self._clock.at(now_us) // 1000
+        retention = getattr(request, "retention_time", None)
+        expires_ms = NO_EXPIRY
+        if retention is not None and cold.milliseconds(retention) != DEFAULT_RETENTION:
+            expires_ms = now_ms + cold.milliseconds(retention)
+        asked = [
+            (TopicPartition(str(topic.name), int(one.partition_index)), one)
+            for topic in request.topics
+            for one in topic.partitions
+        ]
+        offsets = {name: _commit_of(one, now_ms, expires_ms) for name, one in asked if exists(self._cache, name)}
+        names = [name for name, _ in asked]
+        if not offsets:
+            self._answer(connection, header, topics=error_of_each(names, {}))
+            return
+
+        def event(number: int) -> CommitOffsets:
+            return CommitOffsets(
+                now_us=now_us,
+                request=number,
+                group_id=str(request.group_id),
+                generation=int(request.generation_id_or_member_epoch),
+                member_id=str(request.member_id),
+                instance_id=instance_id_of(request),
+                offsets=offsets,
+            )
+
+        def answer(result: Result) -> None:
+            assert isinstance(result, CommitResult)
+            self._answer(connection, header, topics=error_of_each(names, result.errors))
+
+        self._service.submit(connection, event, answer, now_us)
+
+
+def _commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
+        offset=int(one.committed_offset),
+        leader_epoch=int(getattr(one, "committed_leader_epoch", UNDEFINED_EPOCH)),
+        metadata="" if one.committed_metadata is None else str(one.committed_metadata),
+        committed_ms=now_ms,
+        expires_ms=expires_ms,
+    )
+
+
+API = Api(
+    key=OFFSET_COMMIT,
+    highest={"0.8": 1, "0.10": 2, "0.11": 3, "2.0": 4, "2.1": 6, "2.7": 8, "3.3": 8, "3.5": 8, "3.9": 9, "4.1": 9},
+    serve=OffsetCommit,
+)

@@ -1,0 +1,80 @@
+"""FindCoordinator (10): which broker coordinates a group. source: KafkaApis.handleFindCoordinatorRequest
+
+0  first version
+1  type of the key, throttle time, error message
+2  a throttled client is answered first and held back then (KIP-219)
+3  flexible
+4  several keys at once (KIP-699)
+5  TRANSACTION_ABORTABLE may be the answer (KIP-890)
+6  share groups have coordinators, too (KIP-932)
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import FIND_COORDINATOR
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER
+
+FIRST_OF_MANY = 4
+GROUP, TRANSACTION, SHARE = range(3)
+"""FindCoordinatorRequest.CoordinatorType"""
+MESSAGES = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+}
+"""What is said of groups up to version 3. source: Errors.message"""
+NO_TRANSACTIONS = "transactions are not implemented here: a producer without transactional.id can be idempotent"
+NOT_COORDINATED = {
+    TRANSACTION: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
+    SHARE: (ErrorCode.INVALID_REQUEST, "share groups are not implemented here"),
+}
+"""What has no coordinator, and why.
+
+Differs from Kafka, which has them. At INVALID_REQUEST librdkafka would ask again for ever; with this code every client
+of transactions gives up at once, and most show the message.
+"""
+
+
+class FindCoordinator:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._topic = broker.offsets_topic
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        key_type = int(getattr(request, "key_type", GROUP))
+        if header.api_version < FIRST_OF_MANY:
+            error, message, where = self._coordinator(str(request.key), key_type, now_us)
+            message = message or MESSAGES[error]
+            self._answer(connection, header, error_code=error, error_message=message, **where)
+            return
+        found = []
+        for key in request.coordinator_keys:
+            # Kafka fills the message of an entry only where it refuses the whole request.
+            error, message, where = self._coordinator(str(key), key_type, now_us)
+            found.append({"key": key, "error_code": error, "error_message": message, **where})
+        self._answer(connection, header, coordinators=found)
+
+    def _coordinator(self, key: str, key_type: int, now_us: int) -> tuple[ErrorCode, str, Values]:
+        """Why there can be none, and its address if there is one."""
+        nobody: Values = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
+        if key_type != GROUP:
+            unknown = (ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
+            return *NOT_COORDINATED.get(key_type, unknown), nobody
+        broker = self._topic.coordinator(key, now_us)
+        if broker is None:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, "", nobody
+        return ErrorCode.NONE, "", {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
+
+
+API = Api(
+    key=FIND_COORDINATOR,
+    highest={"0.8": 0, "0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 6, "4.1": 6},
+    serve=FindCoordinator,
+)

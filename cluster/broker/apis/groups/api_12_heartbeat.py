@@ -1,0 +1,54 @@
+"""Heartbeat (12): a member of a group lives, and hears whether the group rebalances.
+
+     0  first version
+     1  throttle time
+     2  a throttled client is answered first and held back then (KIP-219)
+     3  group.instance.id: a static member (KIP-345)
+     4  flexible
+
+source: KafkaApis.handleHeartbeatRequest
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.groups.partition_answers import instance_id_of
+from cluster.groups import events
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import HEARTBEAT
+
+
+class Heartbeat:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._service = broker.groups
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+
+        def event(number: int) -> events.Heartbeat:
+            return events.Heartbeat(
+                now_us=now_us,
+                request=number,
+                group_id=str(request.group_id),
+                generation=int(request.generation_id),
+                member_id=str(request.member_id),
+                instance_id=instance_id_of(request),
+            )
+
+        def answer(result: events.Result) -> None:
+            assert isinstance(result, events.HeartbeatResult)
+            self._answer(connection, header, error_code=result.error)
+
+        self._service.submit(connection, event, answer, now_us)
+
+
+API = Api(
+    key=HEARTBEAT,
+    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
+    serve=Heartbeat,
+)

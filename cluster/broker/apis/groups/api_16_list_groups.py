@@ -1,0 +1,58 @@
+"""ListGroups (16): the groups that this broker coordinates; a client asks all brokers.
+
+     0  first version
+     1  throttle time
+     2  a throttled client is answered first and held back then (KIP-219)
+     3  flexible
+     4  by state, with the state (KIP-518)
+     5  by type, with the type (KIP-848)
+
+source: KafkaApis.handleListGroupsRequest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.groups.group import Group
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import LIST_GROUPS
+from replica.errors import ErrorCode
+
+CLASSIC = "classic"
+
+
+class ListGroups:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._groups = broker.groups.coordinator
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        states = [str(state).lower() for state in getattr(request, "states_filter", ())]
+        types = [str(kind).lower() for kind in getattr(request, "types_filter", ())]
+        groups: Iterable[Group] = self._groups.index.groups.values()
+        listed = [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type or "",
+                "group_state": group.state.value,
+                "group_type": CLASSIC,
+            }
+            for group in groups
+            if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+        ]
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._groups.index.loading else ErrorCode.NONE
+        self._answer(connection, header, error_code=error, groups=listed)
+
+
+API = Api(
+    key=LIST_GROUPS,
+    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 5, "4.1": 5},
+    serve=ListGroups,
+)

@@ -1,0 +1,46 @@
+"""DeleteGroups (42): forget groups that have no members, and their offsets (KIP-229).
+
+     0  first version
+     1  a throttled client is answered first and held back then (KIP-219)
+     2  flexible
+
+source: KafkaApis.handleDeleteGroupsRequest
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.groups import events
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import DELETE_GROUPS
+
+
+class DeleteGroups:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._service = broker.groups
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        group_ids = tuple(dict.fromkeys(str(group_id) for group_id in request.groups_names))
+
+        def answer(result: events.Result) -> None:
+            assert isinstance(result, events.DeleteGroupsResult)
+            results = [{"group_id": group_id, "error_code": error} for group_id, error in result.errors.items()]
+            self._answer(connection, header, results=results)
+
+        def event(number: int) -> events.DeleteGroups:
+            return events.DeleteGroups(now_us=now_us, request=number, group_ids=group_ids)
+
+        self._service.submit(connection, event, answer, now_us)
+
+
+API = Api(
+    key=DELETE_GROUPS,
+    highest={"2.0": 1, "2.1": 1, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
+    serve=DeleteGroups,
+)

@@ -1,0 +1,37 @@
+"""Answers about partitions, by topic, and which member of a group asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cluster.broker.apis.api import Values
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.protocol.entities import Entity
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+
+
+def instance_id_of(request: Entity) -> str | None:
+    """group.instance.id; older versions of every request have no field for it"""
+    found: object = getattr(request, "group_instance_id", None)
+    return None if found is None else str(found)
+
+
+def exists(cache: MetadataCache, name: TopicPartition) -> bool:
+    return cache.image.partition(name.topic, name.partition) is not None
+
+
+def by_topic(partitions: Iterable[tuple[TopicPartition, Values]]) -> list[Values]:
+    """Answers about partitions, gathered by topic in the order in which topics first come."""
+    topics: dict[str, list[Values]] = {}
+    for name, answer in partitions:
+        topics.setdefault(name.topic, []).append(answer)
+    return [{"name": topic, "partitions": answers} for topic, answers in topics.items()]
+
+
+def error_of_each(names: Sequence[TopicPartition], errors: Mapping[TopicPartition, ErrorCode]) -> list[Values]:
+    """Partitions that the coordinator was not asked about do not exist."""
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return by_topic(
+        (name, {"partition_index": name.partition, "error_code": errors.get(name, missing)}) for name in names
+    )

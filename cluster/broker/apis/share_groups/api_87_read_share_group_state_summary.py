@@ -1,0 +1,16 @@
+"""ReadShareGroupStateSummary (87): where a share group begins to read (KIP-932). Not implemented here.
+
+0  the only version
+"""
+
+from __future__ import annotations
+
+from cluster.broker.apis.api import Api
+from cluster.broker.apis.refusals import NOT_HERE, Refused, by_partition
+from cluster.protocol.versions import READ_SHARE_GROUP_STATE_SUMMARY
+
+API = Api(
+    key=READ_SHARE_GROUP_STATE_SUMMARY,
+    highest={"4.1": 0},
+    serve=Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition")),
+)
