@@ -6,7 +6,7 @@
 3  operations that the client may do, on request (KIP-430)
 4  group.instance.id of members (KIP-345)
 5  flexible
-6  a group that does not exist is GROUP_ID_NOT_FOUND; before, it was one in the state Dead (KIP-1043)
+6  a group that does not exist is GROUP_ID_NOT_FOUND, with a message; before, its state was Dead (KIP-1043)
 """
 
 from __future__ import annotations

@@ -1,0 +1,51 @@
+"""An API is one file, which the table finds; brokers offer and answer it. Clashes and wrong names are refused."""
+
+import pytest
+from broker_world import BrokerWorld
+
+from cluster.broker import api_table
+from cluster.protocol.versions import API_VERSIONS, UPDATE_FEATURES
+from replica.errors import ErrorCode
+from replica.rules import PROFILES
+
+TOY = """
+from cluster.broker.apis.api import Api
+from cluster.broker.apis.refusals import NOT_HERE, Refused, always
+
+API = Api(key={key}, highest={{"4.1": 1}}, serve=Refused(always(NOT_HERE)))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A package for APIs beside that of the broker; its name is this test's alone."""
+    name = f"apis_of_{tmp_path.name}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / name
+
+
+def test_one_file_makes_an_api_that_brokers_offer_and_answer(folder, tmp_path, monkeypatch):
+    (folder / "api_57_update_features.py").write_text(TOY.format(key=UPDATE_FEATURES))
+    monkeypatch.setattr(api_table, "APIS", api_table.collect(api_table.FOLDER, folder.name))
+    world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
+    world.run(100)
+    offered = {one.api_key: (one.min_version, one.max_version) for one in world.call("c").ask(API_VERSIONS, 4).api_keys}
+    assert offered[UPDATE_FEATURES] == (0, 1)
+    assert world.call("c").ask(UPDATE_FEATURES, 1, feature_updates=()).error_code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_key_of_another_file_is_refused(folder):
+    (folder / "api_00_produce.py").write_text(TOY.format(key=0))
+    with pytest.raises(
+        ValueError, match=r"api_00_produce and cluster\.broker\.apis\.api_00_produce both declare API 0"
+    ):
+        api_table.collect(api_table.FOLDER, folder.name)
+
+
+@pytest.mark.parametrize("name", ["api_57_features", "api_58_update_features"])
+def test_a_name_that_does_not_say_which_api_it_is_is_refused(folder, name):
+    (folder / f"{name}.py").write_text(TOY.format(key=UPDATE_FEATURES))
+    with pytest.raises(ValueError, match=f"{name} declares UpdateFeatures: it should be named api_57_update_features"):
+        api_table.collect(folder.name)
