@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from waiting import wait_for
 
 from tests.spark.standalone import sessions_left
 
@@ -53,8 +54,8 @@ def interrupted(
         heard.append(line)
         if sign in line:
             break
-    while file and not list(temporary.glob(file)):
-        time.sleep(0.01)
+    if file:
+        wait_for(lambda: list(temporary.glob(file)), 200)
     if callable(by):
         by(process)
     elif by == signal.SIGINT:

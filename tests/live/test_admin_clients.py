@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +10,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import IncompatibleBrokerVersion, KafkaTimeoutError
 from serving import serving
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """What the controller has decided reaches each broker a little later."""
-    for _ in range(100):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("the brokers never heard of it")
+from waiting import wait_for
 
 
 def test_kafka_python(tmp_path: Path) -> None:
@@ -30,7 +20,7 @@ def test_kafka_python(tmp_path: Path) -> None:
         admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
         admin.create_topics({"t": {"num_partitions": 2, "replication_factor": 3}})
         admin.create_partitions({"t": 3})
-        until(lambda: len(admin.describe_topics(["t"])[0]["partitions"]) == 3)
+        wait_for(lambda: len(admin.describe_topics(["t"])[0]["partitions"]) == 3)
         assert [one["broker_id"] for one in admin.describe_cluster()["brokers"]] == [1, 2, 3]
         admin.alter_configs([ConfigResource("TOPIC", "t", configs={"retention.ms": "5"})])
         configs = admin.describe_configs([ConfigResource("TOPIC", "t")])["topic"]["t"]
@@ -50,7 +40,7 @@ def test_kafka_python(tmp_path: Path) -> None:
         assert [one["replica_id"] for one in quorum["observers"]] == [1, 2, 3]
         assert len(admin.describe_log_dirs()) == 3
         admin.delete_topics(["t"])
-        until(lambda: "t" not in admin.list_topics())
+        wait_for(lambda: "t" not in admin.list_topics())
         admin.close()
         served.stop()
     assert served.summary["verdict"] == [] and not served.summary["our_bug"]
@@ -63,7 +53,7 @@ def test_the_zookeeper_era(tmp_path: Path) -> None:
         admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
         (made,) = admin.create_topics({"t": {"num_partitions": 2, "replication_factor": 3}})["topics"]
         assert made["error_code"] == 0
-        until(lambda: len(admin.describe_topics(["t"])[0]["partitions"]) == 2)
+        wait_for(lambda: len(admin.describe_topics(["t"])[0]["partitions"]) == 2)
         # A broker of 2.0 has no defaults for a new topic to ask for (KIP-464, 2.4), and the client knows it.
         with pytest.raises(IncompatibleBrokerVersion, match=r"\(2, 0\)"):
             admin.create_topics({"t": {}}, raise_errors=False)
@@ -162,12 +152,12 @@ def test_no_more_partitions_than_max_partitions(tmp_path: Path, profile: str) ->
         made = create(t=2, u=2)
         assert sorted(code for code, _ in made.values()) == [0, 44]
         (name,) = (name for name, (code, _) in made.items() if code == 0)
-        until(lambda: name in admin.list_topics())
+        wait_for(lambda: name in admin.list_topics())
         if profile == "kafka-4.1":
             (grown,) = admin.create_partitions({name: 4}, raise_errors=False).results
             assert grown.error_code == 44 and "max.partitions=5" in grown.error_message
         assert [code for code, _ in create(last=1).values()] == [0]
-        until(lambda: "last" in admin.list_topics())
+        wait_for(lambda: "last" in admin.list_topics())
         producer = KafkaProducer(bootstrap_servers=served.bootstrap, max_block_ms=2000)
         with pytest.raises(KafkaTimeoutError):
             producer.send("made-by-asking", b"x")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 from serving import Served, fault, serving
+from waiting import wait_for
 
 from replica.trace.events import MessageHeld, MessageReleased
 from scenarios.observe.trace_writer import read_rows
@@ -24,12 +25,8 @@ def state(record: Path) -> dict[str, Any]:
     return answer
 
 
-def wait_for(record: Path, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    until = time.monotonic() + 30
-    while not holds(found := state(record)):
-        assert time.monotonic() < until, found
-        time.sleep(0.05)
-    return found
+def wait_until(record: Path, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    return wait_for(lambda: state(record), holds=holds)
 
 
 def wait_for_line(served: Served, text: str) -> None:
@@ -74,12 +71,12 @@ def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, 
         leader = partition["leader"]
         assert {replica["log_end_offset"] for replica in partition["replicas"]} == {1}
         assert "kill-1" in fault(tmp_path, "kill", "leader(t-0)").stdout
-        found = wait_for(tmp_path, lambda found: found["partitions"][0]["leader"] not in (leader, None))
+        found = wait_until(tmp_path, lambda found: found["partitions"][0]["leader"] not in (leader, None))
         assert node(found, leader)["state"] == "down"
         assert [one["fault"] for one in found["faults"]] == ["kill-1"]
         producer.send("t", b"two").get(20)
         fault(tmp_path, "start", leader)
-        found = wait_for(tmp_path, lambda found: len(found["partitions"][0]["isr"]) == 3)
+        found = wait_until(tmp_path, lambda found: len(found["partitions"][0]["isr"]) == 3)
         assert found["faults"] == []
         fault(tmp_path, "cut", "b1-b3", "--as", "wall")
         fault(tmp_path, "slow_disk", "b2", "1ms")
@@ -87,7 +84,7 @@ def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, 
         fault(tmp_path, "heal", "wall")
         fault(tmp_path, "end", "slow_disk-4")
         fault(tmp_path, "--yaml", "{pause: c1, for: 200ms, as: nap}")
-        assert wait_for(tmp_path, lambda found: not found["faults"])["nodes"][3]["state"] == "running"
+        assert wait_until(tmp_path, lambda found: not found["faults"])["nodes"][3]["state"] == "running"
         table = fault(tmp_path, "list", "--plain").stdout
         assert "no fault is in force" in table and "t-0" in table and "2/2" in table
         producer.close()
@@ -145,12 +142,12 @@ def test_what_a_student_had_sent_before_a_reset_is_appended_and_told_of(tmp_path
     with serving(tmp_path, "--topic", "t:1:1", brokers=1) as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap, client_id="class-7", acks=0)
         producer.send("t", b"before").get(20)
-        wait_for(tmp_path, lambda found: found["partitions"][0]["replicas"][0]["log_end_offset"] == 1)
+        wait_until(tmp_path, lambda found: found["partitions"][0]["replicas"][0]["log_end_offset"] == 1)
         fault(tmp_path, "pause", "b1")
         producer.send("t", b"meanwhile").get(20)
         fault(tmp_path, "reset_peer", "client/class-7-b1")
         fault(tmp_path, "resume", "b1")
-        wait_for(tmp_path, lambda found: found["partitions"][0]["replicas"][0]["log_end_offset"] == 2)
+        wait_until(tmp_path, lambda found: found["partitions"][0]["replicas"][0]["log_end_offset"] == 2)
         producer.close()
         served.stop()
     assert served.summary["logs"] == {"t-0": ["before", "meanwhile"]}

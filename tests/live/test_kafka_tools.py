@@ -9,11 +9,11 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from serving import Served, serving
+from waiting import wait_for
 
 TOOLS = "org.apache.kafka.tools"
 LIB = os.environ.get("KAFKA_TOOLS_LIB", "")
@@ -72,11 +72,7 @@ def test_a_reassignment_is_verified_and_its_throttles_go(tmp_path: Path) -> None
             tools, plan, "--execute", "--throttle", "1000000"
         )
         assert "leader.replication.throttled.rate=1000000" in config_of(tools, "brokers", "1")
-        for _ in range(20):
-            said = reassign(tools, plan, "--verify")
-            if "is completed" in said:
-                break
-            time.sleep(0.5)
+        said = wait_for(lambda: reassign(tools, plan, "--verify"), holds=lambda said: "is completed" in said)
         assert "Reassignment of partition orders-0 is completed." in said
         assert "Clearing broker-level throttles on brokers 1,2,3" in said
         assert "Clearing topic-level throttles on topic orders" in said

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from ledger.judging import Found, Sent, concluded, disagreements
 from serving import Served, fault, serving
+from waiting import wait_for
 
 FAULTS = int(os.environ.get("HIGHWATER_LEDGER_FAULTS", "12"))
 OUTSIDE = Path(__file__).parent / "ledger" / "outside.py"
@@ -133,16 +134,17 @@ def inject(served: Served, rng: random.Random) -> list[str]:
 
 def mend(served: Served) -> None:
     """Everything is up, nothing is in force, and every replica is in sync."""
-    until_s = time.monotonic() + 120
-    while True:
-        state = json.loads(fault(served.record, "list", "--format", "json", code=None).stdout)
-        whole = all(
-            len(one["isr"]) == len(BROKERS) for one in state["partitions"] if one["partition"].startswith(LIBRARIES)
-        )
-        if whole and not state["faults"]:
-            return
-        assert time.monotonic() < until_s, state
-        time.sleep(1)
+
+    def is_whole(state: Any) -> bool:
+        written = [one for one in state["partitions"] if one["partition"].startswith(LIBRARIES)]
+        return all(len(one["isr"]) == len(BROKERS) for one in written) and not state["faults"]
+
+    wait_for(
+        lambda: json.loads(fault(served.record, "list", "--format", "json", code=None).stdout),
+        120,
+        holds=is_whole,
+        pause_s=1,
+    )
 
 
 @pytest.mark.soak

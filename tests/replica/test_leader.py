@@ -44,30 +44,45 @@ def with_pending_shrink() -> LeaderWorld:
 
 # ------------------------------------------------------------------------------------------------ proposals and answers
 
-REVERT = {"OPERATION_NOT_ATTEMPTED", "INELIGIBLE_REPLICA"}
-STAY = {
-    "UNKNOWN_TOPIC_OR_PARTITION",
-    "UNKNOWN_TOPIC_ID",
-    "FENCED_LEADER_EPOCH",
-    "INVALID_UPDATE_VERSION",
-    "INVALID_REQUEST",
-    "NEW_LEADER_ELECTED",
+PROPOSES_ANEW, AWAITS_METADATA, REPEATS = "proposes anew", "awaits metadata", "repeats"
+AFTER_A_REFUSAL = {
+    # The controller vouches that the proposal has had no effect and never will.
+    "OPERATION_NOT_ATTEMPTED": PROPOSES_ANEW,
+    "INELIGIBLE_REPLICA": PROPOSES_ANEW,
+    # The controller knows of something newer, or of nothing that could be asked for again.
+    "UNKNOWN_TOPIC_OR_PARTITION": AWAITS_METADATA,
+    "UNKNOWN_TOPIC_ID": AWAITS_METADATA,
+    "FENCED_LEADER_EPOCH": AWAITS_METADATA,
+    "INVALID_UPDATE_VERSION": AWAITS_METADATA,
+    "INVALID_REQUEST": AWAITS_METADATA,
+    "NEW_LEADER_ELECTED": AWAITS_METADATA,
 }
+"""What a leader does next about an ISR that it still wants; any other error says only that it has to ask again."""
 
 
 @pytest.mark.parametrize(
     "error", [code for code in ErrorCode if code is not ErrorCode.NONE], ids=lambda code: code.name
 )
-def test_every_error_of_alter_partition_reverts_stays_or_retries(error: ErrorCode) -> None:
-    """Partition.handleAlterPartitionError: three kinds of errors, and no error may end the safety of the old ISR."""
+def test_what_a_leader_does_after_a_refusal(error: ErrorCode) -> None:
+    """Partition.handleAlterPartitionError; whatever the error is, b3 counts until the controller says otherwise."""
     world = with_pending_shrink()
-    proposal = world.proposals[-1]
-    actions = world.state.step(IsrRefused(now_us=world.now_us, error=error, proposal=proposal))
-    retried = [action.in_sync_replicas for action in actions if isinstance(action, ProposeIsr)]
-    assert retried == ([] if error.name in REVERT | STAY else [(1, 2)])
-    assert world.state.pending_isr == (None if error.name in REVERT else (1, 2))
-    assert world.state.maximal_isr == (1, 2, 3)
-    assert world.state.high_watermark == 10
+    first = world.proposals[-1]
+    said = world.isr_refused(error.name)
+    said_later = world.check_lag(at=LAG_MAX_US + 2)
+    next_step = AFTER_A_REFUSAL.get(error.name, REPEATS)
+    asked = "AlterPartition {b1, b2} broker epochs (-1, 20) at partition epoch 5"
+    assert (said[:1], said_later[:1]) == {
+        PROPOSES_ANEW: ([], [asked]),
+        AWAITS_METADATA: ([], []),
+        REPEATS: ([asked], []),
+    }[next_step]
+    assert world.fetch("b2", offset=15) == [] and world.state.high_watermark == 10
+    if next_step == AWAITS_METADATA:
+        world.metadata(isr=ALL, partition_epoch=6)
+        assert world.check_lag(at=LAG_MAX_US + 3)[0] == asked.replace("epoch 5", "epoch 6")
+    else:
+        assert (world.proposals[-1].in_sync_replicas, len(world.proposals)) == (first.in_sync_replicas, 2)
+        assert world.isr_accepted() == ["HW 10 -> 15: b1 and b2 both hold the records below 15"]
 
 
 def test_a_retry_repeats_the_proposal_as_it_was() -> None:

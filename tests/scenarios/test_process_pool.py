@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.process.failures import ProcessDied
@@ -39,8 +40,7 @@ def outlive(job: tuple[str, Path]) -> str:
         pid_file.with_suffix(".new").write_text(str(os.getpid()))
         pid_file.with_suffix(".new").rename(pid_file)
         os.kill(os.getpid(), signal.SIGKILL)
-    while not pid_file.exists() or not is_gone(int(pid_file.read_text())):
-        time.sleep(0.01)
+    wait_for(lambda: pid_file.exists() and is_gone(int(pid_file.read_text())))
     return name
 
 
@@ -98,9 +98,8 @@ def test_closing_ends_what_still_plays(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("first", "second")]
     coming = in_order(hang, files, 2)
     pids = [next(coming)]
-    while not (tmp_path / "second").is_file() or not (tmp_path / "second").read_text():
-        time.sleep(0.01)
-    pids.append(int((tmp_path / "second").read_text()))
+    second = tmp_path / "second"
+    pids.append(int(wait_for(lambda: second.read_text() if second.is_file() else "")))
     coming.close()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

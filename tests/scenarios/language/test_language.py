@@ -71,25 +71,25 @@ def test_value(method: str, text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "text"),
+    ("method", "text", "code"),
     [
-        ("time", "0.0000001s"),
-        ("time", "1h"),
-        ("time", "1e3s"),
-        ("time", "１s"),
-        ("size", "1kb"),
-        ("bandwidth", "50kB"),
-        ("share_ppm", "100.1%"),
-        ("share_ppm", "10"),
-        ("boolean", "yes"),
-        ("boolean", "True"),
-        ("integer", "0x10"),
-        ("integer", "1.0"),
-        ("integer", ".inf"),
+        ("time", "0.0000001s", "E122"),
+        ("time", "1h", "E122"),
+        ("time", "1e3s", "E122"),
+        ("time", "１s", "E122"),
+        ("size", "1kb", "E123"),
+        ("bandwidth", "50kB", "E123"),
+        ("share_ppm", "100.1%", "E123"),
+        ("share_ppm", "10", "E123"),
+        ("boolean", "yes", "E111"),
+        ("boolean", "True", "E111"),
+        ("integer", "0x10", "E111"),
+        ("integer", "1.0", "E111"),
+        ("integer", ".inf", "E111"),
     ],
 )
-def test_no_value(method: str, text: str) -> None:
-    assert read(method, text)[1]
+def test_no_value(method: str, text: str, code: str) -> None:
+    assert read(method, text)[1] == [code]
 
 
 @given(st.integers(0, 30 * 24 * 3600 * 1_000_000))
