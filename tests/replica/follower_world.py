@@ -241,10 +241,16 @@ class FollowerWorld:
             diverging=diverging,
             has_records=bool(records),
         )
+        if code is ErrorCode.NONE and diverging is None:
+            lines += self._acknowledged(leader, name, asked.offset)
         actions = follower.step(answered)
         if not actions and (records or code is not ErrorCode.NONE):
             lines.append(f"{name} ignores it")
         return lines + self._perform(replica, actions, records, append_error)
+
+    def _acknowledged(self, leader: Replica, name: str, offset: int) -> list[str]:
+        """What the leader makes of the fetch: `name` holds all below `offset`. Here a leader is nothing but a log."""
+        return []
 
     # comparing epochs before the first fetch
 
@@ -343,7 +349,7 @@ class FollowerWorld:
                 case SetHighWatermark():
                     assert action.previous == replica.high_watermark
                     replica.high_watermark = action.high_watermark
-                    lines.append(action.reason)
+                    lines.append(self._high_watermark_line(replica, action.reason))
                 case SetLogStartOffset():
                     lines.append(action.reason)
                     self.delete_below(NAMES(replica.broker_id), action.offset)
@@ -351,6 +357,9 @@ class FollowerWorld:
                     lines.append(action.reason)
             lines += self._perform(replica, follow_up, [])
         return lines
+
+    def _high_watermark_line(self, replica: Replica, reason: str) -> str:
+        return reason
 
     @staticmethod
     def _up_to_epoch(records: list[int], max_leader_epoch: int | None) -> list[int]:
