@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import click
+import networkx as nx
 import pytest
+from click.testing import CliRunner
 
 from replica.rules import Rules, spelled
 from scenarios.check.invariants.checker import all_invariants
+from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.check.promises import GAPS
+from scenarios.cli.main import cli
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import as_markdown, rule_rows
@@ -24,6 +30,8 @@ ROOT = Path(__file__).parent.parent
 RULES = ROOT / "replica" / "RULES.md"
 PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports", "tests")
 Generated = Callable[[Path, str, str], None]
+README_LINES_MAX = 200
+PICTURE_BYTES_MAX = 200_000
 
 
 @cache
@@ -225,3 +233,107 @@ def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:
         broken = ", ".join(sorted(gap.invariants, key=lambda name: (name[0], int(name[1:].split()[0]))))
         lines.append(f"| `{gap.switch}: {values}`{only}{after} | {broken} | {gap.rule} |")
     generated(RULES, "gaps", "\n".join(lines) + "\n")
+
+
+# ---------------------------------------------------------------------------------- README and manuals
+
+
+def test_the_readme_is_short_and_its_pictures_are_small() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= README_LINES_MAX
+    pictures = [ROOT / name for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme)]
+    assert pictures
+    assert [path.name for path in pictures if path.stat().st_size > PICTURE_BYTES_MAX] == []
+
+
+def screen(words: str) -> str:
+    """What a command prints, as a paper shows it. How long a run took differs from one to the next."""
+    result = CliRunner().invoke(cli, words.split()[1:], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    printed = re.sub(r"events, in [\d.]+ s", "events, in 0.2 s", result.stdout).strip("\n")
+    return f"```text\n$ {words}\n{printed}\n```\n"
+
+
+def test_screens_are_what_the_commands_print(
+    generated: Generated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    manual = ROOT / "scenarios" / "cli" / "MANUAL.md"
+    shown = {
+        "highwater run acks1-leader-kill": ROOT / "README.md",
+        "highwater compare acks1-leader-kill": ROOT / "README.md",
+        "highwater explain last r12": manual,
+        "highwater explain last r12 --what-if": manual,
+    }
+    for words, paper in shown.items():
+        generated(paper, words, screen(words))
+
+
+OPTION = re.compile(r"(?<!\S)(--[a-z-]+)")
+
+
+def wrong_commands(text: str) -> Iterator[str]:
+    """Commands in code style or in blocks that name a subcommand or an option that does not exist."""
+    inline = re.findall(r"`(highwater [^`]+)`", text)
+    blocks = re.findall(r"^(?:\$ |\.venv/bin/)(highwater .+)$", text.replace("\\\n", " "), re.MULTILINE)
+    context = click.Context(cli)
+    for found in (*inline, *blocks):
+        words = re.split(r" #|[;|]", found)[0].split()
+        command: click.Command = cli
+        for word in (word for word in words[1:] if not word.startswith("-")):
+            if not isinstance(command, click.Group):
+                break
+            found_command = command.get_command(context, word)
+            if found_command is None:
+                yield f"{found}: there is no {word}"
+                break
+            command = found_command
+        known = [option for one in command.params for option in one.opts] + ["--help"]
+        yield from (f"{found}: no {option}" for option in OPTION.findall(" ".join(words)) if option not in known)
+
+
+@pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_commands_exist(paper: Path) -> None:
+    assert list(wrong_commands(paper.read_text(encoding="utf-8"))) == []
+
+
+def test_a_wrong_command_is_found() -> None:
+    text = "`highwater run x --seed 1`, `highwater walk`\n```\n$ highwater run x --sede 1   # --why\n```\n"
+    assert list(wrong_commands(text)) == [
+        "highwater walk: there is no walk",
+        "highwater run x --sede 1   # --why: no --sede",
+    ]
+
+
+def test_every_command_is_in_the_manual() -> None:
+    manual = (ROOT / "scenarios" / "cli" / "MANUAL.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `highwater ([a-z]+)", manual, re.MULTILINE)
+    assert sorted(named) == sorted(cli.list_commands(click.Context(cli)))
+
+
+def test_every_kind_of_verdict_is_explained() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| ([\w-]*) ?\|$", (ROOT / "scenarios" / "LANGUAGE.md").read_text(), re.M)
+    assert [(kind, jepsen or None) for kind, jepsen in rows if kind in JEPSEN_CLASS] == list(JEPSEN_CLASS.items())
+
+
+def drawing(package: str, rooms: dict[str, list[str]]) -> str:
+    """The rooms of one package in Mermaid, without the arrows that follow from others."""
+    graph = nx.DiGraph([(room, other) for room in rooms for other in rooms[room]])
+    graph.add_nodes_from(rooms)
+    arrows = sorted(nx.transitive_reduction(graph).edges)
+
+    def node(room: str) -> str:
+        return f'{room.replace(".", "_")}["{room.removeprefix(package + ".").replace(".", "/")}"]'
+
+    lines = [f"    {node(room)} --> {node(other)}" for room, other in arrows]
+    alone = [f"    {node(room)}" for room in sorted(rooms) if not graph.degree(room)]
+    return "\n".join(["```mermaid", "flowchart LR", *lines, *alone, "```", ""])
+
+
+def test_the_drawings_of_the_rooms(generated: Generated) -> None:
+    table = tomllib.loads((ROOT / "tests" / "rooms.toml").read_text(encoding="utf-8"))
+    parts = []
+    for package in dict.fromkeys(room.split(".")[0] for room in table):
+        rooms = {room: row["may_import"] for room, row in table.items() if room.split(".")[0] == package}
+        parts.append(f"**{package}**\n\n{drawing(package, rooms)}")
+    generated(ROOT / "CONTRIBUTING.md", "rooms", "\n".join(parts))
