@@ -6,7 +6,7 @@ only when the records it speaks of are committed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
@@ -340,3 +340,6 @@ class SeveralReply:
 
 Reply = SingleReply | SeveralReply
 Action = AppendRecord | Fact | Reply
+
+OnReply = Callable[[Reply | None], None]
+"""None: the controller was deposed first; what it had decided may happen or not."""

@@ -9,10 +9,10 @@ from cluster.broker.api_table import ServedApis, offered
 from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.offsets_topic import OffsetsTopic
 from cluster.broker.control_planes.kraft import KRaftPlane
+from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
 from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
-from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle
+from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.blocking_logs import BlockingLogs
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
@@ -36,7 +36,7 @@ from cluster.server.request_log import RequestLog
 from cluster.server.responder import Responder
 from cluster.server.socket_server import SocketServer
 from cluster.wall_clock import WallClock
-from controller.events import Reply
+from controller.events import OnReply
 from replica.config import TopicConfig
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
@@ -104,9 +104,8 @@ class BrokerCore:
         self.logs: BrokerLogs
         self.replicas: ReplicaManager
         self.fetchers: ReplicaFetchers
-        self.lifecycle: BrokerLifecycle | ZooKeeperLifecycle
-        self._plane: KRaftPlane | ZooKeeperPlane
-        """How it takes part in the cluster: by a quorum of controllers, or by the registry of the ZooKeeper era."""
+        self.lifecycle: Lifecycle
+        self._plane: ControlPlane
 
     # ---------------------------------------------------------------------------------------------- start and stop
 
@@ -133,8 +132,6 @@ class BrokerCore:
 
     def _build(self) -> None:
         identity, config, outbox = self.identity, self._config, self._outbox
-        self._plane = self._join()
-        self.lifecycle = self._plane.lifecycle
         quotas = ReplicationQuotas(identity.broker_id, lambda: self.cache.image)
         self.replicas = ReplicaManager(
             node=identity.name,
@@ -146,7 +143,7 @@ class BrokerCore:
             clock=self._clock,
             lookup=self.cache,
             quotas=quotas,
-            propose_isr=self._plane.propose_isr,
+            propose_isr=lambda partition, proposal, now_us: self._plane.propose_isr(partition, proposal, now_us),
             phase_us=self._phase_us,
         )
         self.fetchers = ReplicaFetchers(
@@ -166,7 +163,7 @@ class BrokerCore:
                 clock=self._clock,
                 replicated_us=self._server.handler_time.times.replicated_us,
                 era_fetch_version=offered(self._rules.release)[FETCH][1],
-                broker_epoch=self._plane.fetch_epoch,
+                broker_epoch=lambda: self._plane.fetch_epoch(),
                 halt=outbox.exit,
             )
         )
@@ -195,6 +192,8 @@ class BrokerCore:
             timers=outbox.timers,
             roles=self._groups,
         )
+        self._plane = self._join()
+        self.lifecycle = self._plane.lifecycle
         self._log_dir_failures = LogDirFailures(
             node=identity.name,
             metadata_log_dir=self._plane.metadata_log_dir,
@@ -205,7 +204,6 @@ class BrokerCore:
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
         )
-        self._plane.install(self.replicas, self._changes)
         self._apis = ServedApis(self._parts(topic))
 
     def _parts(self, topic: OffsetsTopic) -> BrokerParts:
@@ -241,7 +239,8 @@ class BrokerCore:
         slots = self._config.max_incremental_fetch_session_cache_slots
         return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32))
 
-    def _join(self) -> KRaftPlane | ZooKeeperPlane:
+    def _join(self) -> ControlPlane:
+        """By a quorum of controllers, or by the registry of the ZooKeeper era."""
         if self._rules.membership == "zk-session":
             return ZooKeeperPlane(
                 identity=self.identity,
@@ -252,6 +251,7 @@ class BrokerCore:
                 channels=self._channels,
                 responder=self._responder,
                 cache=self.cache,
+                changes=self._changes,
                 recorder=self._recorder,
                 registry=next(iter(self._controllers.values())),
                 on_running=self._open_for_requests,
@@ -267,6 +267,8 @@ class BrokerCore:
             responder=self._responder,
             locks=self._locks,
             cache=self.cache,
+            replicas=self.replicas,
+            changes=self._changes,
             recorder=self._recorder,
             controllers=self._controllers,
             logs=self.logs,
@@ -308,11 +310,10 @@ class BrokerCore:
         topic_partition: TopicPartition,
         desired: BrokerId | None,
         unclean: bool,
-        answer: Callable[[Reply], None],
+        answer: OnReply,
         now_us: int,
     ) -> list[Action]:
-        """An operator asks the controller that this broker is (ZooKeeper era); the answer comes later."""
-        assert isinstance(self._plane, ZooKeeperPlane), "a broker elects nobody where a quorum does"
+        """An operator's request to the controller that a broker is in the ZooKeeper era; the answer comes later."""
         self._plane.elect_leader(topic_partition, desired, unclean, answer, now_us)
         return self._outbox.take()
 

@@ -9,13 +9,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.events import Fact, Reply
+from controller.events import Fact, OnReply, Reply
 from controller.quorum.messages import ControllerEpoch
 from replica.ids import Offset
 from replica.trace.events import Recorder
-
-OnReply = Callable[[Reply | None], None]
-"""None: the controller was deposed first; what it had decided may happen or not."""
 
 
 @dataclass(slots=True)

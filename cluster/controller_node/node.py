@@ -13,7 +13,7 @@ from pathlib import Path
 from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.controller_node.admin import READERS
-from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue, OnReply
+from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue
 from cluster.controller_node.metadata_fetches import MetadataFetches
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.controller_node.quorum_peers import QuorumPeers
@@ -43,7 +43,7 @@ from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SN
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
 from controller.events import Action as Decided
-from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, Reply, SeveralReply
+from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, OnReply, Reply, SeveralReply
 from controller.quorum.messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell
 from controller.quorum.quorum import Quorum
 from controller.quorum.timeouts import QuorumTimeouts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from functools import partial
 
@@ -15,8 +14,6 @@ from cluster.network.passage import RESET, NetworkFacts
 from cluster.network.virtual_time import VirtualTime
 from cluster.network.world import ConnectionGone, Exit, Parking
 from replica.trace.events import TraceLog
-
-SOCKET_BUFFER_BYTES = 1 << 20
 
 
 class SimulatedFabric:
@@ -71,14 +68,7 @@ class SimulatedFabric:
         return dial.wire
 
     def join(self, source: Host, target: Host) -> tuple[FabricWire, FabricWire]:
-        """A new connection: both ends of one AF_UNIX socket pair."""
-        ends = socket.socketpair()
-        for end in ends:
-            end.setblocking(False)
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-        near = FabricWire(self, source, target.name, ends[0], accepted=False)
-        far = FabricWire(self, target, source.name, ends[1], accepted=True)
-        near.other, far.other = far, near
+        near, far = FabricWire.pair(self, source, target)
         self._wires[near] = self._wires[far] = None
         return near, far
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cluster.network.host import Host
 
 
+SOCKET_BUFFER_BYTES = 1 << 20
 AT_ONCE_BYTES = 2048
 """Less than the kernel's smallest socket buffer."""
 
@@ -41,6 +42,18 @@ class FabricWire(Passage[bytearray]):
         self._take: Callable[[bytearray], None] | None = None
         self._parking = Parking()
         self._waiting = False
+
+    @classmethod
+    def pair(cls, fabric: SimulatedFabric, source: Host, target: Host) -> tuple[FabricWire, FabricWire]:
+        """A new connection: both ends of one AF_UNIX socket pair."""
+        ends = socket.socketpair()
+        for end in ends:
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+        near = cls(fabric, source, target.name, ends[0], accepted=False)
+        far = cls(fabric, target, source.name, ends[1], accepted=True)
+        near.other, far.other = far, near
+        return near, far
 
     # ------------------------------------------------------------------------------------------ for the shell (Wire)
 

@@ -21,12 +21,12 @@ def _nobody(now_us: int) -> None:
 class RequestHandlers:
     """on_room: called when the full queue has room again"""
 
-    __slots__ = ("_busy", "_current", "_rest", "_waiting", "num_io_threads", "on_room", "queued_max_requests")
+    __slots__ = ("_busy", "_current", "_on_room", "_rest", "_waiting", "num_io_threads", "queued_max_requests")
 
-    def __init__(self, num_io_threads: int, queued_max_requests: int = 500) -> None:
+    def __init__(self, num_io_threads: int, queued_max_requests: int = 500, on_room: Work | None = None) -> None:
         self.num_io_threads = num_io_threads
         self.queued_max_requests = queued_max_requests
-        self.on_room: Work | None = None
+        self._on_room = on_room
         self._busy = 0
         self._waiting: deque[tuple[Work, Work]] = deque()
         self._rest: Work | None = None
@@ -70,8 +70,8 @@ class RequestHandlers:
             work, done = self._waiting.popleft()
             self._busy += 1
             self._run(work, done, now_us)
-            if was_full and self.on_room is not None:
-                self.on_room(now_us)
+            if was_full and self._on_room is not None:
+                self._on_room(now_us)
 
     def _run(self, work: Work, done: Work, now_us: int) -> None:
         self._rest, self._current = None, done

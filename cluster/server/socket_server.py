@@ -44,8 +44,7 @@ class SocketServer:
         requests: RequestLog | None,
     ) -> None:
         self.connections = AcceptedConnections(node, config, outbox, recorder, self._gone)
-        self.handlers = RequestHandlers(config.num_io_threads, config.queued_max_requests)
-        self.handlers.on_room = self._unblock
+        self.handlers = RequestHandlers(config.num_io_threads, config.queued_max_requests, on_room=self._unblock)
         self.handler_time = HandlerTime(cpu, self.handlers, outbox)
         self._handle = handle
         self._on_gone = on_gone

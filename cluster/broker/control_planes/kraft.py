@@ -23,6 +23,8 @@ from cluster.config import BrokerConfig
 from cluster.messages.envelopes import FORWARDED
 from cluster.outbox import Outbox
 from cluster.server.responder import Handler, Responder
+from controller.events import ElectReply, OnReply
+from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
@@ -51,6 +53,8 @@ class KRaftPlane:
         responder: Responder,
         locks: PartitionLocks,
         cache: MetadataCache,
+        replicas: ReplicaManager,
+        changes: ReplicaChanges,
         recorder: Recorder,
         controllers: Mapping[BrokerId, tuple[str, int]],
         logs: BrokerLogs,
@@ -59,20 +63,14 @@ class KRaftPlane:
         on_stop: Callable[[int], None],
     ) -> None:
         self.metadata_log_dir = log_dirs[0]
-        self._identity = identity
-        self._config = config
+        self._node = identity.name
         self._outbox = outbox
         self._channels = channels
-        self._locks = locks
-        self._cache = cache
-        self._logs = logs
+        self._changes = changes
         self._controller = ActiveController(controllers)
         self._unpublished: dict[TopicPartition, None] = {}
-        self._changes: ReplicaChanges
-        self._publisher: MetadataPublisher
-        self._assignments: DirectoryAssignments | None = None
-        """None: a broker with one directory need not tell where its replicas are."""
-        self._has_several_directories = len(log_dirs) > 1
+        self._publisher = MetadataPublisher(changes, locks, outbox.timers)
+        has_several_directories = len(log_dirs) > 1
         heartbeats = HeartbeatTimes(config, rules)
         self.lifecycle = BrokerLifecycle(
             identity=identity,
@@ -81,7 +79,7 @@ class KRaftPlane:
             outbox=outbox,
             channel=self._channel(retry_us=heartbeats.timeout_us),
             previous_broker_epoch=logs.previous_broker_epoch,
-            log_dirs=logs.directory_ids() if self._has_several_directories else (),
+            log_dirs=logs.directory_ids() if has_several_directories else (),
             metadata_offset=lambda: cache.image.offset,
             on_caught_up=self._publish_first,
             on_running=on_running,
@@ -120,23 +118,21 @@ class KRaftPlane:
             timers=outbox.timers,
             max_wait_us=config.request_timeout_ms * 1000,
         )
+        self._assignments: DirectoryAssignments | None = None
+        """None: a broker with one directory does not report where its replicas are."""
+        if has_several_directories:
+            self._assignments = DirectoryAssignments(
+                identity=identity,
+                outbox=outbox,
+                channel=self._channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
+                cache=cache,
+                replicas=replicas,
+                logs=logs,
+                broker_epoch=self.fetch_epoch,
+            )
 
     def _channel(self, retry_us: int) -> ControllerChannel:
         return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
-
-    def install(self, replicas: ReplicaManager, changes: ReplicaChanges) -> None:
-        self._changes = changes
-        self._publisher = MetadataPublisher(changes, self._locks, self._outbox.timers)
-        if self._has_several_directories:
-            self._assignments = DirectoryAssignments(
-                identity=self._identity,
-                outbox=self._outbox,
-                channel=self._channel(retry_us=self._config.broker_session_timeout_ms * 1000 // 2),
-                cache=self._cache,
-                replicas=replicas,
-                logs=self._logs,
-                broker_epoch=self.fetch_epoch,
-            )
 
     def for_controller(self, key: int) -> Handler | None:
         return self._forwarding.forward if key in FORWARDED else None
@@ -154,6 +150,12 @@ class KRaftPlane:
 
     def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
         self._auto_topics.create(wanted, now_us)
+
+    def elect_leader(
+        self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
+    ) -> None:
+        message = f"{self._node} is a broker, and the controllers of the quorum elect"
+        answer(ElectReply(error=ErrorCode.NOT_CONTROLLER, message=message))
 
     def fetch_epoch(self) -> BrokerEpoch:
         """In which life this broker fetches as a follower (KIP-903)."""

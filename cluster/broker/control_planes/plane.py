@@ -12,10 +12,10 @@ from cluster.broker.control_planes.controller_epochs import ControllerEpochs
 from cluster.broker.control_planes.controller_runner import ControllerRunner
 from cluster.broker.control_planes.producer_ids import ProducerIds
 from cluster.broker.control_planes.topic_configs import TopicConfigs
-from cluster.broker.replicas.changes import ReplicaChanges
-from cluster.broker.replicas.manager import ProposeIsrTo, ReplicaManager
+from cluster.broker.replicas.manager import ProposeIsrTo
 from cluster.server.responder import Handler
-from replica.ids import BrokerEpoch, BrokerId
+from controller.events import OnReply
+from replica.ids import BrokerEpoch, BrokerId, TopicPartition
 
 
 class ZooKeeperParts(NamedTuple):
@@ -60,15 +60,17 @@ class ControlPlane(Protocol):
     @property
     def propose_isr(self) -> ProposeIsrTo: ...
 
-    def install(self, replicas: ReplicaManager, changes: ReplicaChanges) -> None:
-        """There are replicas now; what the control plane says of them is acted on from here on."""
-
     def start(self, now_us: int) -> None: ...
 
     def begin_controlled_shutdown(self, now_us: int) -> None: ...
 
     def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
         """Ask for topics that are not there; to be called again while they are not."""
+
+    def elect_leader(
+        self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
+    ) -> None:
+        """An operator's request to the controller; a broker that is not the controller answers NOT_CONTROLLER."""
 
     def for_controller(self, key: int) -> Handler | None:
         """Handler of an API that the controller answers; None: not in this era."""

@@ -19,13 +19,12 @@ from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.changes import ReplicaChanges
-from cluster.broker.replicas.manager import ReplicaManager
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol.versions import CREATE_TOPICS
 from cluster.server.responder import Handler, Responder
-from controller.events import Reply
+from controller.events import OnReply
 from controller.zookeeper.kafka_controller import KafkaController
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
@@ -68,6 +67,7 @@ class ZooKeeperPlane:
         channels: Channels,
         responder: Responder,
         cache: MetadataCache,
+        changes: ReplicaChanges,
         recorder: Recorder,
         registry: tuple[str, int],
         on_running: Callable[[int], None],
@@ -75,7 +75,7 @@ class ZooKeeperPlane:
     ) -> None:
         self._identity = identity
         self._cache = cache
-        self._changes: ReplicaChanges | None = None
+        self._changes = changes
         host, port = registry
         client = RegistryClient(
             outbox=outbox,
@@ -145,9 +145,6 @@ class ZooKeeperPlane:
             )
             self.propose_isr = writes.propose
 
-    def install(self, replicas: ReplicaManager, changes: ReplicaChanges) -> None:
-        self._changes = changes
-
     def start(self, now_us: int) -> None:
         self.lifecycle.start(now_us)
 
@@ -170,19 +167,13 @@ class ZooKeeperPlane:
         return NO_BROKER_EPOCH
 
     def elect_leader(
-        self,
-        name: TopicPartition,
-        desired: BrokerId | None,
-        unclean: bool,
-        answer: Callable[[Reply], None],
-        now_us: int,
+        self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
     ) -> None:
         process = self._controller.elect_leader(name, desired, unclean, answer)
         self.zookeeper.runner.post(process, now_us)
 
     def _topic_config_changed(self, topic: str, now_us: int) -> None:
-        if self._changes is not None:
-            self._changes.apply([], [topic], now_us)
+        self._changes.apply([], [topic], now_us)
 
     def _where_the_controller_is(self) -> tuple[str, int]:
         """While nobody is known to be the controller we ask ourselves, and hear NOT_CONTROLLER."""
