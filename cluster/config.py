@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, NEVER, Config, ConfigError, TopicConfig, key
+from replica.ids import ACKS_ALL
 
 NO_LIMIT = 2_147_483_647
 """Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
@@ -171,7 +172,7 @@ class ProducerConfig(Config):
     @property
     def required_acks(self) -> int:
         """acks as on the wire: 0, 1 or -1."""
-        return -1 if self.acks in ("all", "-1") else int(self.acks)
+        return ACKS_ALL if self.acks in ("all", "-1") else int(self.acks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

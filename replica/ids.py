@@ -26,6 +26,9 @@ UNDEFINED_EPOCH: LeaderEpoch = -1
 
 NO_BROKER_EPOCH: BrokerEpoch = -1
 
+ACKS_ALL = -1
+"""acks=all: a produce is answered once every in-sync replica has its records."""
+
 CLUSTER_ID = "aGlnaHdhdGVyY2x1c3Rlcg"
 """`highwatercluster` as Kafka spells 16 bytes: up to 3.8 its StorageTool takes no other kind of cluster id."""
 

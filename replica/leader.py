@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import (
+    ACKS_ALL,
     NO_BROKER_EPOCH,
     UNDEFINED_EPOCH,
     UNKNOWN_OFFSET,
@@ -42,8 +43,6 @@ from replica.remote_replica import RemoteReplica
 from replica.rules import Rules
 from replica.wording import listed
 
-ACKS_ALL = -1
-
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 """The controller vouches that the proposal took no effect and never will: back to the committed ISR."""
 
@@ -58,6 +57,19 @@ AWAIT_METADATA = frozenset(
     }
 )
 """What the controller knows is newer than what we know: stay pending until the metadata says what it is."""
+
+
+def check_life(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpoch | None) -> None:
+    """KIP-903: a fetch from an earlier life of a follower says nothing of its log now.
+
+    broker_epoch: what the fetch names, -1 for none     known: of the follower's present life, None if that is unknown
+    raises: KafkaError NOT_LEADER_OR_FOLLOWER     source: Replica.updateFetchStateOrThrow
+    """
+    if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"the fetch comes from an earlier life of {follower}: broker epoch {broker_epoch}, now {known}",
+        )
 
 
 class LeaderState:
@@ -175,13 +187,7 @@ class LeaderState:
             raise KafkaError(code, f"{name} is not a replica of {self.topic_partition} in epoch {self.leader_epoch}")
         # Differs from Kafka: it compares with the broker epoch in its metadata only (as the partition does after the
         # read); here a fetch is also refused when a later incarnation has already fetched.
-        known = replica.broker_epoch
-        if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"the fetch comes from an earlier life of {self._names(broker_id)}: "
-                f"broker epoch {broker_epoch}, now {known}",
-            )
+        check_life(self._names(broker_id), broker_epoch, replica.broker_epoch)
 
     def may_want(self, broker_id: BrokerId) -> bool:
         """Whether its next fetch may bring it into the ISR: it is not in it, and nothing is against it."""

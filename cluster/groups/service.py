@@ -14,7 +14,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from cluster.broker.replicas.delayed import ProduceResults
-from cluster.broker.replicas.manager import ACKS_ALL, ReplicaManager
+from cluster.broker.replicas.manager import ReplicaManager
 from cluster.config import BrokerConfig
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
@@ -41,7 +41,7 @@ from cluster.protocol.versions import PRODUCE, VERSIONS
 from cluster.timers import Timer
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
+from replica.ids import ACKS_ALL, OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
 from replica.log.records import BatchHeader, build_batch, check_crc, read_records
 from replica.trace.events import Recorder
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from replica.ids import TopicPartition
+from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.verdict import judge
@@ -214,7 +214,7 @@ class _Teller:
         self.producer, self.acks = event.client, event.acks
         for moment in self.lasting.values():
             self.moments.append(moment)
-        acks = "all" if event.acks == -1 else event.acks
+        acks = "all" if event.acks == ACKS_ALL else event.acks
         self._say(
             row, f"The application hands {self.record} to {event.client}, which asks for acks={acks}.", table=False
         )
@@ -262,7 +262,7 @@ class _Teller:
         self.lacking_at_ack = tuple(
             node for node in self.isr_at_ack if self.view.running(node) and node not in self.holders
         )
-        if event.acks == -1:
+        if event.acks == ACKS_ALL:
             why = f"{event.peer} answers once every in-sync replica {{{', '.join(self.isr_at_ack)}}} has it"
         else:
             why = f"{event.peer} answers at once, because acks=1 does not wait for followers"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from replica.ids import ACKS_ALL
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.what_if import Outcome
 from scenarios.terminal.style import Style
@@ -15,7 +16,7 @@ _TEXT_WIDTH = 76
 def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Outcome] | None = None) -> str:
     """Headline, moments (decisive ones marked), the table of who held it when, and what would have saved it: as the
     trace proves it, or, with `outcomes`, as the same run with one thing changed showed it."""
-    acks = "all" if story.acks == -1 else str(story.acks)
+    acks = "all" if story.acks == ACKS_ALL else str(story.acks)
     dot = style.sign("dot")
     headline = f"  {_headline(story)}"
     lines = ["", f"{style.bold(headline)}    {story.scenario} {dot} acks={acks} {dot} seed {story.seed}", ""]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from replica.ids import ACKS_ALL
+
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
@@ -43,7 +45,7 @@ def _would(lost: LostRecord) -> Iterator[str]:
         yield f"acks=all with min.insync.replicas=2: {other} was in sync and running, and did not have the record"
     elif lost.acks == 1 and alone:
         yield "acks=all with min.insync.replicas=2: one replica was in sync, so the record would have been refused"
-    elif lost.acks == -1 and alone and lost.min_isr_at_ack == 1:
+    elif lost.acks == ACKS_ALL and alone and lost.min_isr_at_ack == 1:
         yield "min.insync.replicas=2: one replica was in sync, so the record would have been refused, not acked"
     if lost.elected_uncleanly and lost.came_back and not lost.lost_on_disk:
         node = next(iter(lost.came_back))
@@ -55,7 +57,7 @@ def _would(lost: LostRecord) -> Iterator[str]:
 
 def _would_not(lost: LostRecord) -> Iterator[str]:
     yield "retries: the producer was told that all was well"
-    if lost.acks == -1 and len(lost.isr_at_ack) == 1:
+    if lost.acks == ACKS_ALL and len(lost.isr_at_ack) == 1:
         yield "acks=all: with one replica in sync, all means one"
     if not lost.elected_uncleanly:
         yield "unclean.leader.election.enable=false: every election was clean"

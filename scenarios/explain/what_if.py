@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from cluster.config import BrokerConfig
+from replica.ids import ACKS_ALL
 from replica.rules import PROFILES, Rules, contradiction, spelled
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text
@@ -93,7 +94,7 @@ def changes_for(scenario: Scenario, producer: str) -> list[Change]:
 def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[Change]:
     acks = f"workloads.{producer}.config.acks=all"
     two = f"topics.{topic.name}.config.min.insync.replicas=2"
-    waits_for_all = scenario.workloads[producer].producer_config().required_acks == -1
+    waits_for_all = scenario.workloads[producer].producer_config().required_acks == ACKS_ALL
     one_is_enough = scenario.topic_config(topic.name).min_insync_replicas == 1 and topic.replication_factor > 1
     if not waits_for_all:
         yield Change("acks=all", (acks,))

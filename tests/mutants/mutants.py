@@ -180,7 +180,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "earlier-life-acknowledges",
         "A fetch of a follower's earlier life says nothing of its log now (KIP-903)",
         PARTITION,
-        "        self._check_incarnation(params)\n",
+        "        check_life(params.peer, params.replica_epoch, self._brokers.alive_broker_epoch(params.replica_id))\n",
         "",
         "test tests/cluster/broker/apis/test_broker_fetch.py",
         "stale-fetch-of-a-former-life",

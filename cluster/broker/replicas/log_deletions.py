@@ -34,10 +34,13 @@ class LogDeletions:
             self._timers.at(due_us, self._remove_due)
 
     def _remove_due(self, now_us: int) -> None:
-        for _ in range(AT_ONCE):
-            _, remove = self._waiting.popleft()
-            remove()
-            if not self._waiting or self._waiting[0][0] > now_us:
-                break
-        if self._waiting:
-            self._timers.at(max(self._waiting[0][0], now_us + PAUSE_US), self._remove_due)
+        """Whatever a removal raises, the next ones have their turn: Kafka, too, schedules its next run in any case."""
+        try:
+            for _ in range(AT_ONCE):
+                _, remove = self._waiting.popleft()
+                remove()
+                if not self._waiting or self._waiting[0][0] > now_us:
+                    break
+        finally:
+            if self._waiting:
+                self._timers.at(max(self._waiting[0][0], now_us + PAUSE_US), self._remove_due)

@@ -23,7 +23,7 @@ from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import OFFSETS_TOPIC, BrokerId, TopicPartition
+from replica.ids import ACKS_ALL, OFFSETS_TOPIC, BrokerId, TopicPartition
 from replica.leader_events import ProposeIsr
 from replica.log.broker_logs import BrokerLogs
 from replica.log.file_slice import EMPTY_SLICE
@@ -33,7 +33,6 @@ from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import FetchRefused, ProduceRefused, Recorder
 
-ACKS_ALL = -1
 PRODUCER_EXPIRATION_CHECK_US = 600_000_000
 """producer.id.expiration.check.interval.ms"""
 CHECKPOINTS_BEGIN_US = 30_000_000
@@ -251,7 +250,7 @@ class ReplicaManager:
         if missing is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(missing)
         batch = single_batch(records, api_version)
-        if required_acks not in (-1, 0, 1):
+        if required_acks not in (ACKS_ALL, 0, 1):
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={required_acks} is not 0, 1 or -1")
         if partition is None:
             raise KafkaError(missing)

@@ -21,7 +21,6 @@ from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import begins_anew, check_leader_epoch, only_leader_serves
 from replica.ids import (
-    NO_BROKER_EPOCH,
     UNDEFINED_EPOCH,
     BrokerEpoch,
     BrokerId,
@@ -31,7 +30,7 @@ from replica.ids import (
     TopicPartition,
 )
 from replica.isr_lag import LagLimits
-from replica.leader import LeaderState
+from replica.leader import LeaderState, check_life
 from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
@@ -331,7 +330,7 @@ class Partition:
         high_watermark: Offset,
         now_us: int,
     ) -> None:
-        self._check_incarnation(params)
+        check_life(params.peer, params.replica_epoch, self._brokers.alive_broker_epoch(params.replica_id))
         self.facts.follower_fetched(
             params.peer,
             leader.leader_epoch,
@@ -386,19 +385,6 @@ class Partition:
         """Something is about to happen to the partition."""
         for rest in list(self._rests.values()):
             rest.end()
-
-    def _check_incarnation(self, params: FetchParams) -> None:
-        """KIP-903: what an earlier life of the follower asked says nothing of its log now.
-
-        raises: KafkaError NOT_LEADER_OR_FOLLOWER     source: Replica.updateFetchStateOrThrow
-        """
-        alive = self._brokers.alive_broker_epoch(params.replica_id)
-        if alive is not None and NO_BROKER_EPOCH != params.replica_epoch < alive:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"the fetch comes from an earlier life of {params.peer}: "
-                f"broker epoch {params.replica_epoch}, now {alive}",
-            )
 
     def available_bytes(
         self, params: FetchParams, entry: FetchPartition, segment_base: Offset, is_throttled: bool = False

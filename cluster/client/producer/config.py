@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from cluster.config import ProducerConfig
 from replica.config import ConfigError
+from replica.ids import ACKS_ALL
 
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE = 5
 """A broker remembers the last five batches of a producer and partition (KAFKA-5494)."""
@@ -33,7 +34,7 @@ def producer_config_from(values: Mapping[str, object]) -> ProducerConfig:
 def _idempotence_conflict(config: ProducerConfig) -> tuple[str, str] | None:
     if config.retries == 0:
         return "retries", "must not be 0"
-    if config.required_acks != -1:
+    if config.required_acks != ACKS_ALL:
         return "acks", "must be all"
     if config.max_in_flight_requests_per_connection > MAX_IN_FLIGHT_FOR_IDEMPOTENCE:
         # 3.9 turns idempotence off with a warning here; from 4.0 on this is an error even if it was not asked for.

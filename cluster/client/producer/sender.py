@@ -25,7 +25,7 @@ from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
 from replica.errors import INDEFINITE, ErrorCode, PeerViolation
-from replica.ids import UNKNOWN_OFFSET, TopicPartition
+from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
 from replica.log.records import read_header
 
 PRODUCE_VERSION = 10
@@ -55,7 +55,7 @@ def may_be_written(error: ErrorCode, acks: int) -> bool:
     """
     if error in INDEFINITE or error in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR):
         return True
-    return acks == -1 and error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return acks == ACKS_ALL and error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class Sender:

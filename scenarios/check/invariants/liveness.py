@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replica.ids import TopicPartition
+from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import listed
@@ -152,7 +152,11 @@ class Converges(Invariant):
 
     def _can_be_written(self, sent: trace.RecordSent) -> bool:
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
-        return state is not None and state.leader is not None and (sent.acks != -1 or len(state.isr) >= state.min_isr)
+        return (
+            state is not None
+            and state.leader is not None
+            and (sent.acks != ACKS_ALL or len(state.isr) >= state.min_isr)
+        )
 
     def _judge(self, partition: TopicPartition) -> None:
         state = self.view.partitions[partition]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 
-from replica.ids import OUTSIDE, TopicPartition
+from replica.ids import ACKS_ALL, OUTSIDE, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant
@@ -36,7 +36,7 @@ class AckedIsCommitted(Invariant):
         }
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
-        if event.acks != -1 or event.offset < 0:
+        if event.acks != ACKS_ALL or event.offset < 0:
             return
         partition = TopicPartition(event.topic, event.partition)
         promised = self.promised.get(partition)

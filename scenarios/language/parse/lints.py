@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replica.ids import ACKS_ALL
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.disk_steps import FailDisk, FillDisk
 from scenarios.language.record_sets import RECORDS_MAX
@@ -156,7 +157,7 @@ def _durability(scenario: Scenario, reader: Reader) -> None:
     if reader.problems.any_error:
         return
     for producer in scenario.producers:
-        if producer.producer_config().required_acks == -1 and producer.topic in scenario.topics:
+        if producer.producer_config().required_acks == ACKS_ALL and producer.topic in scenario.topics:
             _min_isr(scenario, reader, producer)
 
 

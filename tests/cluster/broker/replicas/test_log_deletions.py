@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from cluster.broker.replicas.log_deletions import AT_ONCE, LogDeletions
 from cluster.node import Action
 from cluster.timers import Timers
@@ -38,3 +40,19 @@ def test_after_a_pause_the_next_deletion_waits_for_its_own_delay() -> None:
     assert removed == ["t-0"]
     timers.run_due(130 * SECOND)
     assert removed == ["t-0", "u-0"] and timers.next_deadline_us is None
+
+
+def test_a_directory_that_cannot_be_removed_keeps_no_other() -> None:
+    def refuse() -> None:
+        raise OSError("I/O error")
+
+    timers: Timers[Action] = Timers()
+    deletions, removed = LogDeletions(timers, 60 * SECOND), list[str]()
+    deletions.add(partial(removed.append, "t-0"), 0)
+    deletions.add(refuse, 0)
+    deletions.add(partial(removed.append, "t-2"), 0)
+    with pytest.raises(OSError, match="I/O error"):
+        timers.run_due(60 * SECOND)
+    assert removed == ["t-0"]
+    timers.run_due(60 * SECOND + 1)
+    assert removed == ["t-0", "t-2"] and timers.next_deadline_us is None
