@@ -58,7 +58,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
+class ResumeReading:
     """Read the next request of an accepted connection: the last one has no answer (acks=0)."""
 
     connection: ConnectionId
@@ -72,7 +72,7 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class EndProcess:
     """The process ends by itself. halted: why not in order, empty when it is"""
 
     halted: str = ""
@@ -86,7 +86,7 @@ class WorkApart:
     done: Callable[[int], None]
 
 
-Action = Connect | Send | Resume | Close | Exit | WorkApart
+Action = Connect | Send | ResumeReading | Close | EndProcess | WorkApart
 
 
 def is_answer(action: Action) -> bool:
@@ -94,7 +94,7 @@ def is_answer(action: Action) -> bool:
     match action:
         case Send():
             return action.part == "response"
-        case Resume():
+        case ResumeReading():
             return True
         case Close():
             return action.connection < 0

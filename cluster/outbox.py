@@ -10,9 +10,9 @@ from cluster.node import (
     Close,
     Connect,
     ConnectionId,
-    Exit,
+    EndProcess,
     OnSent,
-    Resume,
+    ResumeReading,
     Segment,
     Send,
     WorkApart,
@@ -50,7 +50,7 @@ class Outbox:
         self._actions.append(Send(connection, segments, api, "response", cause, on_sent))
 
     def resume(self, connection: ConnectionId) -> None:
-        self._actions.append(Resume(connection))
+        self._actions.append(ResumeReading(connection))
 
     def close(self, connection: ConnectionId) -> None:
         self._actions.append(Close(connection))
@@ -61,7 +61,7 @@ class Outbox:
 
     def exit(self, halted: str = "") -> None:
         """halted: why the process ends out of order"""
-        self._actions.append(Exit(halted))
+        self._actions.append(EndProcess(halted))
 
     def mark(self) -> int:
         """A place in the list, for `withdraw_answers`."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from controller.events import (
     AssignReplicas,
     AssignReplicasReply,
-    Heartbeat,
+    BrokerHeartbeat,
     HeartbeatReply,
     RegisterBroker,
     RegistrationReply,
 )
 from controller.image import BrokerRegistration
 from controller.journal import Journal
-from controller.metadata import BrokerChanged, BrokerRegistered, ReplicaPlaced
+from controller.metadata import BrokerRegistrationChangeRecord, RegisterBrokerRecord, ReplicaDirectoryRecord
 from controller.partitions import Partitions
 from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
 from replica.errors import ErrorCode
@@ -24,7 +24,7 @@ from replica.ids import NO_BROKER_EPOCH, BrokerId
 from replica.trace import events as trace
 
 
-class Brokers:
+class BrokerControl:
     __slots__ = ("_image", "_journal", "_names", "_partitions", "sessions")
 
     def __init__(self, journal: Journal, partitions: Partitions, session_timeout_us: int) -> None:
@@ -72,7 +72,7 @@ class Brokers:
         broker_epoch = self._journal.next_offset if amended is None else amended.broker_epoch
         fenced = amended is None or amended.fenced
         self._journal.append(
-            BrokerRegistered(
+            RegisterBrokerRecord(
                 broker_id=event.broker_id,
                 incarnation_id=event.incarnation_id,
                 broker_epoch=broker_epoch,
@@ -108,7 +108,7 @@ class Brokers:
 
     # -------------------------------------------------------------------------------------------------- heartbeats
 
-    def heartbeat(self, event: Heartbeat) -> None:
+    def heartbeat(self, event: BrokerHeartbeat) -> None:
         stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
         if stale is not None:
             self._journal.reply(HeartbeatReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
@@ -143,7 +143,7 @@ class Brokers:
             )
         )
 
-    def _lose_directories(self, event: Heartbeat) -> None:
+    def _lose_directories(self, event: BrokerHeartbeat) -> None:
         """KIP-858: what lay in a failed directory is led by somebody else, first; the broker stays.
 
         source: ReplicationControlManager.handleDirectoriesOffline
@@ -156,7 +156,9 @@ class Brokers:
             self._partitions.remove_from_dirs(event.broker_id, lost, f" after {number} of {who} failed")
             left = tuple(directory for directory in online if directory not in lost)
             self._journal.append(
-                BrokerChanged(broker_id=event.broker_id, broker_epoch=event.broker_epoch, log_dirs=left)
+                BrokerRegistrationChangeRecord(
+                    broker_id=event.broker_id, broker_epoch=event.broker_epoch, log_dirs=left
+                )
             )
 
     def assign_replicas(self, event: AssignReplicas) -> None:
@@ -168,11 +170,13 @@ class Brokers:
         for topic, partition, directory in event.places:
             if self._image.partition(topic, partition) is not None:
                 self._journal.append(
-                    ReplicaPlaced(broker_id=event.broker_id, topic=topic, partition=partition, log_dir=directory)
+                    ReplicaDirectoryRecord(
+                        broker_id=event.broker_id, topic=topic, partition=partition, log_dir=directory
+                    )
                 )
         self._journal.reply(AssignReplicasReply(error=ErrorCode.NONE))
 
-    def _enter(self, broker: BrokerRegistration, state: BrokerControlState, event: Heartbeat) -> None:
+    def _enter(self, broker: BrokerRegistration, state: BrokerControlState, event: BrokerHeartbeat) -> None:
         match state:
             case BrokerControlState.FENCED:
                 self._fence(broker, "it asked to be fenced")
@@ -192,12 +196,16 @@ class Brokers:
                 trace.BrokerFenced(node=self._journal.node, broker=self._names(broker.broker_id), reason=what_happened)
             )
         self._partitions.remove_broker(broker.broker_id, f" after {what_happened}", cause)
-        self._journal.append(BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=True))
+        self._journal.append(
+            BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=True)
+        )
 
     def _unfence(self, broker: BrokerRegistration, metadata_offset: int) -> None:
         """First the unfencing record, then the partitions that waited for this broker. Source: handleBrokerUnfenced"""
         who = self._names(broker.broker_id)
-        self._journal.append(BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=False))
+        self._journal.append(
+            BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=False)
+        )
         reason = (
             f"{who} has applied the metadata log up to offset {metadata_offset}, "
             f"which includes its own registration at {broker.registration_offset}"
@@ -209,7 +217,9 @@ class Brokers:
         """Source: handleBrokerInControlledShutdown"""
         if not broker.in_controlled_shutdown:
             self._journal.append(
-                BrokerChanged(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=True)
+                BrokerRegistrationChangeRecord(
+                    broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=True
+                )
             )
         occasion = f" after {self._names(broker.broker_id)} began a controlled shutdown"
         self._partitions.remove_broker(broker.broker_id, occasion, None)

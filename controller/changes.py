@@ -12,16 +12,16 @@ from typing import NamedTuple
 from controller.election import Candidates, Choice, Election, elect
 from controller.eligible_leaders import eligible_leaders, last_known_leader
 from controller.image import PartitionRegistration
-from controller.metadata import PartitionChanged
+from controller.metadata import PartitionChangeRecord
 from controller.reassignment import Reassignment, maybe_complete, without
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
 from replica.trace import events as trace
 
 
-class Change(NamedTuple):
+class PartitionChange(NamedTuple):
     """struck_out: a broker that lost its place among the eligible leaders because it may have lost records"""
 
-    record: PartitionChanged
+    record: PartitionChangeRecord
     choice: Choice
     struck_out: BrokerId | None = None
 
@@ -40,7 +40,7 @@ def build_change(
     target_removing: tuple[BrokerId, ...] | None = None,
     elr_min_isr: int | None = None,
     struck_out: BrokerId | None = None,
-) -> Change | None:
+) -> PartitionChange | None:
     """What has to be written so that the partition has the targets (None: as it is) and the best leader; None: nothing.
 
     A reassignment in progress is completed as soon as the ISR allows, whatever the occasion.
@@ -81,7 +81,7 @@ def build_change(
         # Without ELR the ISR is never empty: its last member stays in it, and the partition has no leader.
         isr = isr or partition.in_sync_replicas
     last_known = last_known_leader(partition, isr, leader_is_known=choice.leader != NO_BROKER)
-    record = PartitionChanged(
+    record = PartitionChangeRecord(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         in_sync_replicas=isr if isr != partition.in_sync_replicas else None,
@@ -94,11 +94,11 @@ def build_change(
         adding_replicas=adding if adding != partition.adding_replicas else None,
         removing_replicas=removing if removing != partition.removing_replicas else None,
     )
-    return None if record.is_no_op else Change(record, choice, struck_out)
+    return None if record.is_no_op else PartitionChange(record, choice, struck_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Teller:
+class PartitionEvents:
     """Puts a partition's change into facts, in the controller's name."""
 
     node: str

@@ -9,7 +9,7 @@ from controller import topics
 from controller.events import ChangeBrokerConfig, ChangeConfig, TopicReply
 from controller.image import MetadataImage
 from controller.journal import Journal
-from controller.metadata import BrokerConfigChanged, ConfigChanged
+from controller.metadata import BrokerConfigRecord, ConfigRecord
 from controller.partitions import Partitions
 from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ class ConfigControl:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
         for key, value in event.config.items():
-            self._journal.append(ConfigChanged(topic=event.topic, key=key, value=topics.as_stored(key, complete[key])))
+            self._journal.append(ConfigRecord(topic=event.topic, key=key, value=topics.as_stored(key, complete[key])))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,
@@ -76,7 +76,7 @@ class ConfigControl:
         who = "every broker" if is_of_all else self._journal.names(event.broker_id)
         for key, value in event.config.items():
             text = None if value is None else str(value)
-            self._journal.append(BrokerConfigChanged(broker_id=event.broker_id, key=key, value=text))
+            self._journal.append(BrokerConfigRecord(broker_id=event.broker_id, key=key, value=text))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,

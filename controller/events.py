@@ -34,7 +34,7 @@ class RegisterBroker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class BrokerHeartbeat:
     """BrokerHeartbeat(63). `metadata_offset`: last record of the metadata log that the broker has applied."""
 
     now_us: int
@@ -136,7 +136,7 @@ class ChangeBrokerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassign:
+class AlterReassignment:
     """AlterPartitionReassignments(45), one partition; `replicas` None cancels the one in progress.
 
     may_change_factor: the target may have more or fewer replicas than the partition had (KIP-860)
@@ -192,7 +192,7 @@ class UncleanSweepDue:
 
 SingleEvent = (
     RegisterBroker
-    | Heartbeat
+    | BrokerHeartbeat
     | AssignReplicas
     | AlterPartition
     | CreateTopic
@@ -200,7 +200,7 @@ SingleEvent = (
     | DeleteTopic
     | ChangeConfig
     | ChangeBrokerConfig
-    | Reassign
+    | AlterReassignment
     | ElectLeader
     | AllocateProducerIds
     | SessionCheckDue
@@ -231,7 +231,7 @@ class AppendRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class EmitNumbered:
     """A fact for the trace. `number` counts the facts of this controller; `cause` is the number of the fact that led to
     this one, always earlier in the same list of actions, or None: whatever led to the event."""
 
@@ -285,7 +285,7 @@ class AlterPartitionReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicReply:
-    """config: what the topic keeps of its settings, as in TopicCreated"""
+    """config: what the topic keeps of its settings, as in TopicRecord"""
 
     error: ErrorCode
     topic_id: UUID | None = None
@@ -297,7 +297,7 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig and Reassign."""
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig and AlterReassignment."""
 
     error: ErrorCode
     message: str = ""
@@ -339,7 +339,7 @@ class SeveralReply:
 
 
 Reply = SingleReply | SeveralReply
-Action = AppendRecord | Fact | Reply
+Action = AppendRecord | EmitNumbered | Reply
 
 OnReply = Callable[[Reply | None], None]
 """None: the controller was deposed first; what it had decided may happen or not."""

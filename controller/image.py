@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from controller.metadata import (
-    BrokerChanged,
-    BrokerConfigChanged,
-    BrokerRegistered,
-    ConfigChanged,
-    ElrCleared,
-    LeaderChange,
+    BrokerConfigRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    LeaderChangeMessage,
     MetadataRecord,
-    PartitionChanged,
-    PartitionCreated,
-    ProducerIdsAllocated,
-    ReplicaPlaced,
-    SnapshotFooter,
-    SnapshotHeader,
-    TopicCreated,
-    TopicDeleted,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    ReplicaDirectoryRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    TopicRecord,
 )
 from replica.config import TopicConfig
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
@@ -84,7 +84,7 @@ class PartitionRegistration:
     def has_preferred_leader(self) -> bool:
         return self.leader == self.replicas[0]
 
-    def merge(self, change: PartitionChanged) -> PartitionRegistration:
+    def merge(self, change: PartitionChangeRecord) -> PartitionRegistration:
         """The partition after one change: partition epoch + 1 always, leader epoch + 1 iff the leader field is set."""
         return PartitionRegistration(
             replicas=self.replicas if change.replicas is None else change.replicas,
@@ -155,7 +155,7 @@ class MetadataImage:
         self.imbalanced: dict[TopicPartition, None] = {}
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
-        self.last_producer_ids: ProducerIdsAllocated | None = None
+        self.last_producer_ids: ProducerIdsRecord | None = None
         self.offset: Offset = -1
 
     @property
@@ -182,37 +182,37 @@ class MetadataImage:
 
     def _replay(self, record: MetadataRecord, offset: Offset) -> None:
         match record:
-            case LeaderChange() | SnapshotHeader() | SnapshotFooter():
+            case LeaderChangeMessage() | SnapshotHeaderRecord() | SnapshotFooterRecord():
                 pass
-            case BrokerRegistered():
+            case RegisterBrokerRecord():
                 self._register(record, offset)
-            case BrokerChanged():
+            case BrokerRegistrationChangeRecord():
                 self._change_broker(record)
-            case ReplicaPlaced():
+            case ReplicaDirectoryRecord():
                 self.directories[record.broker_id, TopicPartition(record.topic, record.partition)] = record.log_dir
-            case TopicCreated():
+            case TopicRecord():
                 config = dict(record.config)
                 topic_id = record.topic_id
                 image = TopicImage(topic_id=topic_id, config=config, log_config=active(config), partitions={})
                 self.add_topic(record.name, image)
-            case TopicDeleted():
+            case RemoveTopicRecord():
                 self._delete_topic(record)
-            case ConfigChanged():
+            case ConfigRecord():
                 self._change_config(record)
-            case BrokerConfigChanged():
+            case BrokerConfigRecord():
                 self._configure_broker(record)
-            case ProducerIdsAllocated():
+            case ProducerIdsRecord():
                 self.last_producer_ids = record
-            case PartitionCreated():
+            case PartitionRecord():
                 self._create_partition(record)
-            case PartitionChanged():
+            case PartitionChangeRecord():
                 self._change_partition(record)
-            case ElrCleared():
+            case ClearElrRecord():
                 for number, partition in self.topics[record.topic].partitions.items():
                     if partition.elr or partition.last_known_elr:
                         # A change like any other: it raises the partition epoch (TopicDelta.maybeClearElr).
                         self._change_partition(
-                            PartitionChanged(topic=record.topic, partition=number, elr=(), last_known_elr=())
+                            PartitionChangeRecord(topic=record.topic, partition=number, elr=(), last_known_elr=())
                         )
 
     def add_topic(self, name: str, topic: TopicImage) -> None:
@@ -230,7 +230,7 @@ class MetadataImage:
         topic.partitions.update(partitions)
         self.partition_count += len(topic.partitions)
 
-    def _register(self, record: BrokerRegistered, offset: Offset) -> None:
+    def _register(self, record: RegisterBrokerRecord, offset: Offset) -> None:
         self.brokers[record.broker_id] = BrokerRegistration(
             broker_id=record.broker_id,
             incarnation_id=record.incarnation_id,
@@ -244,7 +244,7 @@ class MetadataImage:
             log_dirs=record.log_dirs,
         )
 
-    def _change_broker(self, record: BrokerChanged) -> None:
+    def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self.brokers[record.broker_id]
         assert broker.broker_epoch == record.broker_epoch, "a change of an earlier registration"
         self.brokers[record.broker_id] = replace(
@@ -258,7 +258,7 @@ class MetadataImage:
             log_dirs=broker.log_dirs if record.log_dirs is None else record.log_dirs,
         )
 
-    def _configure_broker(self, record: BrokerConfigChanged) -> None:
+    def _configure_broker(self, record: BrokerConfigRecord) -> None:
         config = self.broker_config.pop(record.broker_id, {})
         config.pop(record.key, None)
         if record.value is not None:
@@ -266,7 +266,7 @@ class MetadataImage:
         if config:
             self.broker_config[record.broker_id] = config
 
-    def _create_partition(self, record: PartitionCreated) -> None:
+    def _create_partition(self, record: PartitionRecord) -> None:
         registration = PartitionRegistration(
             replicas=record.replicas,
             in_sync_replicas=record.in_sync_replicas,
@@ -284,7 +284,7 @@ class MetadataImage:
         partitions[record.partition] = registration
         self._note_leader(TopicPartition(record.topic, record.partition), registration)
 
-    def _change_partition(self, record: PartitionChanged) -> None:
+    def _change_partition(self, record: PartitionChangeRecord) -> None:
         partitions = self.topics[record.topic].partitions
         registration = partitions[record.partition] = partitions[record.partition].merge(record)
         self._note_leader(TopicPartition(record.topic, record.partition), registration)
@@ -300,7 +300,7 @@ class MetadataImage:
         else:
             self.leaderless[name] = None
 
-    def _delete_topic(self, record: TopicDeleted) -> None:
+    def _delete_topic(self, record: RemoveTopicRecord) -> None:
         numbers = self.topics.pop(record.name).partitions
         del self.topic_names[record.topic_id], self.metric_names[metric_name(record.name)]
         self.partition_count -= len(numbers)
@@ -311,7 +311,7 @@ class MetadataImage:
             for broker_id in self.brokers if self.directories else ():
                 self.directories.pop((broker_id, name), None)
 
-    def _change_config(self, record: ConfigChanged) -> None:
+    def _change_config(self, record: ConfigRecord) -> None:
         topic = self.topics[record.topic]
         topic.config.pop(record.key, None)
         if record.value is not None:

@@ -5,8 +5,8 @@ Source: ControllerResult (records and a response), and the controller's replay o
 
 from __future__ import annotations
 
-from controller.changes import Change, Teller
-from controller.events import Action, AppendRecord, Fact, Reply
+from controller.changes import PartitionChange, PartitionEvents
+from controller.events import Action, AppendRecord, EmitNumbered, Reply
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import MetadataRecord
 from replica.ids import BrokerEpoch, BrokerId, Names, Offset, TopicPartition
@@ -22,7 +22,7 @@ class Journal:
         self.names = names
         self.node = names(controller_id)
         self.image = MetadataImage()
-        self.teller = Teller(node=self.node, names=names)
+        self.teller = PartitionEvents(node=self.node, names=names)
         self._actions: list[Action] = []
         self._facts = 0
 
@@ -39,7 +39,7 @@ class Journal:
         """returns: the fact's number, a `cause` for later facts of the same event"""
         number = self._facts
         self._facts += 1
-        self._actions.append(Fact(event=event, number=number, cause=cause))
+        self._actions.append(EmitNumbered(event=event, number=number, cause=cause))
         return number
 
     def stale_epoch(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> str | None:
@@ -55,7 +55,7 @@ class Journal:
         self._actions.append(reply)
 
     def change_partition(
-        self, topic_partition: TopicPartition, change: Change, occasion: str, cause: int | None = None
+        self, topic_partition: TopicPartition, change: PartitionChange, occasion: str, cause: int | None = None
     ) -> None:
         """Append the change, then tell of the election and the ISR in it; `occasion` ends their reasons."""
         before, after = self.append_change(topic_partition, change)
@@ -63,7 +63,7 @@ class Journal:
             self.tell(fact, cause)
 
     def append_change(
-        self, topic_partition: TopicPartition, change: Change
+        self, topic_partition: TopicPartition, change: PartitionChange
     ) -> tuple[PartitionRegistration, PartitionRegistration]:
         """returns: the partition before and after"""
         partitions = self.image.topics[topic_partition.topic].partitions

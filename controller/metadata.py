@@ -18,8 +18,8 @@ from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderChange:
-    """LeaderChangeMessage: the first record of each epoch of the quorum; it says nothing of the cluster."""
+class LeaderChangeMessage:
+    """The first record of each epoch of the quorum; it says nothing of the cluster."""
 
     # Simplified: an ordinary record; in Kafka a control batch that only the quorum reads.
 
@@ -28,8 +28,8 @@ class LeaderChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotHeader:
-    """SnapshotHeaderRecord: the first record of a snapshot; when the last record it covers was written, in ms."""
+class SnapshotHeaderRecord:
+    """The first record of a snapshot; when the last record it covers was written, in ms."""
 
     # Simplified: header and footer, too, are ordinary records, in Kafka control batches.
 
@@ -37,13 +37,13 @@ class SnapshotHeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFooter:
-    """SnapshotFooterRecord: the last record of a snapshot that is complete."""
+class SnapshotFooterRecord:
+    """The last record of a snapshot that is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistered:
-    """RegisterBrokerRecord: one incarnation of a broker process, or an amendment of it (which keeps the epoch).
+class RegisterBrokerRecord:
+    """One incarnation of a broker process, or an amendment of it (which keeps the epoch).
 
     log_dirs: ids of the directories that are online, of a broker that has several
     """
@@ -60,8 +60,8 @@ class BrokerRegistered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerChanged:
-    """BrokerRegistrationChangeRecord: None leaves a field as it is."""
+class BrokerRegistrationChangeRecord:
+    """None leaves a field as it is."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -71,7 +71,7 @@ class BrokerChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaPlaced:
+class ReplicaDirectoryRecord:
     """The log directory of a replica.
 
     Differs from Kafka, where it is a field of PartitionChangeRecord, so that it moves the partition epoch.
@@ -84,8 +84,8 @@ class ReplicaPlaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCreated:
-    """TopicRecord and its ConfigRecords: `config` holds every key that differs from Kafka's own default."""
+class TopicRecord:
+    """The topic and its ConfigRecords: `config` holds every key that differs from Kafka's own default."""
 
     name: str
     topic_id: UUID
@@ -93,16 +93,14 @@ class TopicCreated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDeleted:
-    """RemoveTopicRecord."""
-
+class RemoveTopicRecord:
     name: str
     topic_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigChanged:
-    """ConfigRecord of one topic; a value of None takes the key back to its default."""
+class ConfigRecord:
+    """Of one topic; a value of None takes the key back to its default."""
 
     topic: str
     key: str
@@ -110,8 +108,8 @@ class ConfigChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfigChanged:
-    """ConfigRecord of one broker or of every one (KIP-226); None takes the key back to what it was at the start."""
+class BrokerConfigRecord:
+    """ConfigRecord of a broker or of all (KIP-226); None takes the key back to what it was at the start."""
 
     broker_id: BrokerId
     key: str
@@ -119,8 +117,8 @@ class BrokerConfigChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdsAllocated:
-    """ProducerIdsRecord: a broker owns the block of producer ids that ends below `next_producer_id` (KIP-730)."""
+class ProducerIdsRecord:
+    """A broker owns the block of producer ids that ends below `next_producer_id` (KIP-730)."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -128,8 +126,8 @@ class ProducerIdsAllocated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionCreated:
-    """PartitionRecord: the whole registration of a partition that is new, or in a snapshot; None stands for empty."""
+class PartitionRecord:
+    """The whole registration of a partition that is new, or in a snapshot; None stands for empty."""
 
     topic: str
     partition: int
@@ -146,8 +144,8 @@ class PartitionCreated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionChanged:
-    """PartitionChangeRecord: None leaves a field as it is; a leader that is set, even to the same, is a new epoch."""
+class PartitionChangeRecord:
+    """None leaves a field as it is; a leader that is set, even to the same, is a new epoch."""
 
     topic: str
     partition: int
@@ -162,52 +160,51 @@ class PartitionChanged:
 
     @property
     def is_no_op(self) -> bool:
-        return self == PartitionChanged(topic=self.topic, partition=self.partition)
+        return self == PartitionChangeRecord(topic=self.topic, partition=self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElrCleared:
-    """ClearElrRecord of one topic: what min.insync.replicas used to mean says nothing any more (KAFKA-16540)."""
+class ClearElrRecord:
+    """Of one topic: what min.insync.replicas used to mean says nothing any more (KAFKA-16540)."""
 
     topic: str
 
 
 MetadataRecord = (
-    LeaderChange
-    | SnapshotHeader
-    | SnapshotFooter
-    | BrokerRegistered
-    | BrokerChanged
-    | ReplicaPlaced
-    | TopicCreated
-    | TopicDeleted
-    | ConfigChanged
-    | BrokerConfigChanged
-    | ProducerIdsAllocated
-    | PartitionCreated
-    | PartitionChanged
-    | ElrCleared
+    LeaderChangeMessage
+    | SnapshotHeaderRecord
+    | SnapshotFooterRecord
+    | RegisterBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | ReplicaDirectoryRecord
+    | TopicRecord
+    | RemoveTopicRecord
+    | ConfigRecord
+    | BrokerConfigRecord
+    | ProducerIdsRecord
+    | PartitionRecord
+    | PartitionChangeRecord
+    | ClearElrRecord
 )
 
 _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
-    record_class.__name__: record_class
-    for record_class in (
-        LeaderChange,
-        SnapshotHeader,
-        SnapshotFooter,
-        BrokerRegistered,
-        BrokerChanged,
-        ReplicaPlaced,
-        TopicCreated,
-        TopicDeleted,
-        ConfigChanged,
-        BrokerConfigChanged,
-        ProducerIdsAllocated,
-        PartitionCreated,
-        PartitionChanged,
-        ElrCleared,
-    )
+    "LeaderChange": LeaderChangeMessage,
+    "SnapshotHeader": SnapshotHeaderRecord,
+    "SnapshotFooter": SnapshotFooterRecord,
+    "BrokerRegistered": RegisterBrokerRecord,
+    "BrokerChanged": BrokerRegistrationChangeRecord,
+    "ReplicaPlaced": ReplicaDirectoryRecord,
+    "TopicCreated": TopicRecord,
+    "TopicDeleted": RemoveTopicRecord,
+    "ConfigChanged": ConfigRecord,
+    "BrokerConfigChanged": BrokerConfigRecord,
+    "ProducerIdsAllocated": ProducerIdsRecord,
+    "PartitionCreated": PartitionRecord,
+    "PartitionChanged": PartitionChangeRecord,
+    "ElrCleared": ClearElrRecord,
 }
+"""By the `type` that a record bears in the log, which is the disk's format and no class's name."""
+_TYPES: Final = {record_class: name for name, record_class in _RECORD_CLASSES.items()}
 
 _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
     "topic_id": UUID,
@@ -229,7 +226,7 @@ def encode_record(record: MetadataRecord) -> bytes:
     # Differs from Kafka: JSON instead of the generated binary records, so that a metadata log can be read by eye.
     names = record.__dataclass_fields__
     fields = {name: value for name in names if (value := getattr(record, name)) is not None}
-    fields["type"] = type(record).__name__
+    fields["type"] = _TYPES[type(record)]
     return _ENCODER.encode(fields).encode()
 
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controller.alter_partition import Refusal, check_proposal
-from controller.changes import Change, build_change
+from controller.changes import PartitionChange, build_change
 from controller.election import Election
 from controller.events import (
     AlterPartition,
     AlterPartitionReply,
+    AlterReassignment,
     ElectLeader,
     ElectReply,
     IsrProposal,
     IsrResult,
-    Reassign,
     TopicReply,
 )
 from controller.image import PartitionRegistration
 from controller.journal import Journal
-from controller.metadata import ElrCleared
+from controller.metadata import ClearElrRecord
 from controller.reassignment import begin, revert, without
 from controller.topics import assignment_problem
 from replica.errors import ErrorCode
@@ -104,7 +104,7 @@ class Partitions:
         if not self._rules.elr:
             return
         before = dict(self._image.topics[topic].partitions)
-        self._journal.append(ElrCleared(topic=topic))
+        self._journal.append(ClearElrRecord(topic=topic))
         for number, partition in sorted(before.items()):
             after = self._image.topics[topic].partitions[number]
             if after != partition:
@@ -127,7 +127,7 @@ class Partitions:
         target_removing: tuple[BrokerId, ...] | None = None,
         without: BrokerId | None = None,
         struck_out: BrokerId | None = None,
-    ) -> Change | None:
+    ) -> PartitionChange | None:
         """election: None takes what the topic's unclean.leader.election.enable says"""
         topic = self._image.topics[topic_partition.topic]
         if election is None:
@@ -222,7 +222,7 @@ class Partitions:
         topic_partition: TopicPartition,
         before: PartitionRegistration,
         after: PartitionRegistration,
-        change: Change,
+        change: PartitionChange,
     ) -> None:
         teller = self._journal.teller
         if after.leader_epoch != before.leader_epoch:
@@ -340,7 +340,7 @@ class Partitions:
 
     # ------------------------------------------------------------------------------------------------ reassignments
 
-    def reassign(self, event: Reassign) -> None:
+    def reassign(self, event: AlterReassignment) -> None:
         """KIP-455. source: ReplicationControlManager.alterPartitionReassignment"""
         topic_partition = TopicPartition(event.topic, event.partition)
         partition = self._image.partition(event.topic, event.partition)
@@ -359,7 +359,7 @@ class Partitions:
             self._journal.reply(TopicReply(error=refusal.error, message=refusal.reason))
 
     @staticmethod
-    def _changes_factor(partition: PartitionRegistration, event: Reassign) -> Refusal | None:
+    def _changes_factor(partition: PartitionRegistration, event: AlterReassignment) -> Refusal | None:
         """KIP-860; a reassignment in progress counts as done. source: validatePartitionReplicationFactorUnchanged"""
         assert event.replicas is not None
         before, after = len(without(partition.replicas, partition.removing_replicas)), len(event.replicas)

@@ -29,7 +29,7 @@ class Reassignment(NamedTuple):
         return without(self.replicas, self.removing)
 
 
-class Assignment(NamedTuple):
+class ReassignmentOutcome(NamedTuple):
     """Replicas and ISR after a reassignment was completed or cancelled; `unclean`: nobody in sync would remain."""
 
     replicas: Replicas
@@ -48,18 +48,18 @@ def begin(partition: PartitionRegistration, target: Replicas) -> Reassignment:
     return Reassignment((*target, *removing), adding, removing)
 
 
-def maybe_complete(reassignment: Reassignment, in_sync_replicas: Replicas) -> Assignment | None:
+def maybe_complete(reassignment: Reassignment, in_sync_replicas: Replicas) -> ReassignmentOutcome | None:
     """Complete as soon as every replica of the target is in the ISR; the removed ones leave both."""
     if not reassignment.is_in_progress:
         return None
     replicas, isr = reassignment.target, without(in_sync_replicas, reassignment.removing)
     if not replicas or not isr or without(replicas, isr):
         return None
-    return Assignment(replicas, isr)
+    return ReassignmentOutcome(replicas, isr)
 
 
-def revert(partition: PartitionRegistration) -> Assignment:
+def revert(partition: PartitionRegistration) -> ReassignmentOutcome:
     """What a cancel goes back to: all but the added replicas."""
     replicas = without(partition.replicas, partition.adding_replicas)
     isr = without(partition.in_sync_replicas, partition.adding_replicas)
-    return Assignment(replicas, isr) if isr else Assignment(replicas, replicas[:1], unclean=True)
+    return ReassignmentOutcome(replicas, isr) if isr else ReassignmentOutcome(replicas, replicas[:1], unclean=True)

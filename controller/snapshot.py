@@ -11,14 +11,14 @@ from uuid import UUID
 
 from controller.image import BrokerRegistration, MetadataImage, PartitionRegistration
 from controller.metadata import (
-    BrokerConfigChanged,
-    BrokerRegistered,
+    BrokerConfigRecord,
     MetadataRecord,
-    PartitionCreated,
-    ReplicaPlaced,
-    SnapshotFooter,
-    SnapshotHeader,
-    TopicCreated,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    ReplicaDirectoryRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    TopicRecord,
 )
 from controller.quorum.messages import OffsetAndEpoch
 from replica.errors import PeerViolation
@@ -40,14 +40,14 @@ class Snapshot(NamedTuple):
 def snapshot_of(image: MetadataImage, end: OffsetAndEpoch, last_timestamp_ms: int) -> Snapshot:
     """last_timestamp_ms: when the last record that went into `image` was written"""
     assert image.offset == end.offset - 1, "a snapshot ends where its image does"
-    header = SnapshotHeader(last_contained_log_timestamp=last_timestamp_ms)
-    return Snapshot(end, (header, *_records_of(image), SnapshotFooter()))
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
+    return Snapshot(end, (header, *_records_of(image), SnapshotFooterRecord()))
 
 
 def check_complete(records: Sequence[MetadataRecord]) -> None:
     """raises: PeerViolation if a snapshot lacks its header or its footer"""
     ends = (records[0], records[-1]) if records else ()
-    if [type(record) for record in ends] != [SnapshotHeader, SnapshotFooter]:
+    if [type(record) for record in ends] != [SnapshotHeaderRecord, SnapshotFooterRecord]:
         raise PeerViolation("a snapshot without header or footer")
 
 
@@ -83,20 +83,20 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for broker in image.brokers.values():
         yield _registered(broker)
     for name, topic in image.topics.items():
-        yield TopicCreated(name=name, topic_id=topic.topic_id, config=topic.config)
+        yield TopicRecord(name=name, topic_id=topic.topic_id, config=topic.config)
         for number, partition in topic.partitions.items():
             yield _created(name, number, partition)
     for broker_id, config in image.broker_config.items():
         for key, value in config.items():
-            yield BrokerConfigChanged(broker_id=broker_id, key=key, value=value)
+            yield BrokerConfigRecord(broker_id=broker_id, key=key, value=value)
     if image.last_producer_ids is not None:
         yield image.last_producer_ids
     for (broker_id, (topic_name, number)), log_dir in image.directories.items():
-        yield ReplicaPlaced(broker_id=broker_id, topic=topic_name, partition=number, log_dir=log_dir)
+        yield ReplicaDirectoryRecord(broker_id=broker_id, topic=topic_name, partition=number, log_dir=log_dir)
 
 
-def _registered(broker: BrokerRegistration) -> BrokerRegistered:
-    return BrokerRegistered(
+def _registered(broker: BrokerRegistration) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.broker_epoch,
@@ -109,8 +109,8 @@ def _registered(broker: BrokerRegistration) -> BrokerRegistered:
     )
 
 
-def _created(topic: str, number: int, partition: PartitionRegistration) -> PartitionCreated:
-    return PartitionCreated(
+def _created(topic: str, number: int, partition: PartitionRegistration) -> PartitionRecord:
+    return PartitionRecord(
         topic=topic,
         partition=number,
         replicas=partition.replicas,

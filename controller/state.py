@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.brokers import Brokers
+from controller.brokers import BrokerControl
 from controller.config_control import ConfigControl
 from controller.events import (
     Action,
     AllocateProducerIds,
     AlterPartition,
+    AlterReassignment,
     AppendRecord,
     AssignReplicas,
+    BrokerHeartbeat,
     ChangeBrokerConfig,
     ChangeConfig,
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
     ElectLeader,
+    EmitNumbered,
     Event,
-    Fact,
-    Heartbeat,
     ProducerIdsReply,
-    Reassign,
     RebalanceDue,
     RegisterBroker,
     SessionCheckDue,
@@ -37,7 +37,7 @@ from controller.events import (
 )
 from controller.image import MetadataImage
 from controller.journal import Journal
-from controller.metadata import MetadataRecord, ProducerIdsAllocated
+from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
 from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
@@ -100,7 +100,7 @@ class ControllerState:
     ) -> None:
         self._journal = Journal(names, controller_id)
         self._partitions = Partitions(self._journal, rules)
-        self._brokers = Brokers(self._journal, self._partitions, session_timeout_us)
+        self._brokers = BrokerControl(self._journal, self._partitions, session_timeout_us)
         self._rebalance = Sweep(rebalance_interval_us)
         self._unclean_sweep = Sweep(unclean_election_interval_us)
         self._swept_offset: Offset = -1
@@ -163,7 +163,7 @@ class ControllerState:
         match event:
             case RegisterBroker():
                 self._brokers.register(event)
-            case Heartbeat():
+            case BrokerHeartbeat():
                 self._brokers.heartbeat(event)
             case AssignReplicas():
                 self._brokers.assign_replicas(event)
@@ -183,7 +183,7 @@ class ControllerState:
                 self._configs.change_broker(event)
             case AllocateProducerIds():
                 self._allocate_producer_ids(event)
-            case Reassign():
+            case AlterReassignment():
                 self._partitions.reassign(event)
             case SessionCheckDue():
                 self._brokers.fence_one_stale(event.now_us)
@@ -211,7 +211,7 @@ class ControllerState:
             return
         first = self.image.next_producer_id
         self._journal.append(
-            ProducerIdsAllocated(
+            ProducerIdsRecord(
                 broker_id=event.broker_id,
                 broker_epoch=event.broker_epoch,
                 next_producer_id=first + PRODUCER_IDS_PER_BLOCK,
@@ -222,6 +222,6 @@ class ControllerState:
 
 def _with_one_reply(actions: list[Action]) -> list[Action]:
     """The replies of Several as one, which comes last."""
-    done = [action for action in actions if isinstance(action, (AppendRecord, Fact))]
-    replies = tuple(action for action in actions if not isinstance(action, (AppendRecord, Fact, SeveralReply)))
+    done = [action for action in actions if isinstance(action, (AppendRecord, EmitNumbered))]
+    replies = tuple(action for action in actions if not isinstance(action, (AppendRecord, EmitNumbered, SeveralReply)))
     return [*done, SeveralReply(replies=replies)]

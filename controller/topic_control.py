@@ -11,7 +11,7 @@ from controller import topics
 from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, TopicReply
 from controller.image import MetadataImage
 from controller.journal import Journal
-from controller.metadata import PartitionCreated, TopicCreated, TopicDeleted
+from controller.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from controller.placement import place
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
@@ -68,7 +68,7 @@ class TopicControl:
         # The offset makes the id of a topic that is created again a new one.
         topic_id = _topic_id(event.name, self._journal.next_offset)
         if not event.validate_only:
-            self._journal.append(TopicCreated(name=event.name, topic_id=topic_id, config=config))
+            self._journal.append(TopicRecord(name=event.name, topic_id=topic_id, config=config))
             for number, replicas in enumerate(assignment):
                 self._create_partition(event.name, number, replicas, how)
         self._journal.reply(
@@ -103,7 +103,7 @@ class TopicControl:
         """The ISR is whoever is active now, and its first member leads; the others join by catching up."""
         in_sync_replicas = tuple(broker_id for broker_id in replicas if self._image.is_active(broker_id))
         self._journal.append(
-            PartitionCreated(
+            PartitionRecord(
                 topic=topic,
                 partition=number,
                 replicas=replicas,
@@ -172,7 +172,7 @@ class TopicControl:
             message = f"there is no topic {event.name}"
             self._journal.reply(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
             return
-        self._journal.append(TopicDeleted(name=event.name, topic_id=topic.topic_id))
+        self._journal.append(RemoveTopicRecord(name=event.name, topic_id=topic.topic_id))
         self._journal.tell(
             trace.TopicDeleted(
                 node=self._journal.node,

@@ -92,7 +92,7 @@ def as_text(value: object) -> str:
 
 
 def stored_config(complete: Mapping[str, object]) -> dict[str, str]:
-    """What a TopicCreated record keeps of `complete_config`."""
+    """What a TopicRecord keeps of `complete_config`."""
     texts = {name: as_stored(name, value) for name, value in complete.items()}
     return {name: text for name, text in texts.items() if text is not None}
 

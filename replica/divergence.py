@@ -39,7 +39,7 @@ def find_divergence(
     return None
 
 
-class Cut(NamedTuple):
+class OffsetTruncationState(NamedTuple):
     """offset: where a follower cuts its log     complete: False when the leader must be asked again afterwards"""
 
     offset: Offset
@@ -54,7 +54,7 @@ def find_cut(
     end_offset_for: EndOffsetFor,
     leader: str,
     follower: str,
-) -> Cut:
+) -> OffsetTruncationState:
     """Where a follower cuts, told that the leader's largest epoch at or below its own last one is `diverging`.
 
     fetch_offset: what the follower asked for     log_end_offset, end_offset_for: of the follower's log
@@ -62,17 +62,21 @@ def find_cut(
     """
     leader_epoch, leader_end = diverging
     if leader_end == UNKNOWN_OFFSET:
-        return Cut(fetch_offset, True, f"the leader {leader} cannot say where the logs part")
+        return OffsetTruncationState(fetch_offset, True, f"the leader {leader} cannot say where the logs part")
     if leader_epoch == UNDEFINED_EPOCH:
-        return Cut(min(leader_end, log_end_offset), True, f"the leader {leader} ends at {leader_end}")
+        return OffsetTruncationState(min(leader_end, log_end_offset), True, f"the leader {leader} ends at {leader_end}")
     epoch, end = end_offset_for(leader_epoch)
     in_leader = f"in epoch {leader_epoch} the leader {leader} ends at {leader_end}"
     if epoch == UNDEFINED_EPOCH:
-        return Cut(min(leader_end, log_end_offset), True, f"{in_leader}, and {follower} knows of no epochs")
+        return OffsetTruncationState(
+            min(leader_end, log_end_offset), True, f"{in_leader}, and {follower} knows of no epochs"
+        )
     if epoch != leader_epoch:
         # KIP-279: the leader's answer is about an epoch we never saw; go back to one we may share, and ask about that.
         why = f"the leader {leader} has epoch {leader_epoch}, {follower} only epoch {epoch}, which ends at {end}"
-        return Cut(min(end, log_end_offset), False, why)
+        return OffsetTruncationState(min(end, log_end_offset), False, why)
     if end < leader_end:
-        return Cut(min(end, log_end_offset), True, f"{in_leader}, but in {follower} that epoch ends at {end}")
-    return Cut(min(leader_end, log_end_offset), True, in_leader)
+        return OffsetTruncationState(
+            min(end, log_end_offset), True, f"{in_leader}, but in {follower} that epoch ends at {end}"
+        )
+    return OffsetTruncationState(min(leader_end, log_end_offset), True, in_leader)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from replica.divergence import Cut, EndOffsetFor
+from replica.divergence import EndOffsetFor, OffsetTruncationState
 from replica.errors import ErrorCode
 from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
 from replica.follower_events import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
-    Delay,
+    DelayFetch,
     EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
@@ -271,7 +271,7 @@ class FollowerState:
         self._compares_again = not cut.complete
         return self._cut(cut)
 
-    def _cut(self, cut: Cut) -> list[FollowerAction]:
+    def _cut(self, cut: OffsetTruncationState) -> list[FollowerAction]:
         offset = cut.offset
         self.state = FetchState.TRUNCATING
         self.fetch_offset = offset
@@ -326,7 +326,9 @@ class FollowerState:
         if self._rules.follower_ahead == "halt" and not self._unclean_elections_allowed():
             return self._halt(leader_end_offset)
         # After an unclean election; loses records by design.
-        return self._cut(Cut(leader_end_offset, True, f"the log of the leader {self._leader} ends there"))
+        return self._cut(
+            OffsetTruncationState(leader_end_offset, True, f"the log of the leader {self._leader} ends there")
+        )
 
     def _halt(self, leader_end_offset: Offset) -> list[FollowerAction]:
         """Kafka's words. source: ReplicaFetcherThread.handleOffsetOutOfRange (0.10 to 2.0.0), removed by KAFKA-7414"""
@@ -363,7 +365,7 @@ class FollowerState:
         if self.state is FetchState.FAILED or self._is_delayed(now_us):
             return []
         self.delayed_until_us = now_us + self._fetch_backoff_us
-        return [Delay(until_us=self.delayed_until_us, reason=f"{self._me} waits before it fetches again: {why}")]
+        return [DelayFetch(until_us=self.delayed_until_us, reason=f"{self._me} waits before it fetches again: {why}")]
 
     def _fenced(self) -> list[FollowerAction]:
         """The leader lives in a later epoch than the controller has told us of. source: onPartitionFenced"""

@@ -178,7 +178,7 @@ class AskLeaderOffsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delay:
+class DelayFetch:
     """Do not fetch before `until_us` (replica.fetch.backoff.ms)."""
 
     until_us: int
@@ -206,7 +206,7 @@ FollowerAction = (
     | SetHighWatermark
     | SetLogStartOffset
     | AskLeaderOffsets
-    | Delay
+    | DelayFetch
     | MarkFailed
     | Halt
 )

@@ -28,15 +28,15 @@ from replica.isr_lag import IsrLag, LagLimits
 from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
-    ConfigChanged,
-    FollowerFetched,
+    FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
     LeaderAction,
     LeaderAssigned,
     LeaderEvent,
-    PartitionChanged,
+    MinIsrChanged,
+    PartitionUpdated,
     ProposeIsr,
 )
 from replica.remote_replica import RemoteReplica
@@ -126,7 +126,7 @@ class LeaderState:
 
     def step(self, event: LeaderEvent) -> list[LeaderAction]:
         match event:
-            case FollowerFetched():
+            case FetchReceived():
                 return self._follower_fetched(event)
             case Appended():
                 assert event.log_end_offset >= self.log_end_offset, "a leader never truncates"
@@ -138,11 +138,11 @@ class LeaderState:
                 return self._isr_accepted(event)
             case IsrRefused():
                 return self._isr_refused(event)
-            case PartitionChanged():
+            case PartitionUpdated():
                 return self._partition_changed(event)
             case LeaderAssigned():
                 return self._become_leader(event)
-            case ConfigChanged():
+            case MinIsrChanged():
                 # As in Kafka the high watermark is not looked at until the next fetch, append or ISR change.
                 self.min_insync_replicas = event.min_insync_replicas
                 return []
@@ -219,7 +219,7 @@ class LeaderState:
                 )
         return self._maybe_advance_high_watermark(event.now_us)
 
-    def _partition_changed(self, event: PartitionChanged) -> list[LeaderAction]:
+    def _partition_changed(self, event: PartitionUpdated) -> list[LeaderAction]:
         """The metadata's word ends whatever was pending; what the replicas hold stays known."""
         if event.partition_epoch < self.partition_epoch:
             return []
@@ -253,7 +253,7 @@ class LeaderState:
 
     # -------------------------------------------------------------------------------------- progress and high watermark
 
-    def _follower_fetched(self, event: FollowerFetched) -> list[LeaderAction]:
+    def _follower_fetched(self, event: FetchReceived) -> list[LeaderAction]:
         """source: Partition.updateFollowerFetchState"""
         broker_id = event.broker_id
         replica = self.replicas[broker_id]

@@ -24,7 +24,7 @@ class LeaderAssigned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionChanged:
+class PartitionUpdated:
     """The controller changed the ISR or the assignment within the leader epoch."""
 
     now_us: int
@@ -40,7 +40,7 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowerFetched:
+class FetchReceived:
     """The follower holds every record below fetch_offset. leader_end_offset: our log end when the fetch was read."""
 
     now_us: int
@@ -83,20 +83,20 @@ class IsrRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigChanged:
+class MinIsrChanged:
     now_us: int
     min_insync_replicas: int
 
 
 LeaderEvent = (
     LeaderAssigned
-    | PartitionChanged
+    | PartitionUpdated
     | Appended
-    | FollowerFetched
+    | FetchReceived
     | LagCheckDue
     | IsrAccepted
     | IsrRefused
-    | ConfigChanged
+    | MinIsrChanged
 )
 
 

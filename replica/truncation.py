@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from replica.divergence import Cut, EndOffsetFor, find_cut
+from replica.divergence import EndOffsetFor, OffsetTruncationState, find_cut
 from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset
 from replica.rules import Rules
 
@@ -49,10 +49,10 @@ class Truncation(Protocol):
     names_last_epoch: bool
     begins_epoch_at_once: bool
 
-    def first_cut(self, log: FollowerLog) -> Cut | None:
+    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
         """Where to cut before anything is asked; None: nowhere."""
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
         """Where to cut, told the leader's (epoch, end offset) for the epoch of our last record."""
 
 
@@ -71,25 +71,25 @@ class ToHighWatermark:
     names_last_epoch = False
     begins_epoch_at_once = False
 
-    def first_cut(self, log: FollowerLog) -> Cut | None:
+    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
         if log.high_watermark >= log.log_end_offset:
             return None
         why = f"until 0.11 a new follower of {log.leader} keeps only what is below its own HW {log.high_watermark}"
-        return Cut(log.high_watermark, True, why)
+        return OffsetTruncationState(log.high_watermark, True, why)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
         raise AssertionError("nobody speaks of epochs before KIP-101")
 
 
-def _cut_without_epochs(log: FollowerLog) -> Cut | None:
+def _cut_without_epochs(log: FollowerLog) -> OffsetTruncationState | None:
     """No epoch of our own: only what is known to be committed can be kept."""
     if log.latest_epoch is not None or log.high_watermark == log.log_end_offset:
         return None
     why = f"it knows no leader epochs to compare with the leader {log.leader}, so only its own HW can be trusted"
-    return Cut(log.high_watermark, True, why)
+    return OffsetTruncationState(log.high_watermark, True, why)
 
 
-def _exact_cut(told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+def _exact_cut(told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
     return find_cut(told, log.fetch_offset, log.log_end_offset, log.end_offset_for, log.leader, log.follower)
 
 
@@ -106,20 +106,22 @@ class ByLeaderEpoch:
     begins_epoch_at_once = False
     """KAFKA-7415 (2.0.1): until then a leader that had not written yet knew nothing of its own epoch."""
 
-    def first_cut(self, log: FollowerLog) -> Cut | None:
+    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
         return _cut_without_epochs(log)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
         end = told[1]  # OffsetForLeaderEpoch v0 answers with nothing else.
         if end == UNKNOWN_OFFSET:
             why = (
                 f"the leader {log.leader} knows nothing of epoch {log.latest_epoch}, so only its own HW can be trusted"
             )
-            return Cut(log.high_watermark, True, why)
+            return OffsetTruncationState(log.high_watermark, True, why)
         if end >= log.log_end_offset:
             why = f"the leader {log.leader} answers that epoch {log.latest_epoch} ends at {end}, not before our end"
-            return Cut(log.log_end_offset, True, why)
-        return Cut(end, True, f"epoch {log.latest_epoch} ends at {end} in the log of the leader {log.leader}")
+            return OffsetTruncationState(log.log_end_offset, True, why)
+        return OffsetTruncationState(
+            end, True, f"epoch {log.latest_epoch} ends at {end} in the log of the leader {log.leader}"
+        )
 
 
 class ByExactLeaderEpoch:
@@ -133,10 +135,10 @@ class ByExactLeaderEpoch:
     names_last_epoch = False
     begins_epoch_at_once = True
 
-    def first_cut(self, log: FollowerLog) -> Cut | None:
+    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
         return _cut_without_epochs(log)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
         return _exact_cut(told, log)
 
 
@@ -147,10 +149,10 @@ class OnFetch:
     names_last_epoch = True
     begins_epoch_at_once = True
 
-    def first_cut(self, log: FollowerLog) -> Cut | None:
+    def first_cut(self, log: FollowerLog) -> OffsetTruncationState | None:
         return _cut_without_epochs(log)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> Cut:
+    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
         return _exact_cut(told, log)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.metadata_cache import MetadataCache, Node
+from cluster.client.metadata_cache import BrokerAddress, ClientMetadata
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.headers import response_correlation_id
@@ -51,7 +51,7 @@ class ConnectionConfig(Protocol):
     def connections_max_idle_ms(self) -> int: ...
 
 
-class Answer(NamedTuple):
+class ClientResponse(NamedTuple):
     """How a request ended: `frame` is its response, or None with the error that stands for the missing one."""
 
     frame: bytearray | None
@@ -59,8 +59,8 @@ class Answer(NamedTuple):
     reason: str
 
 
-OnAnswer = Callable[[Answer, int], None]
-NO_ANSWER_EXPECTED = Answer(None, ErrorCode.NONE, "handed to the socket")
+OnAnswer = Callable[[ClientResponse, int], None]
+NO_ANSWER_EXPECTED = ClientResponse(None, ErrorCode.NONE, "handed to the socket")
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class InFlight:
 class NodeConnection:
     """One broker as seen from here. `connection` is None while disconnected."""
 
-    node: Node
+    node: BrokerAddress
     connection: ConnectionId | None = None
     is_ready: bool = False
     in_flight: deque[InFlight] = field(default_factory=deque)
@@ -96,7 +96,7 @@ class ClientConnections:
         self,
         client_id: str,
         config: ConnectionConfig,
-        metadata: MetadataCache,
+        metadata: ClientMetadata,
         timers: Timers[Action],
         rng: random.Random,
         *,
@@ -260,7 +260,7 @@ class ClientConnections:
         entity = request(METADATA, METADATA_VERSION, topics=topics, allow_auto_topic_creation=False)
         return encode_request(METADATA, METADATA_VERSION, correlation_id, self.client_id, entity)
 
-    def _metadata_answered(self, answer: Answer, now_us: int) -> None:
+    def _metadata_answered(self, answer: ClientResponse, now_us: int) -> None:
         if answer.frame is None:
             self._metadata_in_progress = False
             self.metadata.update_failed(now_us)
@@ -291,7 +291,7 @@ class ClientConnections:
             if not state.in_flight or response_correlation_id(frame) != state.in_flight[0].correlation_id:
                 raise PeerViolation("a response to a request that was never sent")
             oldest = state.in_flight[0]
-            oldest.on_answer(Answer(frame, ErrorCode.NONE, ""), now_us)
+            oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, ""), now_us)
         except PeerViolation as violation:
             self.drop(state.node.node_id, f"{self.name(state.node.node_id)} sent nonsense: {violation}", now_us)
             return
@@ -367,7 +367,7 @@ class ClientConnections:
         lost, state.in_flight = state.in_flight, deque()
         for in_flight in lost:
             in_flight.timer.cancel()
-            in_flight.on_answer(Answer(None, error, reason), now_us)
+            in_flight.on_answer(ClientResponse(None, error, reason), now_us)
         # handleServerDisconnect: perhaps it is no leader any more, or gone; and a refresh that was due has failed.
         if self._metadata_due(now_us):
             self.metadata.update_failed(now_us)

@@ -34,7 +34,7 @@ INVALID_METADATA = frozenset(
 """Errors that say the client asked the wrong broker (subclasses of InvalidMetadataException)."""
 
 
-class Node(NamedTuple):
+class BrokerAddress(NamedTuple):
     """A broker's address; bootstrap addresses have ids below NO_BROKER until the cluster has told the real ones."""
 
     node_id: int
@@ -52,7 +52,7 @@ class LeaderAndEpoch(NamedTuple):
 NO_LEADER = LeaderAndEpoch(NO_BROKER, UNDEFINED_EPOCH)
 
 
-class MetadataCache:
+class ClientMetadata:
     """Nodes, partitions and leaders; `version` grows with everything learned."""
 
     def __init__(
@@ -64,8 +64,8 @@ class MetadataCache:
         retry_backoff_max_ms: int,
         rng: random.Random,
     ) -> None:
-        self.nodes: dict[int, Node] = {
-            node_id: Node(node_id, host, port)
+        self.nodes: dict[int, BrokerAddress] = {
+            node_id: BrokerAddress(node_id, host, port)
             for node_id, (host, port) in zip(
                 range(NO_BROKER - 1, NO_BROKER - 1 - len(bootstrap), -1), bootstrap, strict=True
             )
@@ -145,7 +145,7 @@ class MetadataCache:
         self._last_refresh_us = self._last_success_us = now_us
         self._failures = 0
         self._failure_wait_us = self._backoff.after_us(0)
-        self.nodes = {int(b.node_id): Node(int(b.node_id), b.host, int(b.port)) for b in response.brokers}
+        self.nodes = {int(b.node_id): BrokerAddress(int(b.node_id), b.host, int(b.port)) for b in response.brokers}
         for topic in response.topics:
             self._update_topic(topic)
         if self._equivalent_responses:
@@ -175,7 +175,7 @@ class MetadataCache:
             return False
         for endpoint in endpoints:
             if endpoint.node_id == hint.leader_id:
-                self.nodes[endpoint.node_id] = Node(endpoint.node_id, endpoint.host, endpoint.port)
+                self.nodes[endpoint.node_id] = BrokerAddress(endpoint.node_id, endpoint.host, endpoint.port)
         if hint.leader_id not in self.nodes:
             return False
         self._leaders[tp] = LeaderAndEpoch(hint.leader_id, hint.leader_epoch)

@@ -13,7 +13,7 @@ from cluster.messages.admin.partition_requests import (
     elect_leaders,
     list_partition_reassignments,
 )
-from cluster.messages.admin.requests import AdminRequest, Asked
+from cluster.messages.admin.requests import AdminRequest, RequestEntries
 from cluster.messages.admin.topic_requests import create_partitions, create_topics, delete_topics
 from cluster.protocol.versions import (
     ALTER_CONFIGS,
@@ -26,7 +26,7 @@ from cluster.protocol.versions import (
     LIST_PARTITION_REASSIGNMENTS,
 )
 
-READERS: Mapping[int, Callable[[AdminRequest], Asked]] = {
+READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
     CREATE_TOPICS: create_topics,
     DELETE_TOPICS: delete_topics,
     CREATE_PARTITIONS: create_partitions,

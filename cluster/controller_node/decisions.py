@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.events import Fact, OnReply, Reply
+from controller.events import EmitNumbered, OnReply, Reply
 from controller.quorum.messages import ControllerEpoch
 from replica.ids import Offset
 from replica.trace.events import Recorder
@@ -26,7 +26,7 @@ class Decision:
     required_offset: Offset
     led_here: tuple[int, ...]
     answer: OnReply
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[EmitNumbered] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
 
 

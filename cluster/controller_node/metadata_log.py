@@ -12,8 +12,8 @@ from uuid import UUID, uuid5
 
 from cluster.messages.metadata_snapshots import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
 from controller.image import MetadataImage
-from controller.metadata import LeaderChange, MetadataRecord, decode_record, encode_record
-from controller.quorum.messages import ControllerEpoch, Election, OffsetAndEpoch, leader_or_none
+from controller.metadata import LeaderChangeMessage, MetadataRecord, decode_record, encode_record
+from controller.quorum.messages import ControllerEpoch, ElectionState, OffsetAndEpoch, leader_or_none
 from controller.snapshot import Snapshot
 from replica.config import TopicConfig
 from replica.ids import METADATA_TOPIC, NO_BROKER, BrokerId, Offset, TopicPartition
@@ -99,7 +99,7 @@ class MetadataLog:
         self.log.flush()
 
     def append_leader_change(self, epoch: ControllerEpoch, leader_id: BrokerId, now_us: int) -> None:
-        self.append([LeaderChange(leader_id=leader_id, controller_epoch=epoch)], epoch, now_us)
+        self.append([LeaderChangeMessage(leader_id=leader_id, controller_epoch=epoch)], epoch, now_us)
 
     def append_fetched(self, records: bytes | memoryview, now_us: int) -> None:
         self.log.append_as_follower(records, now_us)
@@ -151,15 +151,15 @@ class MetadataLog:
 
     # -------------------------------------------------------------------------------------------------- quorum-state
 
-    def read_election(self) -> Election:
+    def read_election(self) -> ElectionState:
         if not self._path.exists():
-            return Election()
+            return ElectionState()
         fields = json.loads(self._path.read_text())
-        return Election(
+        return ElectionState(
             int(fields["leaderEpoch"]), leader_or_none(fields["leaderId"]), leader_or_none(fields["votedId"])
         )
 
-    def write_election(self, election: Election) -> None:
+    def write_election(self, election: ElectionState) -> None:
         fields = {
             "leaderId": NO_BROKER if election.leader_id is None else election.leader_id,
             "leaderEpoch": election.epoch,

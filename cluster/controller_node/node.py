@@ -43,8 +43,8 @@ from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SN
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
 from controller.events import Action as Decided
-from controller.events import AppendRecord, CreateTopic, ElectLeader, Event, Fact, OnReply, Reply, SeveralReply
-from controller.quorum.messages import AnyAnswer, Committed, LeadershipChanged, Request, SendTo, Tell
+from controller.events import AppendRecord, CreateTopic, ElectLeader, EmitNumbered, Event, OnReply, Reply, SeveralReply
+from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
 from controller.quorum.quorum import Quorum
 from controller.quorum.timeouts import QuorumTimeouts
 from controller.state import ControllerState
@@ -53,7 +53,7 @@ from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.disk import Disk
 from replica.rules import Rules
 from replica.trace import events as trace
-from replica.trace.events import Recorder
+from replica.trace.events import Emit, Recorder
 
 MAX_SHUTDOWN_US = 5_000_000
 """How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
@@ -343,7 +343,7 @@ class ControllerCore:
             self.log.append(records, self.quorum.epoch, now_us)
         decision = Decision(self.quorum.epoch, self._next_offset(), led_here, answer)
         for action in decided:
-            if isinstance(action, Fact):
+            if isinstance(action, EmitNumbered):
                 decision.facts.append(action)
             elif not isinstance(action, AppendRecord):
                 decision.replies.append(action)
@@ -388,9 +388,9 @@ class ControllerCore:
                 match action:
                     case SendTo():
                         self._peers.send(action.peer_id, action.request, now_us)
-                    case Tell():
+                    case Emit():
                         self._recorder.emit(action.event)
-                    case Committed():
+                    case LogCommitted():
                         self._complete(now_us)
                         self._maybe_activate(now_us)
                         if self.is_open:

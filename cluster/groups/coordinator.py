@@ -23,11 +23,11 @@ from cluster.groups.events import (
     Event,
     Heartbeat,
     JoinGroup,
+    LeadershipResigned,
     LeaveGroup,
     Load,
     Loaded,
     PartitionsDeleted,
-    Resigned,
     SyncGroup,
     Written,
 )
@@ -96,7 +96,7 @@ class GroupCoordinator:
                 self._elected(event)
             case Loaded():
                 self._loaded(event)
-            case Resigned():
+            case LeadershipResigned():
                 self._resigned(event)
             case Written():
                 self._desk.written(event.write, event.error, event.offset, event.now_us)
@@ -226,7 +226,7 @@ class GroupCoordinator:
             self.index.groups[group.group_id] = group
             self._rebalances.loaded(group, event.now_us)
 
-    def _resigned(self, event: Resigned) -> None:
+    def _resigned(self, event: LeadershipResigned) -> None:
         """source: onResignation, removeGroupsAndOffsets"""
         if event.leader_epoch is not None:
             if event.leader_epoch <= self._epochs.get(event.partition, -1):

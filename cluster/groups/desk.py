@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from cluster.groups.events import Action, Answer, Append, Result, Tell, WriteId
+from cluster.groups.events import Action, AnswerRequest, Append, Result, WriteId
 from cluster.groups.member import RequestId
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.trace.events import TraceEvent
+from replica.trace.events import Emit, TraceEvent
 
 OnWritten = Callable[[ErrorCode, Offset, int], None]
 """(error, offset of the batch, now_us)"""
@@ -70,10 +70,10 @@ class Desk:
         return self.timers.at(now_us + delay_ms * 1000, callback)
 
     def answer(self, request: RequestId, result: Result) -> None:
-        self._actions.append(Answer(request, result))
+        self._actions.append(AnswerRequest(request, result))
 
     def tell(self, event: TraceEvent) -> None:
-        self._actions.append(Tell(event))
+        self._actions.append(Emit(event))
 
     def want(self, action: Action) -> None:
         self._actions.append(action)

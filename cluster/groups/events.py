@@ -1,6 +1,7 @@
 """What happens to a group coordinator, and what it wants done: the vocabulary of `GroupCoordinator.step`.
 
-Events carry the time in integer microseconds. A request waits under its `request` number until an `Answer` names it.
+Events carry the time in integer microseconds. A request waits under its `request` number until an
+`AnswerRequest` names it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from cluster.groups.member import Protocols, RequestId
 from cluster.groups.offsets import OffsetAndMetadata
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch, Offset, TopicPartition
-from replica.trace.events import TraceEvent
+from replica.trace.events import Emit
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
@@ -147,7 +148,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resigned:
+class LeadershipResigned:
     """leader_epoch: of who leads now; None: the partition is gone"""
 
     now_us: int
@@ -176,7 +177,7 @@ Event = (
     | PartitionsDeleted
     | Elected
     | Loaded
-    | Resigned
+    | LeadershipResigned
     | Written
 )
 
@@ -243,7 +244,7 @@ Result = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerRequest:
     request: RequestId
     result: Result
 
@@ -269,11 +270,4 @@ class Load:
     leader_epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """A fact for the trace."""
-
-    event: TraceEvent
-
-
-Action = Answer | Append | Load | Tell
+Action = AnswerRequest | Append | Load | Emit

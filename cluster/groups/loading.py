@@ -6,7 +6,7 @@ source: GroupMetadataManager.doLoadGroupsAndOffsets
 from __future__ import annotations
 
 from cluster.groups.group import Group
-from cluster.groups.offsets import Committed, GroupOffsets
+from cluster.groups.offsets import CommittedOffset, GroupOffsets
 from cluster.groups.records import GroupKey, OffsetKey, UnknownKey, read_group_value, read_key, read_offset_value
 from replica.errors import PeerViolation
 from replica.ids import Offset, TopicPartition
@@ -21,7 +21,7 @@ class Replay:
     def __init__(self) -> None:
         self.unreadable = 0
         self._groups: dict[str, Group] = {}
-        self._offsets: dict[str, dict[TopicPartition, Committed]] = {}
+        self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
 
     def record(self, batch_offset: Offset, key: bytes | None, value: bytes | None) -> None:
         """batch_offset: where the record's batch begins"""
@@ -36,7 +36,7 @@ class Replay:
                 if value is None:
                     self._offsets.get(group_id, {}).pop(name, None)
                 else:
-                    committed = Committed(read_offset_value(value), batch_offset)
+                    committed = CommittedOffset(read_offset_value(value), batch_offset)
                     self._offsets.setdefault(group_id, {})[name] = committed
             case GroupKey(group_id):
                 if value is None:

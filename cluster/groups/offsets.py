@@ -26,7 +26,7 @@ class OffsetAndMetadata(NamedTuple):
     expires_ms: int = NO_EXPIRY
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """A commit in the log; `at` is the offset of its batch there: of two the later one counts."""
 
     value: OffsetAndMetadata
@@ -38,8 +38,8 @@ class GroupOffsets:
 
     __slots__ = ("committed", "pending")
 
-    def __init__(self, committed: Mapping[TopicPartition, Committed] | None = None) -> None:
-        self.committed: dict[TopicPartition, Committed] = dict(committed or {})
+    def __init__(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+        self.committed: dict[TopicPartition, CommittedOffset] = dict(committed or {})
         self.pending: dict[TopicPartition, OffsetAndMetadata] = {}
 
     @property
@@ -55,7 +55,7 @@ class GroupOffsets:
             if name in self.pending:
                 known = self.committed.get(name)
                 if known is None or known.at < at:
-                    self.committed[name] = Committed(value, at)
+                    self.committed[name] = CommittedOffset(value, at)
                 if self.pending[name] == value:
                     del self.pending[name]
 

@@ -20,16 +20,15 @@ from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.events import (
     Action,
-    Answer,
+    AnswerRequest,
     Append,
     Elected,
     Event,
+    LeadershipResigned,
     Load,
     Loaded,
     PartitionsDeleted,
-    Resigned,
     Result,
-    Tell,
     WriteId,
     Written,
 )
@@ -43,7 +42,7 @@ from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
 from replica.log.records import BatchHeader, build_batch, check_crc, read_records
-from replica.trace.events import Recorder
+from replica.trace.events import Emit, Recorder
 
 LOAD_BYTES_PER_STEP = 64 << 10
 """A log is read in steps of this size, so that the broker does other things between them."""
@@ -134,7 +133,7 @@ class GroupService:
     def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
         """leader_epoch: of the leader that this broker follows; None: it has no replica any more"""
         if name.topic == OFFSETS_TOPIC:
-            resigned = Resigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
+            resigned = LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
             self._perform(self.coordinator.step(resigned), now_us)
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
@@ -154,7 +153,7 @@ class GroupService:
     def _perform(self, actions: list[Action], now_us: int) -> None:
         for action in actions:
             match action:
-                case Answer():
+                case AnswerRequest():
                     waiting = self._waiting.pop(action.request, None)
                     if waiting is not None:
                         self._in_progress.pop(waiting.connection, None)
@@ -163,7 +162,7 @@ class GroupService:
                     self._append(action, now_us)
                 case Load():
                     self._load(action.partition, action.leader_epoch, now_us)
-                case Tell():
+                case Emit():
                     self._recorder.emit(action.event)
         self._set_alarm()
 

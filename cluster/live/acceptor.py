@@ -25,7 +25,7 @@ PAUSE_S = 0.1
 """How long nobody is accepted when the process has no file descriptor left, or as many connections as it may."""
 
 
-class Acceptor:
+class SocketAcceptor:
     """Accepts for one incarnation of a machine's process; the kernel goes on accepting while that is paused."""
 
     def __init__(self, fabric: TcpFabric, host: Host, server: socket.socket) -> None:

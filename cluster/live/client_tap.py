@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol
 from cluster.client.producer.sender import RETRIABLE
 from cluster.live.observations import (
     ConnectionEnded,
-    FetchAnswered,
     FetchArrived,
+    FetchResponseSeen,
     Observation,
     PartitionAnswered,
     ProduceAnswered,
@@ -153,7 +153,7 @@ class ClientStory:
             case FetchArrived():
                 for partition, offset in observation.offsets:
                     self._moved(partition, offset)
-            case FetchAnswered():
+            case FetchResponseSeen():
                 for partition, error, headers in observation.partitions:
                     self._partition_handed(partition, error, headers)
             case ConnectionEnded():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cluster.live.observations import Observation
-from cluster.network.links import Hold, Latency, Link, Network
+from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import ByteCounts
 from replica.log.disk import Disk
 from replica.log.disk_speed import ServiceTime
@@ -31,7 +31,7 @@ SETTLE_S = 5.0
 # ------------------------------------------------------------------------------------------------------------------ up
 
 
-class Fact(NamedTuple):
+class NumberedEvent(NamedTuple):
     """Its own number and those of its causes count from 0 in each life of a node."""
 
     number: int
@@ -44,7 +44,7 @@ class FactsTold:
     """What one step has stated: whole, for what is true when a step is over need not be true within it."""
 
     at_us: int
-    facts: tuple[Fact, ...]
+    facts: tuple[NumberedEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class NodeState:
     """
 
     links: tuple[LinkState, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[HoldRule, ...] = ()
     dark: tuple[str, ...] = ()
     disks: Mapping[str, DiskState] = field(default_factory=dict)
     clock_offset_us: int = 0

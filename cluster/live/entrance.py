@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cluster.live.frames import SIZE_BYTES
 from cluster.live.peers import client_name
-from cluster.network.links import Hold
+from cluster.network.links import HoldRule
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
@@ -25,7 +25,7 @@ class Entrance:
     def __init__(self, fabric: TcpFabric, node: str) -> None:
         self._fabric = fabric
         self._node = node
-        self._hold: Hold | None = None
+        self._hold: HoldRule | None = None
 
     def arrival_us(self, client: str, frame: bytearray) -> int:
         """When the request would be here if nothing held it up."""
@@ -47,7 +47,7 @@ class Entrance:
         """Whether no cut and no hold would keep it."""
         return self._hold_on(client, frame) is None and not self._is_cut(client)
 
-    def _hold_on(self, client: str, frame: bytearray) -> Hold | None:
+    def _hold_on(self, client: str, frame: bytearray) -> HoldRule | None:
         network = self._fabric.network
         return network.hold_on(client, self._node, _api(frame), REQUEST) if network.holds else None
 

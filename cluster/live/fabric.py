@@ -15,7 +15,7 @@ from pathlib import Path
 
 import trio
 
-from cluster.live.acceptor import Acceptor
+from cluster.live.acceptor import SocketAcceptor
 from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
 from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
@@ -26,7 +26,7 @@ from cluster.live.wire import TcpWire
 from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkFacts
-from cluster.network.world import ConnectionGone, Exit, Parking
+from cluster.network.world import ConnectionGone, Parking, ProcessExit
 from cluster.telling_limit import EndsOfConnections
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
@@ -79,7 +79,7 @@ class TcpFabric:
         self.network = network
         self.facts = LiveNetworkFacts(trace, api_name)
         self.hosts: dict[str, Host] = {}
-        self.exits: list[Exit] = []
+        self.exits: list[ProcessExit] = []
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.nursery: trio.Nursery
         self.tap: Tap | None = None
@@ -87,7 +87,7 @@ class TcpFabric:
         self._bind_host = bind_host
         self._wanted_ports = ports or {}
         self._ports: dict[str, ServerPort] = {}
-        self._acceptors: dict[str, Acceptor] = {}
+        self._acceptors: dict[str, SocketAcceptor] = {}
         self._wires: dict[TcpWire, None] = {}
         self._dark: dict[TcpWire, None] = {}
         self._waiting_dials: dict[Parking, None] = {}
@@ -135,7 +135,7 @@ class TcpFabric:
 
     def listening(self, host: Host) -> None:
         self.address(host.name, 0)
-        acceptor = self._acceptors[host.name] = Acceptor(self, host, self._ports[host.name].listen())
+        acceptor = self._acceptors[host.name] = SocketAcceptor(self, host, self._ports[host.name].listen())
         self.nursery.start_soon(acceptor.run)
 
     def deaf(self, host: Host) -> None:

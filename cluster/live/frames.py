@@ -23,7 +23,7 @@ class LargeFrame(bytearray):
     __slots__ = ("__weakref__",)
 
 
-class FrameReader:
+class SocketFrameReader:
     """max_bytes: of a frame; None: no limit (a client trusts its brokers, as Kafka's does)"""
 
     __slots__ = ("_announced", "_buffer", "_filled", "_large", "_large_bytes", "_scratch", "_sock", "max_bytes")

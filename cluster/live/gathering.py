@@ -19,7 +19,7 @@ InPlace = FactsTold | AnswerTold | ObservationTold | ExitTold
 """What has a place in the order."""
 
 
-class Source:
+class EventSource:
     """One life of one node.
 
     read: takes what there is to read now, and returns the part of it that has a place in the order
@@ -42,16 +42,16 @@ class GatheringTime(LiveTime):
 
     def __init__(self, trace: TraceLog) -> None:
         super().__init__(trace)
-        self._sources: list[Source] = []
-        self._unripe: list[tuple[int, int, InPlace, Source]] = []
+        self._sources: list[EventSource] = []
+        self._unripe: list[tuple[int, int, InPlace, EventSource]] = []
         """Read in the latest round only: (time, place of the source, what, source)."""
         self._gathering = False
         self._latest_us = 0
 
-    def listen_to(self, source: Source) -> None:
+    def listen_to(self, source: EventSource) -> None:
         self._sources.append(source)
 
-    def leave(self, source: Source) -> None:
+    def leave(self, source: EventSource) -> None:
         """It has told everything."""
         self._sources.remove(source)
 
@@ -88,12 +88,12 @@ class GatheringTime(LiveTime):
         while self.gather():
             pass
 
-    def _round(self) -> list[tuple[int, int, InPlace, Source]]:
+    def _round(self) -> list[tuple[int, int, InPlace, EventSource]]:
         return [
             (what.at_us, place, what, source) for place, source in enumerate(self._sources) for what in source.read()
         ]
 
-    def _put(self, what: InPlace, source: Source) -> None:
+    def _put(self, what: InPlace, source: EventSource) -> None:
         log = self._trace
         # What had to wait for its turn is told as of now: the trace does not go back in time.
         self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)

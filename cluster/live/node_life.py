@@ -14,7 +14,7 @@ from typing import Protocol
 import trio
 
 from cluster.live.control import SETTLE_S, NodeState, ToldParts
-from cluster.live.gathering import Source
+from cluster.live.gathering import EventSource
 from cluster.live.observations import Observation
 from cluster.live.remote_core import RemoteCore
 from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceEvent
@@ -53,7 +53,7 @@ class Life:
     own: OwnProcess
     control: socket.socket
     core: RemoteCore
-    source: Source
+    source: EventSource
     finished: trio.Event = field(default_factory=trio.Event)
     exit_code: int | None = None
     state: NodeState | None = None

@@ -74,7 +74,7 @@ class FetchArrived:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchAnswered:
+class FetchResponseSeen:
     """Per partition: an error, or the headers of whole batches."""
 
     partitions: tuple[tuple[TopicPartition, ErrorCode, tuple[BatchHeader, ...]], ...]
@@ -85,7 +85,7 @@ class ConnectionEnded:
     reason: str
 
 
-Observation = ProduceArrived | ProduceAnswered | FetchArrived | FetchAnswered | ConnectionEnded
+Observation = ProduceArrived | ProduceAnswered | FetchArrived | FetchResponseSeen | ConnectionEnded
 
 
 class InProgress(NamedTuple):
@@ -203,7 +203,7 @@ class WireTap:
                     headers = () if found is None else tuple(_headers_in(found))
                     answered.append((TopicPartition(name, part.partition), part.error, headers))
         if answered:
-            self._tell(FetchAnswered(tuple(answered)))
+            self._tell(FetchResponseSeen(tuple(answered)))
 
 
 def _seen(record: Record) -> RecordSeen:

@@ -25,13 +25,13 @@ from cluster.live.control import (
     control_pair,
     pack,
 )
-from cluster.live.gathering import InPlace, Source
+from cluster.live.gathering import EventSource, InPlace
 from cluster.live.node_life import Life
 from cluster.live.observations import ConnectionEnded
 from cluster.live.remote_core import RemoteCore, RemoteShell
 from cluster.network.host import Host, Process
 from cluster.network.shell import NodeShell
-from cluster.network.world import Exit
+from cluster.network.world import ProcessExit
 from cluster.node import Action, NodeCore
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
@@ -109,7 +109,7 @@ class RemoteHost(Host):
             self._observe(life, what)
         elif isinstance(what, ExitTold):
             life.said_why = True
-            self.fabric.exits.append(Exit(self.name, what.how, what.why))
+            self.fabric.exits.append(ProcessExit(self.name, what.how, what.why))
             self._leave()
         else:
             answer = life.answers.pop(what.number, None)
@@ -140,7 +140,7 @@ class RemoteHost(Host):
         state = self.fabric.state_around(self.name, core)
         own = self.fabric.launch(self.fabric.order_for(self.name, core.incarnation, state), theirs)
         theirs.close()
-        life = Life(own, ours, core, Source(lambda: self._read(life), lambda what: self._told(life, what)))
+        life = Life(own, ours, core, EventSource(lambda: self._read(life), lambda what: self._told(life, what)))
         life.state = state
         self._life = life
         self.fabric.time.listen_to(life.source)
@@ -162,7 +162,7 @@ class RemoteHost(Host):
             self._life = None
             if self.process is not None and not life.said_why:
                 self._leave()
-                self.fabric.exits.append(Exit(self.name, *life.death))
+                self.fabric.exits.append(ProcessExit(self.name, *life.death))
                 time.enter()
 
     async def seize(self) -> None:

@@ -17,7 +17,7 @@ REQUEST_MEMORY_BYTES = 512 << 20
 """In one process."""
 
 
-class Holder(Protocol):
+class MemoryHolder(Protocol):
     """A connection over which a large request is coming in."""
 
     def give_up(self, reason: str) -> None: ...
@@ -31,7 +31,7 @@ class RequestMemory:
 
     def __init__(self, limit_bytes: int = REQUEST_MEMORY_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._held: dict[Holder, int] = {}
+        self._held: dict[MemoryHolder, int] = {}
         self._coming_in_bytes = 0
         self.in_progress_bytes = 0
 
@@ -39,7 +39,7 @@ class RequestMemory:
     def total_bytes(self) -> int:
         return self._coming_in_bytes + self.in_progress_bytes
 
-    def grow(self, holder: Holder, size_bytes: int) -> None:
+    def grow(self, holder: MemoryHolder, size_bytes: int) -> None:
         """More has come in of a holder's request. Whoever has to give way is told, the holder itself last of all."""
         self._held[holder] = self._held.pop(holder, 0) + size_bytes
         self._coming_in_bytes += size_bytes
@@ -52,7 +52,7 @@ class RequestMemory:
                 f"one, with {held_bytes:,}, has stalled for longest"
             )
 
-    def hand_over(self, holder: Holder, frame: LargeFrame) -> None:
+    def hand_over(self, holder: MemoryHolder, frame: LargeFrame) -> None:
         """Its request is in. Its bytes count until the last who looks at them has let them go, whatever becomes of
         the connection."""
         self.release(holder)
@@ -63,6 +63,6 @@ class RequestMemory:
     def _let_go(self, size_bytes: int) -> None:
         self.in_progress_bytes -= size_bytes
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: MemoryHolder) -> None:
         """Nothing more comes in of its request."""
         self._coming_in_bytes -= self._held.pop(holder, 0)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from cluster.live.entrance import Entrance
-from cluster.live.frames import FrameReader, FrameTooLarge, LargeFrame
+from cluster.live.frames import FrameTooLarge, LargeFrame, SocketFrameReader
 from cluster.live.observations import Observation, WireTap
 from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, copy_of
@@ -58,7 +58,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._fabric = fabric
         self._live_time = fabric.time
         self._sock = sock
-        self._frames = FrameReader(sock, fabric.scratch)
+        self._frames = SocketFrameReader(sock, fabric.scratch)
         self._out = FrameWriter(sock, host.bytes, fabric.time.clock_us)
         self._writing = False
         self._under_way = 0

@@ -22,8 +22,8 @@ from controller.events import (
     AllocateProducerIds,
     AlterPartitionReply,
     AssignReplicasReply,
+    BrokerHeartbeat,
     Event,
-    Heartbeat,
     HeartbeatReply,
     ProducerIdsReply,
     RegisterBroker,
@@ -64,7 +64,7 @@ def broker_request(header: RequestHeader, frame: bytearray, image: MetadataImage
 
 def _event(header: RequestHeader, request: Entity, image: MetadataImage, now_us: int) -> Event:
     if header.api_key == BROKER_HEARTBEAT:
-        return Heartbeat(
+        return BrokerHeartbeat(
             now_us=now_us,
             broker_id=int(request.broker_id),
             broker_epoch=int(request.broker_epoch),

@@ -11,7 +11,6 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, VOTE
 from controller.quorum.messages import (
-    Answer,
     AnyAnswer,
     BeginQuorumEpoch,
     EndQuorumEpoch,
@@ -22,6 +21,7 @@ from controller.quorum.messages import (
     Request,
     SnapshotAnswer,
     Vote,
+    VoterAnswer,
     leader_or_none,
 )
 from replica.errors import ErrorCode, PeerViolation
@@ -164,7 +164,7 @@ def decode_request(header: RequestHeader, frame: bytearray) -> Vote | BeginQuoru
     return EndQuorumEpoch(int(part.leader_id), int(part.leader_epoch), successors)
 
 
-def encode_answer(header: RequestHeader, answer: Answer) -> bytes:
+def encode_answer(header: RequestHeader, answer: VoterAnswer) -> bytes:
     """A whole frame, size prefix included."""
     fields: dict[str, object] = {
         "error_code": answer.error,
@@ -185,7 +185,7 @@ def decode_answer(request: Request, frame: bytearray) -> AnyAnswer:
         return _decode_fetch_answer(frame)
     part = _only_partition(cold.decode_response(api_of(request), VERSION, frame))
     granted = isinstance(request, Vote) and bool(part.vote_granted)
-    return Answer(ErrorCode(part.error_code), leader_or_none(int(part.leader_id)), int(part.leader_epoch), granted)
+    return VoterAnswer(ErrorCode(part.error_code), leader_or_none(int(part.leader_id)), int(part.leader_epoch), granted)
 
 
 def _decode_fetch_answer(frame: bytearray) -> FetchAnswer:

@@ -12,7 +12,7 @@ from cluster.network.host import Host
 from cluster.network.links import Link, Network
 from cluster.network.passage import RESET, NetworkFacts
 from cluster.network.virtual_time import VirtualTime
-from cluster.network.world import ConnectionGone, Exit, Parking
+from cluster.network.world import ConnectionGone, Parking, ProcessExit
 from replica.trace.events import TraceLog
 
 
@@ -29,7 +29,7 @@ class SimulatedFabric:
         self.network = network
         self.facts = NetworkFacts(trace, api_name)
         self.hosts: dict[str, Host] = {}
-        self.exits: list[Exit] = []
+        self.exits: list[ProcessExit] = []
         self._wires: dict[FabricWire, None] = {}
         self._dials: list[Dial] = []
 

@@ -14,7 +14,7 @@ import trio
 
 from cluster.network.passage import ByteCounts
 from cluster.network.shell import NodeShell
-from cluster.network.world import Exit, Fabric, Parking, Wire
+from cluster.network.world import Fabric, Parking, ProcessExit, Wire
 from cluster.node import NodeCore
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
@@ -152,7 +152,7 @@ class Host:
 
     def exited(self, halted: str) -> None:
         self._end_process()
-        self.fabric.exits.append(Exit(self.name, "halt" if halted else "stop", halted))
+        self.fabric.exits.append(ProcessExit(self.name, "halt" if halted else "stop", halted))
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
         place, self._first_place = self._first_place, None

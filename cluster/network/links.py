@@ -84,7 +84,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldRule:
     """Keeps back messages of one API between two sets of nodes until it is released.
 
     part: request, response, None for both; or body: the file bytes of a response, which then leave the file only
@@ -113,7 +113,7 @@ class Network:
         self._links: dict[tuple[str, str], Link] = {}
         self.cards: dict[str, Card] = {}
         """Of machines whose connections share a rate; to be given before they connect."""
-        self.holds: list[Hold] = []
+        self.holds: list[HoldRule] = []
 
     def link(self, source: str, target: str) -> Link:
         found = self._links.get((source, target))
@@ -126,14 +126,14 @@ class Network:
     def links(self) -> list[Link]:
         return list(self._links.values())
 
-    def body_hold_on(self, source: str, target: str, api: int) -> Hold | None:
+    def body_hold_on(self, source: str, target: str, api: int) -> HoldRule | None:
         """The hold that stops a response between its header and its file bytes."""
         for hold in self.holds:
             if hold.part == "body" and hold.matches(source, target, api, "body"):
                 return hold
         return None
 
-    def hold_on(self, source: str, target: str, api: int, part: str) -> Hold | None:
+    def hold_on(self, source: str, target: str, api: int, part: str) -> HoldRule | None:
         for hold in self.holds:
             if hold.matches(source, target, api, part):
                 return hold

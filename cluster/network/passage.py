@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from cluster.network.links import Hold, Network
+from cluster.network.links import HoldRule, Network
 from cluster.network.road import Road
 from cluster.network.world import Fabric, TornSend
 from cluster.node import OnSent, Segment
@@ -59,7 +59,7 @@ class Message(Generic[Frame]):
     api: int
     part: str
     size_bytes: int
-    held_by: Hold | None = None
+    held_by: HoldRule | None = None
     on_sent: OnSent | None = None
 
 
@@ -72,7 +72,7 @@ class Withheld:
     part: str
     cause: int | None
     on_sent: OnSent | None
-    hold: Hold
+    hold: HoldRule
 
 
 class NetworkFacts:
@@ -82,7 +82,7 @@ class NetworkFacts:
         self._trace = trace
         self._api_name = api_name
 
-    def held(self, node: str, peer: str, api_key: int, part: str, hold: Hold) -> None:
+    def held(self, node: str, peer: str, api_key: int, part: str, hold: HoldRule) -> None:
         api = self._api_name(api_key)
         reason = f"`{hold.fault}` holds the {api} {part} from {node} to {peer}"
         self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, reason=reason))
@@ -180,7 +180,7 @@ class Passage(ABC, Generic[Frame]):
 
     # ---------------------------------------------------------------------------------- header sent, file bytes not
 
-    def _body_hold(self, segments: Sequence[Segment], api: int) -> Hold | None:
+    def _body_hold(self, segments: Sequence[Segment], api: int) -> HoldRule | None:
         network = self._network
         if not network.holds or not any(isinstance(segment, FileSlice) and segment.length for segment in segments):
             return None

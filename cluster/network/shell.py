@@ -14,7 +14,7 @@ from functools import partial
 import trio
 
 from cluster.network.world import ConnectionGone, TornSend, Wire, World
-from cluster.node import Action, Close, Connect, ConnectionId, Exit, NodeCore, Resume, Send, WorkApart
+from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, NodeCore, ResumeReading, Send, WorkApart
 
 
 class NodeShell:
@@ -139,7 +139,7 @@ class NodeShell:
         self._world.decided()
         for action in actions:
             self._perform(action)
-            if isinstance(action, Exit):
+            if isinstance(action, EndProcess):
                 return
         self._alarm.arm(self.core.next_deadline_us)
 
@@ -150,7 +150,7 @@ class NodeShell:
             case Connect():
                 assert self._nursery is not None
                 self._world.start_soon(self._nursery, self._dial, action.connection, action.host, action.port)
-            case Resume():
+            case ResumeReading():
                 wire = self._wires.get(action.connection)
                 if wire is not None:
                     wire.unmute()
@@ -159,7 +159,7 @@ class NodeShell:
             case WorkApart():
                 assert self._nursery is not None
                 self._world.start_soon(self._nursery, self._work_apart, action)
-            case Exit():
+            case EndProcess():
                 assert self._nursery is not None
                 self._world.exited(action.halted)
                 self._nursery.cancel_scope.cancel()

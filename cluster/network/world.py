@@ -26,7 +26,7 @@ class TornSend(Exception):
     """A segment file ended before the bytes its frame had promised: only closing the connection is honest (KIP-74)."""
 
 
-class Exit(NamedTuple):
+class ProcessExit(NamedTuple):
     """A process of a node that ended by itself.
 
     how: stop, halt, crash or died, as of NodeStopped     why: of all but stop
@@ -202,7 +202,7 @@ class Fabric(Protocol):
     def hosts(self) -> Mapping[str, Host]: ...
 
     @property
-    def exits(self) -> list[Exit]:
+    def exits(self) -> list[ProcessExit]:
         """Processes that ended by themselves and are not yet told of."""
 
     @property

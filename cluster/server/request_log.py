@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.node import Action, Close, ConnectionId, Resume, Send, Sent
+from cluster.node import Action, Close, ConnectionId, ResumeReading, Send, Sent
 from cluster.protocol.api_01_fetch import size_of
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH, api_name
@@ -107,7 +107,7 @@ class RequestLog:
         return actions
 
     def _answered(self, action: Action) -> Action:
-        if not isinstance(action, Send | Resume | Close):
+        if not isinstance(action, Send | ResumeReading | Close):
             return action
         request = self._in_progress.pop(action.connection, None)
         if request is None or request.header is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cluster.config import BrokerConfig
-from cluster.node import Action, ConnectionId, Resume, Send
+from cluster.node import Action, ConnectionId, ResumeReading, Send
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
@@ -190,7 +190,7 @@ class SocketServer:
     def _through_threads(self, actions: list[Action]) -> list[Action]:
         out = [action for thread in self._threads for action in thread.take_ready()]
         for action in actions:
-            thread = self._thread_of.get(action.connection) if isinstance(action, Send | Resume) else None
+            thread = self._thread_of.get(action.connection) if isinstance(action, Send | ResumeReading) else None
             if thread is None or not thread.hold(action):
                 out.append(action)
         return out

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
-from replica.trace.events import TraceEvent
+from replica.trace.events import Emit
 
 ControllerEpoch = int
 
@@ -23,7 +23,7 @@ class OffsetAndEpoch(NamedTuple):
     offset: Offset
 
 
-class Election(NamedTuple):
+class ElectionState(NamedTuple):
     """What a voter must never forget: the quorum-state file. At most one of leader and vote is known per epoch."""
 
     epoch: ControllerEpoch = 0
@@ -83,7 +83,7 @@ Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog | FetchSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class VoterAnswer:
     """To any request but a fetch: who leads as far as the voter knows (None: nobody), in which epoch."""
 
     error: ErrorCode
@@ -119,7 +119,7 @@ class SnapshotAnswer:
     data: bytes = b""
 
 
-AnyAnswer = Answer | FetchAnswer | SnapshotAnswer
+AnyAnswer = VoterAnswer | FetchAnswer | SnapshotAnswer
 
 
 # ------------------------------------------------------------------------------------------------------------ actions
@@ -134,25 +134,18 @@ class SendTo:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """A fact for the trace."""
-
-    event: TraceEvent
-
-
-@dataclass(frozen=True, slots=True)
 class LeadershipChanged:
     """Who leads, or whether that is known, has changed: look at the quorum."""
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class LogCommitted:
     """The high watermark of the metadata log has moved to this offset."""
 
     high_watermark: Offset
 
 
-Action = SendTo | Tell | LeadershipChanged | Committed
+Action = SendTo | Emit | LeadershipChanged | LogCommitted
 
 
 class ReplicatedLog(Protocol):
@@ -194,9 +187,9 @@ class ReplicatedLog(Protocol):
 
     def truncate_to(self, offset: Offset) -> None: ...
 
-    def read_election(self) -> Election: ...
+    def read_election(self) -> ElectionState: ...
 
-    def write_election(self, election: Election) -> None: ...
+    def write_election(self, election: ElectionState) -> None: ...
 
 
 def leader_or_none(leader_id: int) -> BrokerId | None:

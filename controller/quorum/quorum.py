@@ -19,29 +19,29 @@ from controller.quorum.facts import QuorumFacts
 from controller.quorum.fetches import diverging_end, is_cut_off, snapshot_piece, truncation_offset
 from controller.quorum.messages import (
     Action,
-    Answer,
     AnyAnswer,
     BeginQuorumEpoch,
-    Committed,
     ControllerEpoch,
-    Election,
+    ElectionState,
     EndQuorumEpoch,
     FetchAnswer,
     FetchLog,
     FetchSnapshot,
     LeadershipChanged,
+    LogCommitted,
     OffsetAndEpoch,
     ReplicatedLog,
     Request,
     SendTo,
     SnapshotAnswer,
-    Tell,
     Vote,
+    VoterAnswer,
 )
 from controller.quorum.roles import Candidate, Follower, Leader, Resigned, Role, SnapshotFetch, Unattached
 from controller.quorum.timeouts import Draw, QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
+from replica.trace.events import Emit
 
 _NEVER = 2**62
 _SNAPSHOT_IS_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
@@ -137,7 +137,7 @@ class Quorum:
             self.high_watermark = self._log.latest_snapshot.offset
         election = self._log.read_election()
         if election.epoch < self._log.end.epoch:
-            election = Election(self._log.end.epoch)
+            election = ElectionState(self._log.end.epoch)
         if self.voters == (self.local_id,):
             self.role = Unattached(election.epoch, None, _NEVER)
             self._stand(now_us, "there is no other controller")
@@ -191,7 +191,7 @@ class Quorum:
         if self._peers.begin(peer_id, now_us):
             self._actions.append(SendTo(peer_id, request))
 
-    def asked(self, request: Vote | BeginQuorumEpoch | EndQuorumEpoch, now_us: int) -> Answer:
+    def asked(self, request: Vote | BeginQuorumEpoch | EndQuorumEpoch, now_us: int) -> VoterAnswer:
         """A request of another voter. Whatever the answer promises is on disk."""
         sender = request.candidate_id if isinstance(request, Vote) else request.leader_id
         granted = False
@@ -209,7 +209,7 @@ class Quorum:
                 case EndQuorumEpoch():
                     self._heard_of(request.leader_id, request.epoch, now_us)
                     self._hurry(request, now_us)
-        answer = Answer(error, self.leader_id, self.epoch, granted)
+        answer = VoterAnswer(error, self.leader_id, self.epoch, granted)
         self.tick(now_us)
         return answer
 
@@ -224,7 +224,7 @@ class Quorum:
         if role.voted_id is None and request.last >= self._log.end:
             role.voted_id = request.candidate_id
             role.election_due_us = self._election_due_us(now_us)
-            self._log.write_election(Election(role.epoch, None, role.voted_id))
+            self._log.write_election(ElectionState(role.epoch, None, role.voted_id))
         return role.voted_id == request.candidate_id
 
     def _hurry(self, request: EndQuorumEpoch, now_us: int) -> None:
@@ -293,7 +293,7 @@ class Quorum:
         offset = role.majority_offset
         if offset is not None and offset > role.epoch_start_offset and offset > self.high_watermark:
             self.high_watermark = offset
-            self._actions.append(Committed(offset))
+            self._actions.append(LogCommitted(offset))
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -305,9 +305,9 @@ class Quorum:
             self._peers.answered(peer_id)
             if not self._heard_answer(answer, now_us):
                 match request, answer:
-                    case Vote(), Answer():
+                    case Vote(), VoterAnswer():
                         self._vote_counted(peer_id, request, answer, now_us)
-                    case EndQuorumEpoch(), Answer():
+                    case EndQuorumEpoch(), VoterAnswer():
                         self._end_acknowledged(peer_id, request)
                     case FetchLog(), FetchAnswer():
                         self._log_fetched(request, answer, now_us)
@@ -330,7 +330,7 @@ class Quorum:
         self._heard_of(answer.leader_id, answer.epoch, now_us)
         return moved_on
 
-    def _vote_counted(self, peer_id: BrokerId, request: Vote, answer: Answer, now_us: int) -> None:
+    def _vote_counted(self, peer_id: BrokerId, request: Vote, answer: VoterAnswer, now_us: int) -> None:
         role = self.role
         if not isinstance(role, Candidate) or role.epoch != request.epoch:
             return
@@ -374,7 +374,7 @@ class Quorum:
         had_offset = self._log.end.offset
         self._log.replace_with_snapshot(end, bytes(data))
         self._learn_high_watermark(end.offset)
-        self._actions.append(Tell(self._facts.takes_snapshot(role.leader_id, had_offset, end, len(data))))
+        self._actions.append(Emit(self._facts.takes_snapshot(role.leader_id, had_offset, end, len(data))))
 
     def _fetch_log_again(self, now_us: int) -> None:
         """The leader has a newer snapshot by now: start over."""
@@ -392,7 +392,7 @@ class Quorum:
         offset = min(high_watermark, self._log.end.offset)
         if offset > self.high_watermark:
             self.high_watermark = offset
-            self._actions.append(Committed(offset))
+            self._actions.append(LogCommitted(offset))
 
     # ------------------------------------------------------------------------------------------------- changes of role
 
@@ -403,7 +403,7 @@ class Quorum:
                 self._detach(epoch, now_us, f"epoch {epoch} has begun")
         elif epoch > self.epoch or (epoch == self.epoch and isinstance(self.role, Unattached | Candidate)):
             self._stop_leading(f"{self._names(leader_id)} leads epoch {epoch}")
-            self._log.write_election(Election(epoch, leader_id))
+            self._log.write_election(ElectionState(epoch, leader_id))
             self._become(Follower(epoch, leader_id, self._timeouts.fetch_due_us(now_us)))
 
     def _detach(self, epoch: ControllerEpoch, now_us: int, why: str) -> None:
@@ -415,25 +415,25 @@ class Quorum:
                 due_us = role.election_due_us
             case _:
                 due_us = self._election_due_us(now_us)
-        self._log.write_election(Election(epoch))
+        self._log.write_election(ElectionState(epoch))
         self._become(Unattached(epoch, None, due_us))
 
     def _stand(self, now_us: int, why: str, retries: int = 1) -> None:
         """Become a candidate of the next epoch, with one's own vote. Source: transitionToCandidate"""
         epoch = self.epoch + 1
-        self._log.write_election(Election(epoch, None, self.local_id))
+        self._log.write_election(ElectionState(epoch, None, self.local_id))
         role = Candidate(epoch, {self.local_id: True}, retries, self._election_due_us(now_us))
         self._become(role)
         if role.has_majority(len(self.voters)):
             self._lead(role, now_us, why)
             return
-        self._actions.append(Tell(self._facts.stands(epoch, why)))
+        self._actions.append(Emit(self._facts.stands(epoch, why)))
         self.tick(now_us)
 
     def _lead(self, candidate: Candidate, now_us: int, why: str = "") -> None:
         """Elected: the epoch begins with a record of its own. Source: onBecomeLeader"""
         epoch = candidate.epoch
-        self._log.write_election(Election(epoch, self.local_id))
+        self._log.write_election(ElectionState(epoch, self.local_id))
         role = Leader(
             epoch,
             self._log.end.offset,
@@ -441,7 +441,7 @@ class Quorum:
             now_us + self._timeouts.check_quorum_us if self._peers else _NEVER,
             now_us if self._peers else _NEVER,
         )
-        self._actions.append(Tell(self._facts.leads(candidate, self.voters, why)))
+        self._actions.append(Emit(self._facts.leads(candidate, self.voters, why)))
         self._become(role)
         self._log.append_leader_change(epoch, self.local_id, now_us)
         self.appended()
@@ -463,7 +463,7 @@ class Quorum:
 
     def _stop_leading(self, why: str) -> None:
         if isinstance(self.role, Leader):
-            self._actions.append(Tell(self._facts.stops_leading(self.epoch, why)))
+            self._actions.append(Emit(self._facts.stops_leading(self.epoch, why)))
 
     def _become(self, role: Role) -> None:
         self.role = role

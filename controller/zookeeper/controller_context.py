@@ -12,7 +12,7 @@ from controller.zookeeper.control_requests import ControlRequest, RequestBatch
 from controller.zookeeper.registry import Operation, Result
 from controller.zookeeper.znodes import LiveBroker
 from replica.ids import BrokerId, TopicPartition
-from replica.trace import events as trace
+from replica.trace.events import Emit
 
 Results = Sequence[Result]
 Process = Generator[Operation, Results, None]
@@ -25,13 +25,6 @@ class ControllerMoved(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """A fact for the trace."""
-
-    event: trace.TraceEvent
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """What a process answers to whoever asked for it."""
 
@@ -39,7 +32,7 @@ class Reply:
     value: object
 
 
-ControllerAction = ControlRequest | Tell | Reply
+ControllerAction = ControlRequest | Emit | Reply
 
 
 class ControllerContext:

@@ -22,7 +22,6 @@ from controller.zookeeper.controller_context import (
     ControllerMoved,
     Process,
     Results,
-    Tell,
 )
 from controller.zookeeper.partition_changes import PartitionChanges
 from controller.zookeeper.registry import Create, Delete, GetChildren, GetData, Multi, Operation, RegistryError, SetData
@@ -31,6 +30,7 @@ from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules
 from replica.trace import events as trace
+from replica.trace.events import Emit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class KafkaController:
             reason = f"{self._node} is the controller no more: {why}"
             epoch = self._context.epoch
             resigned = trace.ControllerResigned(node=self._node, controller_epoch=epoch, reason=reason)
-            self._context.actions.append(Tell(resigned))
+            self._context.actions.append(Emit(resigned))
         self.active_controller = NO_BROKER
         self._context.clear()
 
@@ -286,11 +286,11 @@ class KafkaController:
         for broker_id in dead:
             who = self._names(broker_id)
             reason = f"{who} was fenced: it is not in the registry any more, so {self._node} has taken it offline"
-            self._context.actions.append(Tell(trace.BrokerFenced(node=self._node, broker=who, reason=reason)))
+            self._context.actions.append(Emit(trace.BrokerFenced(node=self._node, broker=who, reason=reason)))
 
     def _tell_unfenced(self, broker_id: BrokerId, reason: str) -> None:
         who = self._names(broker_id)
-        self._context.actions.append(Tell(trace.BrokerUnfenced(node=self._node, broker=who, reason=reason)))
+        self._context.actions.append(Emit(trace.BrokerUnfenced(node=self._node, broker=who, reason=reason)))
 
     # ------------------------------------------------------------------------------------------------ partition states
 
@@ -403,7 +403,7 @@ class KafkaController:
         refused = trace.ElectionRefused(
             node=self._node, topic=name.topic, partition=name.partition, error=error.name, reason=reason
         )
-        self._context.actions.append(Tell(refused))
+        self._context.actions.append(Emit(refused))
         self._context.reply(answer, ElectReply(error=error, message=reason))
 
     def _reorder(self, name: TopicPartition, desired: BrokerId) -> Process:

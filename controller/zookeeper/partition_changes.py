@@ -12,13 +12,14 @@ from controller.election import Candidates, Choice, Election, elect
 from controller.events import IsrProposal, IsrResult
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
-from controller.zookeeper.controller_context import ControllerContext, ControllerMoved, Process, Results, Tell
+from controller.zookeeper.controller_context import ControllerContext, ControllerMoved, Process, Results
 from controller.zookeeper.registry import Check, Create, GetData, Multi, Operation, RegistryError, SetData
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
 from replica.passive_topic_keys import active
 from replica.rules import Rules
 from replica.trace import events as trace
+from replica.trace.events import Emit
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ class PartitionChanges:
             error=error.name,
             reason=reason,
         )
-        self._context.actions.append(Tell(event))
+        self._context.actions.append(Emit(event))
 
     def away_from_those_who_leave(self, occasion: str) -> Plan:
         """source: Election.leaderForControlledShutdown"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.changes import Teller
+from controller.changes import PartitionEvents
 from controller.election import Choice
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
@@ -51,7 +51,7 @@ class RegistryTeller:
     def _created(self, name: TopicPartition, transaction: Transaction, writer: str) -> trace.TraceEvent:
         state = self._registration(name, transaction.data, 0)
         config = active(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data))
-        named = Teller(node=writer, names=self._names).named
+        named = PartitionEvents(node=writer, names=self._names).named
         return trace.PartitionCreated(
             node=writer,
             topic=name.topic,
@@ -71,7 +71,7 @@ class RegistryTeller:
         version = self._registry.nodes[transaction.path].version
         before = self._registration(name, transaction.before, version - 1)
         after = self._registration(name, transaction.data, version)
-        teller = Teller(node=writer, names=self._names)
+        teller = PartitionEvents(node=writer, names=self._names)
         why, occasion = str(transaction.note.get("why", "")), str(transaction.note.get("occasion", ""))
         if after.leader != before.leader or transaction.note.get("elects", False):
             choice = Choice(after.leader, bool(transaction.note.get("clean", True)), why)

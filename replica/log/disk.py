@@ -32,7 +32,7 @@ class DiskFailed(OSError):
     """A simulated disk refuses: it is full (ENOSPC) or broken (EIO)."""
 
 
-class Loss(NamedTuple):
+class LostBytes(NamedTuple):
     """Bytes that one partition's log lost."""
 
     topic_partition: TopicPartition
@@ -131,7 +131,7 @@ class Disk:
             if topic_partition is None or partition_of(Path(path).parent) == topic_partition
         )
 
-    def lose_unflushed(self) -> list[Loss]:
+    def lose_unflushed(self) -> list[LostBytes]:
         """The power goes: cut every file to what was flushed. Call it when all logs are closed.
 
         returns: the partitions that lost bytes, in order
@@ -145,7 +145,7 @@ class Disk:
                 topic_partition = partition_of(Path(path).parent)
                 assert topic_partition is not None, path
                 lost[topic_partition] = lost.get(topic_partition, 0) + size - flushed
-        return [Loss(topic_partition, count) for topic_partition, count in sorted(lost.items())]
+        return [LostBytes(topic_partition, count) for topic_partition, count in sorted(lost.items())]
 
     def flip_bit(self, topic_partition: TopicPartition, offset: Offset) -> BatchHeader | None:
         """Change one bit of the records of the batch that holds `offset`, as a disk does that lies: no size and no time
@@ -167,7 +167,7 @@ class Disk:
                     position += header.size_bytes
         return None
 
-    def tear(self, topic_partition: TopicPartition, count: int) -> Loss:
+    def tear(self, topic_partition: TopicPartition, count: int) -> LostBytes:
         """Cut `count` bytes off the end of a partition's log, flushed or not. Call it when the log is closed.
 
         A disk that lost bytes was not shut down in order: the clean-shutdown marker goes too, else nobody would look.
@@ -188,4 +188,4 @@ class Disk:
                 path.unlink()
                 self.forget(str(path))
         (self.root / CLEAN_SHUTDOWN).unlink(missing_ok=True)
-        return Loss(topic_partition, count - left)
+        return LostBytes(topic_partition, count - left)

@@ -26,7 +26,7 @@ class OpenFile:
         os.close(self.fd)
 
 
-class Holder(Protocol):
+class FileHolder(Protocol):
     def put_aside(self) -> None:
         """Let go of the file, to open it again when it is needed."""
 
@@ -36,9 +36,9 @@ class OpenFiles:
 
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
         self._limit = limit
-        self._holders: OrderedDict[Holder, None] = OrderedDict()
+        self._holders: OrderedDict[FileHolder, None] = OrderedDict()
 
-    def used(self, holder: Holder) -> None:
+    def used(self, holder: FileHolder) -> None:
         """It has its file open; whoever has not used theirs for longest puts it aside if these are too many."""
         holders = self._holders
         holders[holder] = None
@@ -46,5 +46,5 @@ class OpenFiles:
         if len(holders) > self._limit:
             holders.popitem(last=False)[0].put_aside()
 
-    def closed(self, holder: Holder) -> None:
+    def closed(self, holder: FileHolder) -> None:
         self._holders.pop(holder, None)

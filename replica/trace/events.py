@@ -15,7 +15,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, NamedTuple, Protocol, get_type_hints
 
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
@@ -122,6 +122,13 @@ class TraceRow(NamedTuple):
     seq: int
     at_us: int
     causes: tuple[int, ...]
+    event: TraceEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """An action of a state machine: put this event into the trace."""
+
     event: TraceEvent
 
 

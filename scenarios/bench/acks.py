@@ -172,14 +172,14 @@ class _Acks:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AcksRun:
     benchmark: Benchmark
     case: Case
     latency_us: int
     end_to_end_us: int
 
 
-def records_per_s(run: Run) -> int:
+def records_per_s(run: AcksRun) -> int:
     acks = _Acks(run.case)
     text = scenario_of(run.benchmark, run.case, run.latency_us, run.end_to_end_us)
     run_scenario(load_text(text, "bench").scenario, runs_dir=None, watchers=[acks])
@@ -192,17 +192,17 @@ def measure_acks(latency_us: int, progress: Callable[[float], None]) -> dict[str
     latency_us: of every passage between two machines     raises: ValueError, if it leaves no time for anything else
     """
     sync = LINKEDIN.cases[2]
-    runs = [Run(one, case, latency_us, END_TO_END_US) for one in BENCHMARKS for case in one.cases]
-    runs += [Run(LINKEDIN, case, latency_us, END_TO_END_US) for case in IN_FLIGHT]
-    runs += [Run(LINKEDIN, sync, latency_us, end_to_end_us) for end_to_end_us in END_TO_END_RANGE_US]
+    runs = [AcksRun(one, case, latency_us, END_TO_END_US) for one in BENCHMARKS for case in one.cases]
+    runs += [AcksRun(LINKEDIN, case, latency_us, END_TO_END_US) for case in IN_FLIGHT]
+    runs += [AcksRun(LINKEDIN, sync, latency_us, end_to_end_us) for end_to_end_us in END_TO_END_RANGE_US]
     threads_us = [thread_us(latency_us, end_to_end_us) for end_to_end_us in END_TO_END_RANGE_US]
-    rates: dict[Run, int] = {}
+    rates: dict[AcksRun, int] = {}
     for run, rate in zip(runs, in_order(records_per_s, runs, os.cpu_count() or 1), strict=True):
         rates[run] = rate
         progress(len(rates) / len(runs))
 
     def rate_of(benchmark: Benchmark, case: Case, end_to_end_us: int = END_TO_END_US) -> int:
-        return rates[Run(benchmark, case, latency_us, end_to_end_us)]
+        return rates[AcksRun(benchmark, case, latency_us, end_to_end_us)]
 
     async_rate = rate_of(LINKEDIN, LINKEDIN.cases[1])
     return {

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scenarios.bench.model.rounds import PARTITIONS
-from scenarios.bench.model.trace import ModelTrace, Truth
+from scenarios.bench.model.trace import ExpectedFigures, ModelTrace
 from scenarios.bench.process_watch import ProcessWatch
 
 Progress = Callable[[float, str], None]
@@ -125,7 +125,7 @@ def _measure_tables(
 # ------------------------------------------------------------------------------------------------------------ the truth
 
 
-def compare(truth: Truth, tables: Path) -> list[Comparison]:
+def compare(truth: ExpectedFigures, tables: Path) -> list[Comparison]:
     """What is known of the trace against the report's tables, read without Spark."""
     return [
         Comparison("facts", truth.facts, _only(tables, "runs", "facts")),
@@ -135,7 +135,7 @@ def compare(truth: Truth, tables: Path) -> list[Comparison]:
     ]
 
 
-def _records(truth: Truth, tables: Path) -> list[Comparison]:
+def _records(truth: ExpectedFigures, tables: Path) -> list[Comparison]:
     counts = {row["acks"]: row for row in _read(tables, "record_counts").to_pylist()}
     latency = {row["acks"]: row for row in _read(tables, "ack_latency").to_pylist()}
     found = []
@@ -160,7 +160,7 @@ def _records(truth: Truth, tables: Path) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _control(truth: Truth, tables: Path) -> list[Comparison]:
+def _control(truth: ExpectedFigures, tables: Path) -> list[Comparison]:
     availability = _read(tables, "availability")
     elections = _read(tables, "elections", ["elect_us"])["elect_us"]
     troubles = ("offline_us", "under_replicated_us", "under_min_isr_us")
@@ -174,7 +174,7 @@ def _control(truth: Truth, tables: Path) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _timelines(truth: Truth, tables: Path) -> list[Comparison]:
+def _timelines(truth: ExpectedFigures, tables: Path) -> list[Comparison]:
     def largest(table: str, column: str) -> Any:
         return pc.max(_read(tables, table, [column])[column]).as_py()
 

@@ -19,8 +19,8 @@ from scenarios.bench.wire_clusters import (
     PARTITIONS,
     PATIENCE_S,
     SIZES,
-    Cluster,
     ClusterFailed,
+    MeasuredCluster,
     highwater,
     mock,
     topic_of,
@@ -75,7 +75,7 @@ def _median_row(same: Any) -> dict[str, Any]:
     }
 
 
-def _first_ack(cluster: Cluster) -> dict[str, float]:
+def _first_ack(cluster: MeasuredCluster) -> dict[str, float]:
     """From the start of the process, and from the start of the brokers in it."""
     began = time.perf_counter()
     topic = topic_of(SIZES[0])
@@ -85,11 +85,11 @@ def _first_ack(cluster: Cluster) -> dict[str, float]:
     return {"process_to_first_ack_s": whole_s + after_s, "brokers_to_first_ack_s": brokers_s + after_s}
 
 
-def _load(cluster: Cluster) -> list[dict[str, Any]]:
+def _load(cluster: MeasuredCluster) -> list[dict[str, Any]]:
     return [row for size_bytes in SIZES for row in _load_of(cluster, size_bytes)]
 
 
-def _load_of(cluster: Cluster, size_bytes: int) -> Iterator[dict[str, Any]]:
+def _load_of(cluster: MeasuredCluster, size_bytes: int) -> Iterator[dict[str, Any]]:
     count = min(BYTES_PER_ROUND // size_bytes, RECORDS_MAX)
     topic = topic_of(size_bytes)
     for acks in ACKS:
@@ -113,7 +113,7 @@ class Taken:
     client_cpu_s: float
 
 
-class Latency(NamedTuple):
+class RecordLatency(NamedTuple):
     """Of single records, from `produce` to the answer; None where nothing is answered.
 
     p50_ms, p99_ms: of a steady trickle. If fewer a second are served than offered, they wait in a queue that grows, and
@@ -128,7 +128,7 @@ class Latency(NamedTuple):
     lone_p50_ms: float | None = None
 
 
-def _timed(cluster: Cluster, work: Callable[[], int], settle: Callable[[], object] = lambda: None) -> Taken:
+def _timed(cluster: MeasuredCluster, work: Callable[[], int], settle: Callable[[], object] = lambda: None) -> Taken:
     """settle: waits for what the brokers still have to do; it costs their CPU, and not the client's time"""
     cpu_s, own_s, began = cluster.cpu_s(), time.process_time(), time.perf_counter()
     records = work()
@@ -137,7 +137,9 @@ def _timed(cluster: Cluster, work: Callable[[], int], settle: Callable[[], objec
     return Taken(records, wall_s, cluster.cpu_s() - cpu_s, own_s)
 
 
-def _row(cluster: Cluster, what: str, size_bytes: int, taken: Taken, latency: Latency | None) -> dict[str, Any]:
+def _row(
+    cluster: MeasuredCluster, what: str, size_bytes: int, taken: Taken, latency: RecordLatency | None
+) -> dict[str, Any]:
     count = taken.records
     gib = count * size_bytes / (1 << 30)
     return {
@@ -147,14 +149,14 @@ def _row(cluster: Cluster, what: str, size_bytes: int, taken: Taken, latency: La
         "records": count,
         "records_per_s": count / taken.wall_s,
         "mb_per_s": count * size_bytes / 1e6 / taken.wall_s,
-        **(Latency._field_defaults if latency is None else latency._asdict()),
+        **(RecordLatency._field_defaults if latency is None else latency._asdict()),
         "broker_cpu_us_per_record": None if cluster.pid is None else taken.brokers_cpu_s / count * 1e6,
         "broker_cpu_s_per_gib": None if cluster.pid is None else taken.brokers_cpu_s / gib,
         "client_cpu_us_per_record": taken.client_cpu_s / count * 1e6,
     }
 
 
-def _requests(cluster: Cluster) -> dict[str, float]:
+def _requests(cluster: MeasuredCluster) -> dict[str, float]:
     """CPU of the brokers for one Produce, and for one Fetch, of 16 KiB each, one after the other on one partition."""
     one_each = {"batch.num.messages": 1, "linger.ms": 0, "max.in.flight": 1}
     producer = _producer(cluster, "requests", "1", one_each)
@@ -170,7 +172,7 @@ def _requests(cluster: Cluster) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------------- the client
 
 
-def _producer(cluster: Cluster, topic: str, acks: str, settings: dict[str, Any]) -> Any:
+def _producer(cluster: MeasuredCluster, topic: str, acks: str, settings: dict[str, Any]) -> Any:
     """One that has been told where the topic is."""
     from confluent_kafka import Producer
 
@@ -199,7 +201,7 @@ def _produce(producer: Any, topic: str, count: int, size_bytes: int) -> int:
     return count
 
 
-def _latency(cluster: Cluster, topic: str, acks: str, size_bytes: int) -> Latency:
+def _latency(cluster: MeasuredCluster, topic: str, acks: str, size_bytes: int) -> RecordLatency:
     producer = _producer(cluster, topic, acks, {"linger.ms": 0})
     trickle = _LatencyOf(producer, topic, b"x" * size_bytes)
     began = time.perf_counter()
@@ -218,7 +220,7 @@ def _latency(cluster: Cluster, topic: str, acks: str, size_bytes: int) -> Latenc
     if len(trickle.latencies_s) < 2 or not lone.latencies_s:
         raise ClusterFailed("no record of the trickle was answered")
     cuts = statistics.quantiles(trickle.latencies_s, n=100)
-    return Latency(
+    return RecordLatency(
         p50_ms=cuts[49] * 1e3,
         p99_ms=cuts[98] * 1e3,
         offered_per_s=PACED_RECORDS / offered_s,
@@ -244,7 +246,7 @@ class _LatencyOf:
             self.latencies_s.append(message.latency())
 
 
-def _committed(cluster: Cluster, topic: str) -> int:
+def _committed(cluster: MeasuredCluster, topic: str) -> int:
     """Records below the high watermarks, which is what consumers are told of."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -255,7 +257,7 @@ def _committed(cluster: Cluster, topic: str) -> int:
     return committed
 
 
-def _replicated(cluster: Cluster, topic: str, wanted: int) -> None:
+def _replicated(cluster: MeasuredCluster, topic: str, wanted: int) -> None:
     """Waits until every in-sync replica has everything.
 
     Not of the mock's, which does not replicate, and loses what is sent to it with acks=0 at this pace.
@@ -267,7 +269,7 @@ def _replicated(cluster: Cluster, topic: str, wanted: int) -> None:
         time.sleep(0.01)
 
 
-def _reader(cluster: Cluster, topic: str, partitions: int, settings: dict[str, Any]) -> tuple[Any, int]:
+def _reader(cluster: MeasuredCluster, topic: str, partitions: int, settings: dict[str, Any]) -> tuple[Any, int]:
     """Assigned to everything that is there, and how many records that is: the mock keeps only the latest."""
     from confluent_kafka import Consumer, TopicPartition
 

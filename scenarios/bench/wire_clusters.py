@@ -34,7 +34,7 @@ class ClusterFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class MeasuredCluster:
     """Something to measure. pid: whose processes' CPU is the brokers' own; None if that cannot be told apart
 
     start_s: from its start to its being ready, of the whole process and of the brokers in it
@@ -50,7 +50,7 @@ class Cluster:
 
 
 @contextmanager
-def highwater(*, in_processes: bool) -> Iterator[Cluster]:
+def highwater(*, in_processes: bool) -> Iterator[MeasuredCluster]:
     """raises: ClusterFailed"""
     port = ports_in_a_row(BROKERS, range(FIRST_PORT + os.getpid() % 9000, LAST_PORT, BROKERS))
     if port is None:
@@ -95,7 +95,7 @@ def _quiet(scratch: str) -> Iterator[Any]:
         yield log
 
 
-def _ready(process: subprocess.Popen[str], began: float, name: str, scratch: Path) -> Cluster:
+def _ready(process: subprocess.Popen[str], began: float, name: str, scratch: Path) -> MeasuredCluster:
     assert process.stdout is not None
     brokers_s = 0.0
     for line in process.stdout:
@@ -103,18 +103,20 @@ def _ready(process: subprocess.Popen[str], began: float, name: str, scratch: Pat
         brokers_s = float(up[1]) if up else brokers_s
         found = re.search(r"bootstrap.servers=(\S+)", line)
         if found:
-            return Cluster(f"highwater, {name}", found[1], process.pid, (time.perf_counter() - began, brokers_s))
+            return MeasuredCluster(
+                f"highwater, {name}", found[1], process.pid, (time.perf_counter() - began, brokers_s)
+            )
     raise ClusterFailed((scratch / "stderr.txt").read_text(encoding="utf-8").strip()[-2000:])
 
 
 @contextmanager
-def mock() -> Iterator[Cluster]:
+def mock() -> Iterator[MeasuredCluster]:
     """librdkafka's own, in C, within this process. It keeps records in memory, and its followers have none."""
     from confluent_kafka import Producer
 
     host = Producer({"test.mock.num.brokers": BROKERS, "bootstrap.servers": "unused", "log_level": 0})
     brokers = host.list_topics(timeout=PATIENCE_S).brokers.values()
-    yield Cluster("librdkafka mock", ",".join(f"{one.host}:{one.port}" for one in brokers), None)
+    yield MeasuredCluster("librdkafka mock", ",".join(f"{one.host}:{one.port}" for one in brokers), None)
 
 
 def topic_of(size_bytes: int) -> str:

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from cluster.network.passage import ByteCounts
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
 from scenarios.observe.availability import all_write_windows
 from scenarios.observe.ledger import RecordLedger
-
-
-class ByteCounts(Protocol):
-    """What left one machine: file bytes by sendfile, and fetch payload that Python had in hand (always 0)."""
-
-    sendfile: int
-    sendfile_calls: int
-    fetch_payload_through_python: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

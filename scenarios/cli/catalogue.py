@@ -19,7 +19,7 @@ from scenarios.language.diagnostics import (
     format_text,
 )
 from scenarios.language.parse import catalogue
-from scenarios.language.parse.outline import Outcome, Outline
+from scenarios.language.parse.outline import Outline, OutlinedRun
 from scenarios.observe.wording import count_of
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.style import Style
@@ -100,7 +100,7 @@ def _list_document(found: Sequence[catalogue.Section]) -> dict[str, Any]:
     }
 
 
-def _verdict(outcome: Outcome) -> list[str] | None:
+def _verdict(outcome: OutlinedRun) -> list[str] | None:
     return None if outcome.verdict is None else list(outcome.verdict)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica.trace.events import TraceRow
     from scenarios.explain.blame_text import Findings
     from scenarios.explain.explanation import Explanation
-    from scenarios.explain.what_if import Outcome
+    from scenarios.explain.what_if import RecordFate
     from scenarios.language.spec import Scenario
 
 INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
@@ -139,11 +139,11 @@ def _played(run_dir: Path) -> tuple[str, Scenario]:
         fail(f"the scenario of {run_dir} cannot be played again: {error}", ExitCode.USAGE)
 
 
-def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Outcome]]:
+def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[RecordFate]]:
     """By record, the outcome of every change."""
     from scenarios.explain.what_if import changes_for, play_changes
 
-    outcomes: dict[str, list[Outcome]] = {story.record: [] for story in stories}
+    outcomes: dict[str, list[RecordFate]] = {story.record: [] for story in stories}
     lock_text, scenario = _played(run_dir)
     for story in stories:
         if story.producer not in scenario.workloads:

@@ -28,7 +28,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     requests apart by the number of the connection: client/rdkafka:7@b1/31.
     """
     from scenarios.explain.path_text import journey_text, requests_text
-    from scenarios.explain.request_journey import Requests, RequestUnknown
+    from scenarios.explain.request_journey import RequestJourneys, RequestUnknown
     from scenarios.run.runs import RunNotFound, find_run, read_summary
 
     try:
@@ -36,7 +36,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
         summary = read_summary(run_dir)
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
-    requests = Requests(_rows(run_dir, summary))
+    requests = RequestJourneys(_rows(run_dir, summary))
     style = style_for_stdout(plain)
     if request is None:
         if format_ == "json":

@@ -17,7 +17,7 @@ from scenarios.language.spec import PROFILE
 from scenarios.process.failures import ProcessDied
 from scenarios.process.pool import in_order
 from scenarios.process.whole_files import write_whole
-from scenarios.search.search import Found, Kind, SeedJob, by_kind, play_seed, schedule_of, shrink
+from scenarios.search.search import FindingKind, Found, SeedJob, by_kind, play_seed, schedule_of, shrink
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -117,7 +117,7 @@ def _play(asked: _Asked, processes: int) -> tuple[int, list[Found], BaseExceptio
     return played, found, None
 
 
-def _print(kinds: list[Kind], kept: dict[int, _Kept], asked: _Asked) -> None:
+def _print(kinds: list[FindingKind], kept: dict[int, _Kept], asked: _Asked) -> None:
     for kind in kinds:
         seed = kind.first.seed
         seeds = f"seed {kind.seeds[0]}"

@@ -13,7 +13,7 @@ from typing import Any
 from replica.rules import Rules
 from replica.trace.events import DataLost, InvariantBroken, TraceRow
 from scenarios.check.promises import Gap, gaps
-from scenarios.explain.what_if import Change
+from scenarios.explain.what_if import SettingsChange
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.process.pool import in_order
@@ -64,11 +64,11 @@ def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
     return [Suspects(invariant, missing) for invariant, missing in found.items()]
 
 
-def additions(suspects: Sequence[Suspects]) -> list[Change]:
+def additions(suspects: Sequence[Suspects]) -> list[SettingsChange]:
     """The runs that find out: each missing rule alone, and all that one invariant misses together."""
     alone = {gap.remedy: None for suspect in suspects for gap in suspect.gaps}
     together = {remedies(suspect.gaps): None for suspect in suspects}
-    return [Change(", ".join(added), added) for added in dict.fromkeys([*((one,) for one in alone), *together])]
+    return [SettingsChange(", ".join(added), added) for added in dict.fromkeys([*((one,) for one in alone), *together])]
 
 
 def remedies(missing: Iterable[Gap]) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _blame(suspect: Suspects, broken_with: Mapping[tuple[str, ...], tuple[str, .
 
 
 def play_additions(
-    lock_text: str, changes: Sequence[Change], processes: int
+    lock_text: str, changes: Sequence[SettingsChange], processes: int
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...] | None]]:
     """For each change, in order, its settings and the names of the invariants that broke with it; None: not playable.
 
@@ -102,7 +102,7 @@ def play_additions(
     return in_order(_play, [(lock_text, change) for change in changes], processes)
 
 
-def _play(job: tuple[str, Change]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+def _play(job: tuple[str, SettingsChange]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     from scenarios.run.runner import run_scenario
     from scenarios.run.simulation import SimulationError
 
@@ -116,6 +116,6 @@ def _play(job: tuple[str, Change]) -> tuple[tuple[str, ...], tuple[str, ...] | N
     return change.settings, tuple(dict.fromkeys(fact.invariant for fact in result.broken))
 
 
-def can_be_afforded(facts: int, changes: Sequence[Change]) -> bool:
+def can_be_afforded(facts: int, changes: Sequence[SettingsChange]) -> bool:
     """facts: in the trace of the run that is to be played again"""
     return facts * len(changes) <= FACTS_MAX

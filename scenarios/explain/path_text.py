@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from scenarios.explain.request_journey import Journey, Requests, Stage, request_of
+from scenarios.explain.request_journey import Journey, RequestJourneys, Stage, request_of
 from scenarios.terminal.style import Style
 
 _NAME_WIDTH = 15
@@ -46,7 +46,7 @@ def _names(records: Sequence[str], most: int = 4) -> str:
     return f"{', '.join(records[:most])}{more}"
 
 
-def requests_text(requests: Requests, style: Style, run: str) -> str:
+def requests_text(requests: RequestJourneys, style: Style, run: str) -> str:
     """A line per request, the latest ones."""
     rows = requests.completed[-LISTED_MAX:]
     names = [f"{request_of(row).api} {requests.name_of(row)}" for row in rows]
@@ -75,5 +75,5 @@ def requests_text(requests: Requests, style: Style, run: str) -> str:
                       f"    highwater path {run.split()[0]} {_last(requests)}", ""])  # fmt: skip
 
 
-def _last(requests: Requests) -> str:
+def _last(requests: RequestJourneys) -> str:
     return requests.name_of(requests.completed[-1]) if requests.completed else "REQUEST"

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from replica.ids import ACKS_ALL
 from scenarios.explain.explanation import Explanation
-from scenarios.explain.what_if import Outcome
+from scenarios.explain.what_if import RecordFate
 from scenarios.terminal.style import Style
 
 _TEXT_WIDTH = 76
 
 
-def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Outcome] | None = None) -> str:
+def explanation_text(story: Explanation, style: Style, outcomes: Sequence[RecordFate] | None = None) -> str:
     """Headline, moments (decisive ones marked), the table of who held it when, and what would have saved it: as the
     trace proves it, or, with `outcomes`, as the same run with one thing changed showed it."""
     acks = "all" if story.acks == ACKS_ALL else str(story.acks)
@@ -39,7 +39,7 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Outcom
     return "\n".join([*lines, ""])
 
 
-def _outcomes(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+def _outcomes(outcomes: Sequence[RecordFate]) -> tuple[str, ...]:
     width = max((len(outcome.change.what) for outcome in outcomes), default=0)
     return tuple(f"{outcome.change.what:<{width}}  {outcome.sentence}" for outcome in outcomes)
 

@@ -48,8 +48,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """row: of the RequestCompleted; name: Requests.name_of; records: that a Produce brought, as far as their names are
-    known"""
+    """row: of the RequestCompleted; name: RequestJourneys.name_of
+
+    records: that a Produce brought, as far as their names are known
+    """
 
     row: TraceRow
     name: str
@@ -80,7 +82,7 @@ def _short_name(request: RequestCompleted) -> str:
     return f"{request.peer}:{request.correlation_id}@{request.node}"
 
 
-class Requests:
+class RequestJourneys:
     """All Produces and Fetches of a run that carried something, in order of completion."""
 
     def __init__(self, rows: Iterable[TraceRow]) -> None:

@@ -25,7 +25,7 @@ FASTER_DETECTION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingsChange:
     """what: in a few words     settings: for `--set`, all of them together"""
 
     what: str
@@ -33,13 +33,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RecordFate:
     """What became of `record` under one change. fate: kept, refused, unanswered, unseen, missing or lost
 
     also_lost: other acked records that this run lost     no_writes_us: how long its partition took none
     """
 
-    change: Change
+    change: SettingsChange
     record: str
     fate: str
     also_lost: tuple[str, ...]
@@ -78,7 +78,7 @@ class Outcome:
         return "; ".join(parts)
 
 
-def changes_for(scenario: Scenario, producer: str) -> list[Change]:
+def changes_for(scenario: Scenario, producer: str) -> list[SettingsChange]:
     """What is worth trying for a record of `producer`: what saves in some failures and only looks so in others."""
     workload = scenario.workloads[producer]
     topic = scenario.topics[workload.topic]
@@ -91,20 +91,20 @@ def changes_for(scenario: Scenario, producer: str) -> list[Change]:
     ]
 
 
-def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[Change]:
+def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[SettingsChange]:
     acks = f"workloads.{producer}.config.acks=all"
     two = f"topics.{topic.name}.config.min.insync.replicas=2"
     waits_for_all = scenario.workloads[producer].producer_config().required_acks == ACKS_ALL
     one_is_enough = scenario.topic_config(topic.name).min_insync_replicas == 1 and topic.replication_factor > 1
     if not waits_for_all:
-        yield Change("acks=all", (acks,))
+        yield SettingsChange("acks=all", (acks,))
     if one_is_enough:
-        yield Change("min.insync.replicas=2", (two,))
+        yield SettingsChange("min.insync.replicas=2", (two,))
     if one_is_enough and not waits_for_all:
-        yield Change("acks=all and min.insync.replicas=2", (acks, two))
+        yield SettingsChange("acks=all and min.insync.replicas=2", (acks, two))
 
 
-def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
+def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[SettingsChange]:
     """One replica more of every partition, on a broker of its own if all have one already."""
     what = f"replication factor {topic.replication_factor + 1}"
     brokers = list(scenario.cluster.brokers)
@@ -112,7 +112,7 @@ def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
     spare = [name for name in brokers if not any(name in replicas for replicas in assignment)]
     settings: list[str] = []
     if topic.assignment is None and len(brokers) > topic.replication_factor:
-        yield Change(what, (f"topics.{topic.name}.replication_factor={topic.replication_factor + 1}",))
+        yield SettingsChange(what, (f"topics.{topic.name}.replication_factor={topic.replication_factor + 1}",))
         return
     if not spare:
         taken = {*scenario.cluster.ids, *scenario.workloads}
@@ -123,22 +123,24 @@ def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
         settings.append(f"topics.{topic.name}.replication_factor={topic.replication_factor + 1}")
     for number, replicas in enumerate(assignment):
         settings.append(f"topics.{topic.name}.partitions.{number}=[{', '.join((*replicas, spare[0]))}]")
-    yield Change(what, tuple(settings))
+    yield SettingsChange(what, tuple(settings))
 
 
-def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
+def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[SettingsChange]:
     config = scenario.topic_config(topic.name)
     if config.unclean_leader_election_enable:
-        yield Change(
+        yield SettingsChange(
             "unclean.leader.election.enable=false",
             (f"topics.{topic.name}.config.unclean.leader.election.enable=false",),
         )
     if config.flush_messages != 1:
-        yield Change("flush.messages=1 (fsync of every batch)", (f"topics.{topic.name}.config.flush.messages=1",))
+        yield SettingsChange(
+            "flush.messages=1 (fsync of every batch)", (f"topics.{topic.name}.config.flush.messages=1",)
+        )
     brokers = BrokerConfig.from_mapping(scenario.cluster.config)
     session_ms = brokers.broker_session_timeout_ms // FASTER_DETECTION
     heartbeat_ms = min(brokers.broker_heartbeat_interval_ms, session_ms // 3)
-    yield Change(
+    yield SettingsChange(
         f"faster failure detection ({session_ms} ms)",
         (
             f"cluster.config.broker.session.timeout.ms={session_ms}",
@@ -147,26 +149,26 @@ def _patience(scenario: Scenario, topic: TopicSpec) -> Iterator[Change]:
     )
 
 
-def _rules(scenario: Scenario) -> Iterator[Change]:
+def _rules(scenario: Scenario) -> Iterator[SettingsChange]:
     """Each rule that is not at its newest value, alone."""
     for switch, value in Rules().unlike(scenario.rules).items():
         if contradiction(scenario.rules.changed({switch: value})) is None:
-            yield Change(f"{switch}: {spelled(value)}", (f"protocol.{switch}={spelled(value)}",))
+            yield SettingsChange(f"{switch}: {spelled(value)}", (f"protocol.{switch}={spelled(value)}",))
 
 
-def _eras(scenario: Scenario) -> Iterator[Change]:
+def _eras(scenario: Scenario) -> Iterator[SettingsChange]:
     """Every newer era, with all its rules."""
     eras = list(PROFILES)
     for era in eras[eras.index(scenario.profile) + 1 :]:
         different = PROFILES[era].unlike(scenario.rules)
         if different:
             flips = (f"protocol.{switch}={spelled(value)}" for switch, value in different.items())
-            yield Change(f"profile {era}", (f"profile={era}", *flips))
+            yield SettingsChange(f"profile {era}", (f"profile={era}", *flips))
 
 
 def play_changes(
-    lock_text: str, records: Sequence[str], changes: Sequence[Change], processes: int
-) -> Iterator[tuple[Outcome, ...]]:
+    lock_text: str, records: Sequence[str], changes: Sequence[SettingsChange], processes: int
+) -> Iterator[tuple[RecordFate, ...]]:
     """For each change, in order, what became of each of `records`; all of one producer, named as in the run.
 
     lock_text: scenario.lock.yaml of the run. A change that makes no valid scenario of this one (a min ISR above the
@@ -175,7 +177,7 @@ def play_changes(
     return in_order(_play, [(lock_text, tuple(records), change) for change in changes], processes)
 
 
-def _play(job: tuple[str, tuple[str, ...], Change]) -> tuple[Outcome, ...]:
+def _play(job: tuple[str, tuple[str, ...], SettingsChange]) -> tuple[RecordFate, ...]:
     from scenarios.run.runner import run_scenario
     from scenarios.run.simulation import SimulationError
 
@@ -188,13 +190,13 @@ def _play(job: tuple[str, tuple[str, ...], Change]) -> tuple[Outcome, ...]:
     return tuple(outcome_of(summary, record, change) for record in records)
 
 
-def outcome_of(summary: dict[str, Any], record: str, change: Change) -> Outcome:
+def outcome_of(summary: dict[str, Any], record: str, change: SettingsChange) -> RecordFate:
     """summary: as in summary.json"""
     records = summary["records"]
     fates = {"lost": "lost", "missing": "missing", "unseen": "unseen", "acked": "kept", "failed": "refused"}
     fate = next((fate for kind, fate in fates.items() if record in records[kind]), "unanswered")
     windows = [end - start for spans in summary["unavailable"].values() for start, end in spans]
-    return Outcome(change, record, fate, tuple(name for name in records["lost"] if name != record), sum(windows))
+    return RecordFate(change, record, fate, tuple(name for name in records["lost"] if name != record), sum(windows))
 
 
 def _some(names: Sequence[str]) -> str:

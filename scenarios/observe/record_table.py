@@ -15,7 +15,7 @@ from replica.ids import TopicPartition
 from scenarios.observe.name_index import UNKNOWN, NameIndex
 
 
-class Words:
+class WordTable:
     """Few different values, a small number for each."""
 
     __slots__ = ("_places", "values")
@@ -97,7 +97,7 @@ class RecordTable:
 
     def __init__(self) -> None:
         self.index = NameIndex()
-        self.words = Words()
+        self.words = WordTable()
         self.origins: list[tuple[str, TopicPartition, int]] = []
         self._origins: dict[tuple[str, TopicPartition, int], int] = {}
         self._origin = array("h")

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 from replica.ids import TopicPartition
 from scenarios.observe.name_index import NameIndex
-from scenarios.observe.record_table import Words
+from scenarios.observe.record_table import WordTable
 
 _RECENT_MIN = 1024
 _RECENT_SHARE = 16
@@ -112,7 +112,7 @@ class SentBatches:
     def __init__(self) -> None:
         self.names = NameIndex()
         self._partitions: dict[TopicPartition, PartitionBatches] = {}
-        self._senders = Words()
+        self._senders = WordTable()
         # Of each batch: who sent it last, where it was appended last, and where its records begin; those end where the
         # next batch's begin.
         self._sender = array("h")

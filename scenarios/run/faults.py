@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from cluster.client.consumer.consumer import ConsumerCore
-from cluster.network.links import Hold, Link
+from cluster.network.links import HoldRule, Link
 from cluster.protocol.versions import api_key
 from controller.events import ElectReply, Reply
 from replica.errors import ErrorCode
@@ -230,7 +230,7 @@ class Faults:
     async def _hold(self, name: str, payload: steps.Hold) -> Done:
         sources, targets = self.resolve(payload.sender), self.resolve(payload.receiver)
         api = None if payload.api is None else api_key(payload.api)
-        self._sim.network.holds.append(Hold(name, sources, targets, api, payload.part))
+        self._sim.network.holds.append(HoldRule(name, sources, targets, api, payload.part))
         what = f"{payload.api or 'every'} {payload.part or 'message'}"
         sentence = f"{what} from {_list(sources)} to {_list(targets)} is held back"
 

@@ -28,10 +28,10 @@ from cluster.live.control import (
     Ask,
     BytesTold,
     ExitTold,
-    Fact,
     FactsTold,
     FileTold,
     NodeState,
+    NumberedEvent,
     ObservationTold,
     OutsiderTold,
     Reset,
@@ -84,7 +84,7 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
 def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
     """The life of one process. A bug that it dies of is told, and left in the run folder."""
     _stand_alone()
-    node = Node(scenario, log_root, order, control)
+    node = NodeProcess(scenario, log_root, order, control)
     try:
         trio.run(node.run)
     except BaseException as failure:
@@ -157,13 +157,13 @@ class StepFacts:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._at_us = 0
-        self._facts: list[Fact] = []
+        self._facts: list[NumberedEvent] = []
 
     def __call__(self, row: TraceRow) -> None:
         if row.at_us != self._at_us:
             self.tell()
             self._at_us = row.at_us
-        self._facts.append(Fact(row.seq, row.causes, row.event))
+        self._facts.append(NumberedEvent(row.seq, row.causes, row.event))
 
     def tell(self) -> None:
         facts, self._facts = self._facts, []
@@ -211,7 +211,7 @@ class NodeFabric(NeighbourFabric):
         return self._servers[name]
 
 
-class Node:
+class NodeProcess:
     """The parts of one life, wired together."""
 
     def __init__(self, scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:

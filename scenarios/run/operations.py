@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from controller.events import ChangeBrokerConfig, ChangeConfig, Event, Reassign, Reply, TopicReply
+from controller.events import AlterReassignment, ChangeBrokerConfig, ChangeConfig, Event, Reply, TopicReply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from scenarios.run.simulation import Simulation, SimulationError
@@ -53,13 +53,13 @@ class Operator:
         ids = self._ids(target)
         self._ask(
             f"the reassignment of {name}",
-            lambda now_us: Reassign(now_us=now_us, topic=name.topic, partition=name.partition, replicas=ids),
+            lambda now_us: AlterReassignment(now_us=now_us, topic=name.topic, partition=name.partition, replicas=ids),
         )
 
     def cancel_reassignment(self, name: TopicPartition) -> None:
         self._ask(
             f"cancelling the reassignment of {name}",
-            lambda now_us: Reassign(now_us=now_us, topic=name.topic, partition=name.partition, replicas=None),
+            lambda now_us: AlterReassignment(now_us=now_us, topic=name.topic, partition=name.partition, replicas=None),
         )
 
     # -------------------------------------------------------------------------------------------------- throttles

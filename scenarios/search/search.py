@@ -51,7 +51,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FindingKind:
     """One kind of finding, apart for what the era promises and what it does not. first: who showed it first"""
 
     kind: str
@@ -65,7 +65,7 @@ class Kind:
         return {**told, "first_seed": self.first.seed, "seeds": list(self.seeds)}
 
 
-def by_kind(found: list[Found]) -> list[Kind]:
+def by_kind(found: list[Found]) -> list[FindingKind]:
     """In the order of their first seeds."""
     first: dict[tuple[str, bool], tuple[Found, str]] = {}
     seeds: dict[tuple[str, bool], dict[int, None]] = {}
@@ -74,7 +74,7 @@ def by_kind(found: list[Found]) -> list[Kind]:
             key = finding.kind, finding.our_bug
             first.setdefault(key, (one, finding.sentence))
             seeds.setdefault(key, {})[one.seed] = None
-    return [Kind(*key, sentence, one, tuple(seeds[key])) for key, (one, sentence) in first.items()]
+    return [FindingKind(*key, sentence, one, tuple(seeds[key])) for key, (one, sentence) in first.items()]
 
 
 def schedule_of(job: SeedJob) -> Schedule:

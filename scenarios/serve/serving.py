@@ -29,7 +29,7 @@ from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
 from scenarios.run.runner import Run, RunResult, run_scenario
 from scenarios.run.worlds import live, processes
-from scenarios.serve.telling import PAUSE_S, SayLine, Teller
+from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
 
 if TYPE_CHECKING:
     from cluster.live.client_tap import ClientTap
@@ -123,7 +123,7 @@ class Server:
         self._host = host
         self._ports = {name: port + place for place, name in enumerate(scenario.cluster.brokers)}
         self._say = say
-        self._teller = Teller(say_line)
+        self._teller = LineWriter(say_line)
         self._reads_along = reads_along
         self._in_processes = in_processes
         self._deletions = DeletionWatch()

@@ -16,7 +16,7 @@ PAUSE_S = 0.05
 SayLine = Callable[[StoryLine], None]
 
 
-class Teller:
+class LineWriter:
     """A write to a terminal that was stopped, or to a pipe that nobody empties, blocks: a thread does it."""
 
     def __init__(self, say_line: SayLine) -> None:

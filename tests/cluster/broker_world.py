@@ -18,7 +18,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
-from cluster.node import Action, Close, Connect, Exit, Resume, Send, Sent
+from cluster.node import Action, Close, Connect, EndProcess, ResumeReading, Send, Sent
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
 from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
@@ -348,11 +348,11 @@ class BrokerWorld:
                 case Send():
                     frame = flat(action)
                     self._due.append(lambda action=action, frame=frame: self._request(action, frame))
-                case Resume():
+                case ResumeReading():
                     self._callers[action.connection].resumed += 1
                 case Close() if action.connection in self._callers:
                     self._callers[action.connection].closed = True
-                case Exit():
+                case EndProcess():
                     self.exited = True
 
     def _answer_caller(self, action: Send) -> None:

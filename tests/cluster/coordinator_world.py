@@ -13,7 +13,7 @@ from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.events import (
     Action,
-    Answer,
+    AnswerRequest,
     Append,
     CommitOffsets,
     CommitResult,
@@ -26,16 +26,15 @@ from cluster.groups.events import (
     Heartbeat,
     JoinGroup,
     JoinResult,
+    LeadershipResigned,
     LeaveGroup,
     LeaveResult,
     Leaving,
     Load,
     Loaded,
-    Resigned,
     Result,
     SyncGroup,
     SyncResult,
-    Tell,
     Written,
 )
 from cluster.groups.group import Group
@@ -45,7 +44,7 @@ from cluster.groups.records import GroupKey, OffsetKey, read_key
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.trace.events import EVENT_NAMES
+from replica.trace.events import EVENT_NAMES, Emit
 
 SECOND = 1_000_000
 _UUID = re.compile(r"-00000000-0000-0000-0000-([0-9a-f]{12})")
@@ -104,7 +103,7 @@ class CoordinatorWorld:
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Answer():
+                case AnswerRequest():
                     assert action.request not in self.answers, "a request is answered once"
                     self.answers[action.request] = action.result
                     self.lines.append(f"{self.requests[action.request]} <- {printed(action.result)}")
@@ -112,7 +111,7 @@ class CoordinatorWorld:
                     self._append(action)
                 case Load():
                     self._load(action.leader_epoch)
-                case Tell():
+                case Emit():
                     name = EVENT_NAMES[type(action.event)]
                     self.lines.append(f"  {name}: {action.event.reason}")  # type: ignore[attr-defined]
 
@@ -302,7 +301,7 @@ class CoordinatorWorld:
 
     def resign(self) -> list[str]:
         self.epoch += 1
-        return self.step(Resigned(now_us=self.now_us, partition=0, leader_epoch=self.epoch))
+        return self.step(LeadershipResigned(now_us=self.now_us, partition=0, leader_epoch=self.epoch))
 
     def show(self, group: str = "g") -> list[str]:
         found = self.coordinator.index.groups.get(group)

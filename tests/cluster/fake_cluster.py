@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.node import Close, Connect, Exit, Send
+from cluster.node import Close, Connect, EndProcess, Send
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
 from cluster.protocol.cold import decode_request, encode_response, response
@@ -392,7 +392,7 @@ class Harness:
                 self.at(LATENCY_US, lambda: self._arrive(action.connection, link, frame))
             case Close():
                 self.links.pop(action.connection, None)
-            case Exit():
+            case EndProcess():
                 self.exited = True
 
     def _connect(self, action: Connect) -> None:

@@ -12,7 +12,9 @@ from controller.events import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionReply,
+    AlterReassignment,
     AppendRecord,
+    BrokerHeartbeat,
     ChangeBrokerConfig,
     ChangeConfig,
     CreatePartitions,
@@ -21,13 +23,11 @@ from controller.events import (
     DeleteTopic,
     ElectLeader,
     ElectReply,
+    EmitNumbered,
     Event,
-    Fact,
-    Heartbeat,
     HeartbeatReply,
     IsrProposal,
     ProducerIdsReply,
-    Reassign,
     RegisterBroker,
     RegistrationReply,
     TopicReply,
@@ -65,7 +65,7 @@ def heartbeat(state: ControllerState, broker_id: BrokerId, *, at: int = 0, **fie
     """A heartbeat of the current incarnation, which knows all metadata unless `metadata_offset` says otherwise."""
     fields.setdefault("metadata_offset", state.image.offset)
     broker_epoch = state.image.brokers[broker_id].broker_epoch
-    return state.step(Heartbeat(now_us=at, broker_id=broker_id, broker_epoch=broker_epoch, **fields))
+    return state.step(BrokerHeartbeat(now_us=at, broker_id=broker_id, broker_epoch=broker_epoch, **fields))
 
 
 class ControllerWorld:
@@ -114,7 +114,7 @@ class ControllerWorld:
     ) -> list[str]:
         """heartbeat b1 fence shutdown epoch=0 offset=5 at=2s"""
         self._pass_time(at)
-        event = Heartbeat(
+        event = BrokerHeartbeat(
             now_us=self.now_us,
             broker_id=_IDS.get(broker, 99),
             broker_epoch=self._epoch_of(broker) if epoch is None else epoch,
@@ -231,7 +231,7 @@ class ControllerWorld:
         """reassign t-0 to=(b1,b2,b4); without `to` it is cancelled"""
         topic, number = _partition(partition)
         replicas = None if to is None else _ids(to)
-        return self._step(Reassign(now_us=self.now_us, topic=topic, partition=number, replicas=replicas))
+        return self._step(AlterReassignment(now_us=self.now_us, topic=topic, partition=number, replicas=replicas))
 
     def throttle(self, broker: str, **config: object) -> list[str]:
         """throttle b1 leader.replication.throttled.rate=1000"""
@@ -277,7 +277,7 @@ def shown(action: Action) -> list[str]:
     match action:
         case AppendRecord(offset=offset, record=record):
             return [f"#{offset} {encode_record(record).decode()}"]
-        case Fact(event=event):
+        case EmitNumbered(event=event):
             return [f"{type(event).__name__} {_fact(event)}: {getattr(event, 'reason', '')}"]
         case RegistrationReply(error=error, broker_epoch=epoch, message=message):
             return [f"-> {error.name} broker_epoch={epoch}{_because(message)}"]

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 
 from controller.quorum.messages import (
     AnyAnswer,
-    Committed,
-    Election,
+    ElectionState,
     FetchAnswer,
     FetchLog,
     FetchSnapshot,
     LeadershipChanged,
+    LogCommitted,
     OffsetAndEpoch,
     Request,
     SendTo,
-    Tell,
 )
 from controller.quorum.quorum import Quorum
 from controller.quorum.timeouts import QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import Names
+from replica.trace.events import Emit
 
 MS = 1000
 LATENCY_US = 1 * MS
@@ -44,7 +44,7 @@ class MemoryLog:
     """
 
     entries: list[Entry] = field(default_factory=list)
-    election: Election = field(default_factory=Election)
+    election: ElectionState = field(default_factory=ElectionState)
     start_offset: int = 0
     snapshots: list[OffsetAndEpoch] = field(default_factory=list)
 
@@ -96,10 +96,10 @@ class MemoryLog:
         assert offset >= self.start_offset, "a snapshot is of committed records"
         del self.entries[offset:]
 
-    def read_election(self) -> Election:
+    def read_election(self) -> ElectionState:
         return self.election
 
-    def write_election(self, election: Election) -> None:
+    def write_election(self, election: ElectionState) -> None:
         self.election = election
 
     def encoded_from(self, offset: int) -> bytes:
@@ -279,9 +279,9 @@ class QuorumWorld:
                 match action:
                     case SendTo():
                         self._send(voter, action)
-                    case Tell():
+                    case Emit():
                         self.story.append(f"{self.now_us // MS:>6} ms  {action.event.reason}")  # type: ignore[attr-defined]
-                    case Committed() | LeadershipChanged():
+                    case LogCommitted() | LeadershipChanged():
                         pass
             self._serve(voter)
         self._judge(voter)

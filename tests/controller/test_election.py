@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from controller_world import NAMES
 
-from controller.changes import Change, build_change
+from controller.changes import PartitionChange, build_change
 from controller.election import Candidates, Election, elect
 from controller.image import PartitionRegistration
 from replica.ids import NO_BROKER, BrokerId, TopicPartition
@@ -32,7 +32,7 @@ def change(
     election: Election = Election.ONLINE,
     isr: tuple[int, ...] | None = None,
     recovering: bool | None = None,
-) -> Change | None:
+) -> PartitionChange | None:
     return build_change(
         FOO,
         before,

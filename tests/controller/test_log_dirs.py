@@ -6,7 +6,13 @@ import pytest
 from controller_world import heartbeat, new_state, register
 
 from controller.events import AssignReplicas, AssignReplicasReply, CreateTopic, DeleteTopic, ElectLeader
-from controller.metadata import BrokerChanged, BrokerRegistered, ReplicaPlaced, decode_record, encode_record
+from controller.metadata import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    ReplicaDirectoryRecord,
+    decode_record,
+    encode_record,
+)
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER
 
@@ -85,9 +91,9 @@ def test_a_topic_that_is_created_again_begins_without_places(state):
 @pytest.mark.parametrize(
     "record",
     [
-        BrokerRegistered(broker_id=1, incarnation_id="i", broker_epoch=0, host="b1", port=9092, log_dirs=DIRS),
-        BrokerChanged(broker_id=1, broker_epoch=0, log_dirs=("dir-1",)),
-        ReplicaPlaced(broker_id=1, topic="t", partition=0, log_dir="dir-1"),
+        RegisterBrokerRecord(broker_id=1, incarnation_id="i", broker_epoch=0, host="b1", port=9092, log_dirs=DIRS),
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, log_dirs=("dir-1",)),
+        ReplicaDirectoryRecord(broker_id=1, topic="t", partition=0, log_dir="dir-1"),
     ],
 )
 def test_records_of_directories_survive_the_metadata_log(record):

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.metadata import (
-    BrokerChanged,
-    BrokerRegistered,
-    ConfigChanged,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
     MetadataRecord,
-    PartitionChanged,
-    PartitionCreated,
-    TopicCreated,
-    TopicDeleted,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
     decode_record,
     encode_record,
 )
@@ -27,7 +27,7 @@ _FLAGS = st.none() | st.booleans()
 
 RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(
-        BrokerRegistered,
+        RegisterBrokerRecord,
         broker_id=_IDS,
         incarnation_id=st.text(),
         broker_epoch=_OFFSETS,
@@ -36,12 +36,18 @@ RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
         port=_IDS,
         fenced=st.booleans(),
     ),
-    st.builds(BrokerChanged, broker_id=_IDS, broker_epoch=_OFFSETS, fenced=_FLAGS, in_controlled_shutdown=_FLAGS),
-    st.builds(TopicCreated, name=st.text(), topic_id=st.uuids(), config=st.dictionaries(st.text(), st.text())),
-    st.builds(TopicDeleted, name=st.text(), topic_id=st.uuids()),
-    st.builds(ConfigChanged, topic=st.text(), key=st.text(), value=st.none() | st.text()),
     st.builds(
-        PartitionCreated,
+        BrokerRegistrationChangeRecord,
+        broker_id=_IDS,
+        broker_epoch=_OFFSETS,
+        fenced=_FLAGS,
+        in_controlled_shutdown=_FLAGS,
+    ),
+    st.builds(TopicRecord, name=st.text(), topic_id=st.uuids(), config=st.dictionaries(st.text(), st.text())),
+    st.builds(RemoveTopicRecord, name=st.text(), topic_id=st.uuids()),
+    st.builds(ConfigRecord, topic=st.text(), key=st.text(), value=st.none() | st.text()),
+    st.builds(
+        PartitionRecord,
         topic=st.text(),
         partition=_IDS,
         replicas=_REPLICAS,
@@ -49,7 +55,7 @@ RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
         leader=_IDS,
     ),
     st.builds(
-        PartitionChanged,
+        PartitionChangeRecord,
         topic=st.text(),
         partition=_IDS,
         in_sync_replicas=st.none() | _REPLICAS,

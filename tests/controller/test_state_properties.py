@@ -15,16 +15,16 @@ from controller.events import (
     Action,
     AlterPartition,
     AlterPartitionReply,
+    AlterReassignment,
     AppendRecord,
     CreateTopic,
     ElectLeader,
+    EmitNumbered,
     Event,
-    Fact,
     IsrProposal,
-    Reassign,
 )
 from controller.image import MetadataImage, PartitionRegistration
-from controller.metadata import PartitionChanged, decode_record, encode_record
+from controller.metadata import PartitionChangeRecord, decode_record, encode_record
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from controller.state import ControllerState
@@ -86,7 +86,7 @@ class Checker:
             match action:
                 case AppendRecord():
                     self._apply(action)
-                case Fact():
+                case EmitNumbered():
                     assert action.number == self.facts
                     assert action.cause is None or first_fact <= action.cause < action.number
                     self.facts += 1
@@ -102,10 +102,10 @@ class Checker:
         self.records.append(data)
         record = decode_record(data)
         before = None
-        if isinstance(record, PartitionChanged):
+        if isinstance(record, PartitionChangeRecord):
             before = self.copy.partition(record.topic, record.partition)
         self.copy.apply(record, action.offset)
-        if isinstance(record, PartitionChanged) and before is not None:
+        if isinstance(record, PartitionChangeRecord) and before is not None:
             after = self.copy.partition(record.topic, record.partition)
             assert after is not None
             assert after.partition_epoch == before.partition_epoch + 1
@@ -174,7 +174,7 @@ class Checker:
 
     def request(self, event: Event) -> Action:
         actions = self.state.step(event)
-        replies = [action for action in actions if not isinstance(action, AppendRecord | Fact)]
+        replies = [action for action in actions if not isinstance(action, AppendRecord | EmitNumbered)]
         assert replies == actions[-1:], "one reply, after all records"
         self.take(actions)
         return actions[-1]
@@ -292,7 +292,7 @@ def test_safety(profile: str, steps: list[tuple[object, ...]]) -> None:
             case ("reassign", TopicPartition() as tp, replicas):
                 target = None if replicas is None else tuple(replicas)
                 checker.request(
-                    Reassign(now_us=checker.now_us, topic=tp.topic, partition=tp.partition, replicas=target)
+                    AlterReassignment(now_us=checker.now_us, topic=tp.topic, partition=tp.partition, replicas=target)
                 )
             case _:
                 raise AssertionError(step)

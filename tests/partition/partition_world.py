@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from controller_world import register
 from follower_world import NAMES, TOPIC, FollowerWorld, Replica
 
-from controller.events import Action, AlterPartition, AlterPartitionReply, CreateTopic, Event, Fact, Heartbeat
+from controller.events import (
+    Action,
+    AlterPartition,
+    AlterPartitionReply,
+    BrokerHeartbeat,
+    CreateTopic,
+    EmitNumbered,
+    Event,
+)
 from controller.events import IsrProposal as WantedIsr
 from controller.image import PartitionRegistration
 from controller.state import ControllerState
@@ -22,13 +30,13 @@ from replica.leader import ACKS_ALL, LeaderState
 from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
-    FollowerFetched,
+    FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
     LeaderAssigned,
     LeaderEvent,
-    PartitionChanged,
+    PartitionUpdated,
     ProposeIsr,
 )
 from replica.rules import PROFILES
@@ -100,7 +108,7 @@ class PartitionWorld(FollowerWorld):
     def _beat(self, broker: Broker) -> list[str]:
         registered = self.controller.image.brokers[broker.replica.broker_id]
         return self._decide(
-            Heartbeat(
+            BrokerHeartbeat(
                 now_us=self.now_us,
                 broker_id=broker.replica.broker_id,
                 broker_epoch=registered.broker_epoch,
@@ -156,7 +164,7 @@ class PartitionWorld(FollowerWorld):
         registered = self.controller.image.brokers[follower.broker_id]
         return self._lead_on(
             leading,
-            FollowerFetched(
+            FetchReceived(
                 now_us=self.now_us,
                 broker_id=follower.broker_id,
                 broker_epoch=registered.broker_epoch,
@@ -263,7 +271,7 @@ class PartitionWorld(FollowerWorld):
     @staticmethod
     def _said(actions: Iterable[Action]) -> Iterable[str]:
         for action in actions:
-            if not isinstance(action, Fact):
+            if not isinstance(action, EmitNumbered):
                 continue
             match action.event:
                 case trace.LeaderElected(broker=leader, leader_epoch=epoch, reason=reason):
@@ -317,7 +325,7 @@ class PartitionWorld(FollowerWorld):
     def _isr_changed(self, broker: Broker, registration: PartitionRegistration) -> list[str]:
         if broker.leader is None:
             return []
-        changed = PartitionChanged(
+        changed = PartitionUpdated(
             now_us=self.now_us,
             partition_epoch=registration.partition_epoch,
             in_sync_replicas=registration.in_sync_replicas,

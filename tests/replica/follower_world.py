@@ -15,7 +15,7 @@ from replica.follower_events import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
-    Delay,
+    DelayFetch,
     EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
@@ -353,7 +353,7 @@ class FollowerWorld:
                 case SetLogStartOffset():
                     lines.append(action.reason)
                     self.delete_below(NAMES(replica.broker_id), action.offset)
-                case AskLeaderOffsets() | Delay() | MarkFailed() | Halt():
+                case AskLeaderOffsets() | DelayFetch() | MarkFailed() | Halt():
                     lines.append(action.reason)
             lines += self._perform(replica, follow_up, [])
         return lines

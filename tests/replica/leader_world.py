@@ -12,14 +12,14 @@ from replica.leader import LeaderState
 from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
-    ConfigChanged,
-    FollowerFetched,
+    FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
     LeaderAssigned,
     LeaderEvent,
-    PartitionChanged,
+    MinIsrChanged,
+    PartitionUpdated,
     ProposeIsr,
 )
 from replica.remote_replica import LONG_AGO_US
@@ -122,7 +122,7 @@ class LeaderWorld:
     ) -> list[str]:
         """A partition record arrives that does not change the leader epoch."""
         return self._step(
-            PartitionChanged(
+            PartitionUpdated(
                 now_us=self._at(at),
                 partition_epoch=partition_epoch,
                 in_sync_replicas=ids(isr),
@@ -156,7 +156,7 @@ class LeaderWorld:
         return self._step(IsrRefused(now_us=self._at(at), error=ErrorCode[error], proposal=answered))
 
     def config(self, min_isr: int) -> list[str]:
-        return self._step(ConfigChanged(now_us=self.now_us, min_insync_replicas=min_isr))
+        return self._step(MinIsrChanged(now_us=self.now_us, min_insync_replicas=min_isr))
 
     def fence(self, name: str) -> None:
         self.fenced += ids([name])
@@ -184,7 +184,7 @@ class LeaderWorld:
         except KafkaError as error:
             return [f"{error.code.name}: {error.message}"]
         return self._step(
-            FollowerFetched(
+            FetchReceived(
                 now_us=self._at(at),
                 broker_id=broker_id,
                 broker_epoch=epoch,

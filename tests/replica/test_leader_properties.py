@@ -13,12 +13,12 @@ from replica.leader import LeaderState
 from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
-    FollowerFetched,
+    FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
     LeaderEvent,
-    PartitionChanged,
+    PartitionUpdated,
     ProposeIsr,
 )
 
@@ -81,7 +81,7 @@ def event_for(verb: str, follower: int, number: int, now_us: int, state: LeaderS
         case "append":
             return Appended(now_us=now_us, log_end_offset=state.log_end_offset + number)
         case "fetch":
-            return FollowerFetched(
+            return FetchReceived(
                 now_us=now_us,
                 broker_id=follower,
                 broker_epoch=BROKER_EPOCHS[follower],
@@ -104,7 +104,7 @@ def event_for(verb: str, follower: int, number: int, now_us: int, state: LeaderS
             return IsrRefused(now_us=now_us, error=errors[number % 3])
         case "metadata":
             isr = tuple(member for member in state.in_sync_replicas if member != follower)
-            return PartitionChanged(
+            return PartitionUpdated(
                 now_us=now_us,
                 partition_epoch=state.partition_epoch + 1,
                 in_sync_replicas=isr,
@@ -128,7 +128,7 @@ def test_high_watermark_and_isr(script: list[tuple[str, int, int, int]]) -> None
         news = True
         if isinstance(event, Appended):
             reckoning.end = event.log_end_offset
-        elif isinstance(event, FollowerFetched):
+        elif isinstance(event, FetchReceived):
             news = reckoning.followers[follower].end != event.fetch_offset
             reckoning.followers[follower].fetched(now_us, event.fetch_offset, event.leader_end_offset)
         actions = state.step(event)
@@ -136,7 +136,7 @@ def test_high_watermark_and_isr(script: list[tuple[str, int, int, int]]) -> None
         advances = [action for action in actions if isinstance(action, AdvanceHighWatermark)]
 
         # The high watermark: when it is looked at, exactly as reckoned; never down, never beyond a member of the ISR.
-        if news and isinstance(event, Appended | FollowerFetched | IsrAccepted | PartitionChanged):
+        if news and isinstance(event, Appended | FetchReceived | IsrAccepted | PartitionUpdated):
             reckoning.high_watermark = reckoning.candidate(state, now_us)
         assert state.high_watermark == reckoning.high_watermark >= high_watermark_before
         assert [(action.previous, action.high_watermark) for action in advances] == (

@@ -9,9 +9,9 @@ import trio
 
 from cluster.network.fabric import SimulatedFabric
 from cluster.network.host import Host
-from cluster.network.links import Hold, Latency, Network
+from cluster.network.links import HoldRule, Latency, Network
 from cluster.network.virtual_time import VirtualTime
-from cluster.node import Action, Close, Connect, ConnectionId, Exit, Resume, Send
+from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, ResumeReading, Send
 from replica.trace.events import TraceLog, TraceRow
 
 MS = 1000
@@ -63,7 +63,7 @@ class Node:
         if self._answers:
             return [Send(connection, [frame(b"re:" + bytes(received))], FETCH, "response")]
         # Ready for the next request at once, if this is one: nothing is answered.
-        return [Resume(connection)] if connection < 0 else []
+        return [ResumeReading(connection)] if connection < 0 else []
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
         self._see(now_us, "disconnected", reason)
@@ -125,7 +125,7 @@ class Lab:
         self.does(at_ms, name, Close(connection))
 
     def exits(self, at_ms: float, name: str) -> None:
-        self.does(at_ms, name, Exit())
+        self.does(at_ms, name, EndProcess())
 
     def starts(self, at_ms: float, name: str) -> None:
         self.at(at_ms, lambda: self.start(name))
@@ -142,7 +142,7 @@ class Lab:
         self.at(at_ms, heal)
 
     def holds(self, at_ms: float, source: str, target: str, api: int | None = None, part: str | None = None) -> None:
-        self.at(at_ms, lambda: self.network.holds.append(Hold("hold", [source], [target], api, part)))
+        self.at(at_ms, lambda: self.network.holds.append(HoldRule("hold", [source], [target], api, part)))
 
     def releases(self, at_ms: float) -> None:
         def release() -> None:

@@ -25,7 +25,7 @@ from uuid import UUID
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.leader_hints import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
-from cluster.broker.replicas.fetch_sessions import Asked, FetchContext, Key
+from cluster.broker.replicas.fetch_sessions import FetchContext, Key, RequestedPartition
 from cluster.broker.replicas.manager import size_bytes
 from cluster.node import ConnectionId, OnSent, Sent
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
@@ -63,7 +63,7 @@ class Fetch:
         context = self._fetch_sessions.context(request, header.api_version, now_us)
         if context.resting is not None:
             self._replicas.fetched_again(context.resting, request.replica_id, now_us)
-        wanted: dict[TopicPartition, Asked] = {}
+        wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
         for asked in context.asked():
@@ -95,7 +95,7 @@ class Fetch:
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
         self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
 
-    def _refusal(self, asked: Asked) -> ErrorCode:
+    def _refusal(self, asked: RequestedPartition) -> ErrorCode:
         """Why a partition is not even looked for, NONE if it is."""
         if asked.name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
@@ -110,7 +110,7 @@ class Fetch:
         params: FetchParams,
         header: RequestHeader,
         context: FetchContext,
-        wanted: Mapping[TopicPartition, Asked],
+        wanted: Mapping[TopicPartition, RequestedPartition],
         refused: Mapping[Key, FetchPartitionResponse],
         results: FetchResults,
         now_us: int,
@@ -170,7 +170,7 @@ class Fetch:
         return state
 
 
-def _note(wanted: dict[TopicPartition, Asked], asked: Asked) -> None:
+def _note(wanted: dict[TopicPartition, RequestedPartition], asked: RequestedPartition) -> None:
     if asked.name is not None:
         wanted[asked.name] = asked
 

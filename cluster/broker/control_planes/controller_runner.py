@@ -19,11 +19,11 @@ from cluster.protocol.control_messages import api_of, encode_control_request
 from cluster.timers import Timer
 from controller.zookeeper import znodes
 from controller.zookeeper.control_requests import ControlRequest
-from controller.zookeeper.controller_context import Process, Reply, Tell
+from controller.zookeeper.controller_context import Process, Reply
 from controller.zookeeper.kafka_controller import KafkaController
 from controller.zookeeper.registry import Operation, RegistryError, Result
 from replica.ids import BrokerEpoch, BrokerId
-from replica.trace.events import Recorder
+from replica.trace.events import Emit, Recorder
 
 FIRST_REBALANCE_US = 5_000_000
 """KafkaController.onControllerFailover: the first check for preferred leaders comes 5 s after the election."""
@@ -135,7 +135,7 @@ class ControllerRunner:
         self._close_gone()
         for action in self.controller.take_actions():
             match action:
-                case Tell():
+                case Emit():
                     self._recorder.emit(action.event)
                 case Reply():
                     action.answer(action.value)

@@ -19,10 +19,10 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.versions import FETCH
 from controller.image import BrokerRegistration, MetadataImage
 from controller.metadata import (
-    ConfigChanged,
-    PartitionChanged,
-    PartitionCreated,
-    TopicDeleted,
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
     decode_record,
 )
 from controller.quorum.messages import OffsetAndEpoch
@@ -231,11 +231,11 @@ class MetadataFollower:
                 if entry.offset <= image.offset or entry.value is None:
                     continue
                 record = decode_record(entry.value)
-                if isinstance(record, TopicDeleted):
+                if isinstance(record, RemoveTopicRecord):
                     deleted = image.topics[record.name].partitions
                     changed.update(dict.fromkeys(TopicPartition(record.name, number) for number in sorted(deleted)))
                 image.apply(record, entry.offset)
-                if isinstance(record, PartitionCreated | PartitionChanged):
+                if isinstance(record, PartitionRecord | PartitionChangeRecord):
                     changed[TopicPartition(record.topic, record.partition)] = None
-                elif isinstance(record, ConfigChanged):
+                elif isinstance(record, ConfigRecord):
                     configured[record.topic] = None

@@ -28,7 +28,7 @@ from replica.rules import Rules
 from replica.trace.events import Recorder, ReplicaDeleted
 
 
-class Assignment(NamedTuple):
+class AssignedPartition(NamedTuple):
     """One partition that this broker has a replica of, as the controller wants it."""
 
     name: TopicPartition
@@ -84,20 +84,20 @@ class ReplicaChanges:
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
         """changed: partitions     configured: topics; both in the order of the metadata log"""
-        assigned: list[Assignment] = []
+        assigned: list[AssignedPartition] = []
         for name in changed:
             topic = self._cache.image.topics.get(name.topic)
             registration = self._cache.image.partition(name.topic, name.partition)
             if topic is None or registration is None or self._identity.broker_id not in registration.replicas:
                 self._delete(name, now_us)
             else:
-                assigned.append(Assignment(name, topic, registration))
+                assigned.append(AssignedPartition(name, topic, registration))
         self.assign(assigned, now_us)
         for topic_name in configured:
             self._configure(topic_name, now_us)
         self._roles.deleted([name for name in changed if name.topic not in self._cache.image.topics], now_us)
 
-    def assign(self, assigned: Sequence[Assignment], now_us: int) -> None:
+    def assign(self, assigned: Sequence[AssignedPartition], now_us: int) -> None:
         """Lead or follow each of these partitions, as far as that is news. source: becomeLeaderOrFollower"""
         leaders: list[tuple[Partition, PartitionRegistration]] = []
         followers: list[tuple[Partition, PartitionRegistration]] = []

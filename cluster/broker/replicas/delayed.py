@@ -15,7 +15,7 @@ from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from cluster.broker.replicas.fetch_sessions import Asked
+    from cluster.broker.replicas.fetch_sessions import RequestedPartition
 
 ProduceResults = dict[TopicPartition, ProducePartitionResponse]
 FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
@@ -70,4 +70,4 @@ class DelayedFetch:
     respond: Callable[[FetchResults, int], None]
     timer: Timer | None = None
     done: bool = field(default=False)
-    listener: Callable[[Asked], None] | None = None
+    listener: Callable[[RequestedPartition], None] | None = None

@@ -44,7 +44,7 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == MAX_INT32 else epoch + 1
 
 
-class Asked(NamedTuple):
+class RequestedPartition(NamedTuple):
     """One partition of a fetch, named by this request or by an earlier one of its session.
 
     topic: as the request names it     name: None while the id of its topic is unknown
@@ -55,8 +55,8 @@ class Asked(NamedTuple):
     entry: FetchPartition
 
 
-def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> Asked:
-    return Asked(topic, None if topic_name is None else TopicPartition(topic_name, entry.partition), entry)
+def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> RequestedPartition:
+    return RequestedPartition(topic, None if topic_name is None else TopicPartition(topic_name, entry.partition), entry)
 
 
 class Answered(NamedTuple):
@@ -80,7 +80,7 @@ class FetchContext(Protocol):
         """Whether partitions without news are to be left out from now on."""
         ...
 
-    def asked(self) -> list[Asked]: ...
+    def asked(self) -> list[RequestedPartition]: ...
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         """results: of every partition of `asked`"""
@@ -95,7 +95,7 @@ class CachedPartition:
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "turn")
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: RequestedPartition) -> None:
         self.asked = asked
         self.turn = 0
         self.high_watermark: Offset = UNKNOWN_OFFSET
@@ -290,7 +290,7 @@ class SessionlessFetch:
         self._entries = entries
         self._names = names
 
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[RequestedPartition]:
         return [_asked(topic, self._names(topic), entry) for (topic, _), entry in self._entries.items()]
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
@@ -345,7 +345,7 @@ class IncrementalFetch:
     def may_rest(self) -> bool:
         return self._session.privileged and len(self._session.partitions) > MANY
 
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[RequestedPartition]:
         due = self._session.in_turn()
         for cached in due:
             if cached.asked.name is None:
@@ -380,7 +380,7 @@ class RefusedFetch:
     def __init__(self, error: ErrorCode) -> None:
         self._error = error
 
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[RequestedPartition]:
         return []
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:

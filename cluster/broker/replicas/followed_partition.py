@@ -18,7 +18,7 @@ from replica.follower_events import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
-    Delay,
+    DelayFetch,
     FetchAnswered,
     FetchBroke,
     FollowerAssigned,
@@ -149,7 +149,7 @@ class FollowedPartition:
                     self._state_failure(action)
                 case Halt():
                     self._all.halt(action.reason)
-                case Delay():
+                case DelayFetch():
                     pass  # The fetcher looks at the state.
 
     def _append(self, action: AppendRecords, records: memoryview | None, now_us: int) -> None:

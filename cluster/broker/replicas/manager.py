@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Protocol, cast
 
 from cluster.broker.replicas.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
-from cluster.broker.replicas.fetch_sessions import Asked
+from cluster.broker.replicas.fetch_sessions import RequestedPartition
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions
@@ -472,7 +472,7 @@ class ReplicaManager:
         if delayed is not None:
             self._end_wait(delayed)
 
-    def _wants_too(self, delayed: DelayedFetch, asked: Asked) -> None:
+    def _wants_too(self, delayed: DelayedFetch, asked: RequestedPartition) -> None:
         """A partition of its session that rested does so no more, and something is about to happen to it."""
         partition = None if asked.name is None else self.partitions.get(asked.name)
         if asked.name is not None and partition is not None:
@@ -484,7 +484,7 @@ class ReplicaManager:
         """A follower has come with the next fetch of a session in which these rest."""
         resting.fetched(self._clock.at(now_us), self._lookup.registration(replica_id))
 
-    def rest(self, params: FetchParams, unchanged: Sequence[Asked]) -> None:
+    def rest(self, params: FetchParams, unchanged: Sequence[RequestedPartition]) -> None:
         """Of these a fetch has just been told nothing: those that may rest do so from now on."""
         for asked in unchanged:
             partition = None if asked.name is None else self.partitions.get(asked.name)

@@ -34,14 +34,14 @@ from replica.leader import LeaderState, check_life
 from replica.leader_events import (
     AdvanceHighWatermark,
     Appended,
-    ConfigChanged,
-    FollowerFetched,
+    FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
     LeaderAction,
     LeaderAssigned,
-    PartitionChanged,
+    MinIsrChanged,
+    PartitionUpdated,
     ProposeIsr,
 )
 from replica.log.file_slice import EMPTY_SLICE
@@ -67,7 +67,7 @@ class Hooks(Protocol):
     def follower_start_moved(self, partition: Partition) -> None: ...
 
 
-class Brokers(Protocol):
+class FollowerBrokers(Protocol):
     """What the metadata says of the brokers that follow."""
 
     def is_eligible(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool: ...
@@ -102,7 +102,7 @@ class Partition:
         hooks: Hooks,
         lag_limits: LagLimits,
         rules: Rules,
-        brokers: Brokers,
+        brokers: FollowerBrokers,
         clock: WallClock,
         high_watermark: Offset,
     ) -> None:
@@ -154,7 +154,7 @@ class Partition:
         self._followed = (self._broker_id, registration.leader_epoch)
         leader = self.leader
         if leader is not None and previous is not None and previous.leader_epoch == registration.leader_epoch:
-            changed = PartitionChanged(
+            changed = PartitionUpdated(
                 now_us=self._clock.at(now_us),
                 partition_epoch=registration.partition_epoch,
                 in_sync_replicas=registration.in_sync_replicas,
@@ -214,7 +214,7 @@ class Partition:
         """The log's config has changed. source: TopicConfigHandler"""
         if self.leader is not None:
             minimum = self.log.config.min_insync_replicas
-            changed = ConfigChanged(now_us=self._clock.at(now_us), min_insync_replicas=minimum)
+            changed = MinIsrChanged(now_us=self._clock.at(now_us), min_insync_replicas=minimum)
             self._perform(self.leader.step(changed), now_us)
 
     # -------------------------------------------------------------------------------------------------------- leader
@@ -339,7 +339,7 @@ class Partition:
             high_watermark=high_watermark,
             in_isr=params.replica_id in leader.in_sync_replicas,
         )
-        fetched = FollowerFetched(
+        fetched = FetchReceived(
             now_us=self._clock.at(now_us),
             broker_id=params.replica_id,
             broker_epoch=params.replica_epoch,

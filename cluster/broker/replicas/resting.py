@@ -17,7 +17,7 @@ from cluster.protocol.by_topic import Topic
 from replica.ids import BrokerId
 
 if TYPE_CHECKING:
-    from cluster.broker.replicas.fetch_sessions import Asked, CachedPartition
+    from cluster.broker.replicas.fetch_sessions import CachedPartition, RequestedPartition
     from cluster.broker.replicas.partition import Partition
     from controller.image import BrokerRegistration
 
@@ -40,7 +40,7 @@ class RestingPartitions:
         self._follower: BrokerRegistration | None = None
         self._rests: dict[tuple[Topic, int], Rest] = {}
         self.fetched_us = 0
-        self.listeners: list[Callable[[Asked], None]] = []
+        self.listeners: list[Callable[[RequestedPartition], None]] = []
 
     def __len__(self) -> int:
         return len(self._rests)
@@ -48,7 +48,7 @@ class RestingPartitions:
     def __iter__(self) -> Iterator[Rest]:
         return iter(list(self._rests.values()))
 
-    def add(self, asked: Asked, partition: Partition, replica_id: BrokerId) -> None:
+    def add(self, asked: RequestedPartition, partition: Partition, replica_id: BrokerId) -> None:
         key = asked.topic, asked.entry.partition
         rest = self._rests[key] = Rest(self, self._awake.pop(key), partition, replica_id)
         partition.rest(replica_id, rest)

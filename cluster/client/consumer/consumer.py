@@ -19,10 +19,10 @@ from cluster.client.consumer.fetcher import ConsumerFetcher
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.positions import PartitionPosition
 from cluster.client.facts import CausalRecorder
-from cluster.client.metadata_cache import MetadataCache
+from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
 from cluster.config import ConsumerConfig
-from cluster.node import Action, Exit
+from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
 from replica.config import NEVER
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, Names, TopicPartition
@@ -56,7 +56,7 @@ class ConsumerCore(ClientNode):
         self._topic = topic
         self._timers: Timers[Action] = Timers()
         self._wake: Timer | None = None
-        self._metadata = MetadataCache(
+        self._metadata = ClientMetadata(
             bootstrap,
             max_age_ms=config.metadata_max_age_ms,
             retry_backoff_ms=config.retry_backoff_ms,
@@ -104,7 +104,7 @@ class ConsumerCore(ClientNode):
         """Stop reading and exit."""
         self._running = False
         self._connections.close()
-        return [*self._connections.take_actions(), Exit()]
+        return [*self._connections.take_actions(), EndProcess()]
 
     def position(self, tp: TopicPartition) -> int | None:
         """The next offset to read; None before the first reset."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.connections import Answer, ClientConnections
+from cluster.client.connections import ClientConnections, ClientResponse
 from cluster.client.consumer.facts import ConsumerFacts
-from cluster.client.consumer.positions import FetchState, PartitionPosition
+from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import RepeatedFetches
@@ -53,7 +53,7 @@ class ConsumerFetcher:
         self.next_deadline_us = NEVER
         wanted: dict[int, list[PartitionPosition]] = {}
         for position in self._positions.values():
-            if position.state is not FetchState.FETCHING:
+            if position.state is not PositionState.FETCHING:
                 continue
             if now_us < position.retry_at_us:
                 self._wake_at(position.retry_at_us)
@@ -113,7 +113,7 @@ class ConsumerFetcher:
 
     # ------------------------------------------------------------------------------------------------------ answers
 
-    def _answered(self, node_id: int, asked: Mapping[TopicPartition, int], answer: Answer, now_us: int) -> None:
+    def _answered(self, node_id: int, asked: Mapping[TopicPartition, int], answer: ClientResponse, now_us: int) -> None:
         if answer.frame is None:  # the lost connection has asked for metadata already
             del self._pending_nodes[node_id]
             return
@@ -125,7 +125,11 @@ class ConsumerFetcher:
                 tp = TopicPartition(str(topic), part.partition)
                 position = self._positions.get(tp)
                 # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
-                if position is not None and position.state is FetchState.FETCHING and position.offset == asked.get(tp):
+                if (
+                    position is not None
+                    and position.state is PositionState.FETCHING
+                    and position.offset == asked.get(tp)
+                ):
                     self._take(position, part, peer, now_us)
                 if part.current_leader is not None:
                     self._metadata.update_leader(tp, part.current_leader, response.node_endpoints)

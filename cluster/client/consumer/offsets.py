@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.connections import Answer, ClientConnections
+from cluster.client.connections import ClientConnections, ClientResponse
 from cluster.client.consumer.facts import ConsumerFacts
-from cluster.client.consumer.positions import FetchState, PartitionPosition
+from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
@@ -58,7 +58,10 @@ class OffsetLookups:
         """Send what is due. returns: whether anything was sent"""
         self.next_deadline_us = NEVER
         sent = False
-        for state, ask in ((FetchState.AWAIT_RESET, self._ask_reset), (FetchState.AWAIT_VALIDATION, self._ask_epochs)):
+        for state, ask in (
+            (PositionState.AWAIT_RESET, self._ask_reset),
+            (PositionState.AWAIT_VALIDATION, self._ask_epochs),
+        ):
             due = []
             for position in self._positions.values():
                 if position.may_ask(state, now_us):
@@ -114,7 +117,7 @@ class OffsetLookups:
         now_us: int,
     ) -> None:
         for position, reset_to in waiting:
-            if position.state is not FetchState.AWAIT_RESET or position.reset_to != reset_to:
+            if position.state is not PositionState.AWAIT_RESET or position.reset_to != reset_to:
                 continue  # the application has moved it meanwhile
             result = results.get(position.topic_partition)
             if result is None or result.error_code is not ErrorCode.NONE:
@@ -174,7 +177,7 @@ class OffsetLookups:
         self,
         node_id: int,
         asked: Sequence[tuple[PartitionPosition, Offset, LeaderAndEpoch]],
-        answer: Answer,
+        answer: ClientResponse,
         now_us: int,
     ) -> None:
         results: dict[TopicPartition, Any] = {}
@@ -185,7 +188,7 @@ class OffsetLookups:
                     {TopicPartition(str(topic.topic), int(part.partition)): part for part in topic.partitions}
                 )
         for position, offset, leader in asked:
-            if position.state is not FetchState.AWAIT_VALIDATION or position.offset != offset:
+            if position.state is not PositionState.AWAIT_VALIDATION or position.offset != offset:
                 continue  # the application has moved it meanwhile
             if position.leader != leader:
                 continue  # there is a newer leader by now, and it is asked too
@@ -242,7 +245,7 @@ class OffsetLookups:
             now_us,
         )
 
-    def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, answer: Answer) -> None:
+    def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, answer: ClientResponse) -> None:
         error = answer.error if result is None else result.error_code
         if error is ErrorCode.NONE:
             self._facts.end_offset_seen(tp, peer, int(result.offset), None)
@@ -256,7 +259,7 @@ class OffsetLookups:
         self,
         node_id: int,
         asked: Sequence[tuple[TopicPartition, int]],
-        answered: Callable[[dict[TopicPartition, Any], Answer, int], None],
+        answered: Callable[[dict[TopicPartition, Any], ClientResponse, int], None],
         now_us: int,
     ) -> None:
         """One ListOffsets request; `answered` gets a result per partition, or none at all and the reason."""
@@ -274,7 +277,7 @@ class OffsetLookups:
             topics=[{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         )
 
-        def on_answer(answer: Answer, answered_us: int) -> None:
+        def on_answer(answer: ClientResponse, answered_us: int) -> None:
             results: dict[TopicPartition, Any] = {}
             if answer.frame is not None:
                 response: Any = decode_response(LIST_OFFSETS, LIST_OFFSETS_VERSION, answer.frame)
@@ -295,7 +298,7 @@ class OffsetLookups:
         api_key: int,
         version: int,
         entity: Any,
-        on_answer: Callable[[Answer, int], None],
+        on_answer: Callable[[ClientResponse, int], None],
         now_us: int,
     ) -> None:
         client_id = self._connections.client_id

@@ -14,7 +14,7 @@ from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch,
 from replica.rules import Rules
 
 
-class FetchState(Enum):
+class PositionState(Enum):
     """What a partition needs next."""
 
     AWAIT_RESET = "await reset"
@@ -29,7 +29,7 @@ class PartitionPosition:
     """One partition of one consumer. `offset` is the next record to read, -1 before the first reset."""
 
     topic_partition: TopicPartition
-    state: FetchState = FetchState.AWAIT_RESET
+    state: PositionState = PositionState.AWAIT_RESET
     offset: Offset = UNKNOWN_OFFSET
     offset_epoch: LeaderEpoch = UNDEFINED_EPOCH
     leader: LeaderAndEpoch = NO_LEADER
@@ -44,13 +44,13 @@ class PartitionPosition:
 
     def await_reset(self, to: str, error: str | None, reason: str, cause: int | None = None) -> None:
         """Ask the leader for the earliest or latest offset before reading on."""
-        self.state = FetchState.AWAIT_RESET
+        self.state = PositionState.AWAIT_RESET
         self.reset_to, self.reset_error, self.reset_reason, self.cause = to, error, reason, cause
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
 
     def move_to(self, offset: Offset, epoch: LeaderEpoch, leader: LeaderAndEpoch) -> None:
         """Read on from `offset`. epoch: of the record before it, -1 if unknown: then there is nothing to validate"""
-        self.state = FetchState.FETCHING
+        self.state = PositionState.FETCHING
         self.offset, self.offset_epoch, self.leader = offset, epoch, leader
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
 
@@ -62,17 +62,17 @@ class PartitionPosition:
         """
         if leader.leader == NO_BROKER or leader == self.leader:
             return
-        if self.state not in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION):
+        if self.state not in (PositionState.FETCHING, PositionState.AWAIT_VALIDATION):
             return
         self.leader = leader
         self.retry_at_us, self.failures, self.awaits_answer = 0, 0, False
         known = self.offset_epoch != UNDEFINED_EPOCH and leader.epoch != UNDEFINED_EPOCH
         must_validate = known and rules.consumer_truncation_check
-        self.state = FetchState.AWAIT_VALIDATION if must_validate else FetchState.FETCHING
+        self.state = PositionState.AWAIT_VALIDATION if must_validate else PositionState.FETCHING
 
     def stop(self) -> None:
-        self.state = FetchState.STOPPED
+        self.state = PositionState.STOPPED
 
-    def may_ask(self, state: FetchState, now_us: int) -> bool:
+    def may_ask(self, state: PositionState, now_us: int) -> bool:
         """Whether the request that `state` needs may be sent now."""
         return self.state is state and not self.awaits_answer and now_us >= self.retry_at_us

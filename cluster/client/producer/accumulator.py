@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.metadata_cache import MetadataCache
+from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
 from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.idempotence import IdempotenceState
@@ -35,7 +35,7 @@ class RecordAccumulator:
     def __init__(
         self,
         config: ProducerConfig,
-        metadata: MetadataCache,
+        metadata: ClientMetadata,
         pool: BufferPool,
         backoff: ExponentialBackoff,
         idempotence: IdempotenceState | None,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.facts import CausalRecorder
-from cluster.client.metadata_cache import MetadataCache
+from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
@@ -28,7 +28,7 @@ from cluster.client.producer.idempotence import IdempotenceState
 from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
 from cluster.client.producer.sender import Sender
 from cluster.config import ProducerConfig
-from cluster.node import Action, Exit
+from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.config import NEVER
@@ -77,7 +77,7 @@ class ProducerCore(ClientNode):
         self._rng = rng
         self._timers: Timers[Action] = Timers()
         self._wake: Timer | None = None
-        self._metadata = MetadataCache(
+        self._metadata = ClientMetadata(
             bootstrap,
             max_age_ms=config.metadata_max_age_ms,
             retry_backoff_ms=config.retry_backoff_ms,
@@ -157,7 +157,7 @@ class ProducerCore(ClientNode):
         if self._closing and not self.has_unfinished:
             self._running = False
             self._connections.close()
-            return [*self._connections.take_actions(), Exit()]
+            return [*self._connections.take_actions(), EndProcess()]
         self._arm(now_us)
         return self._connections.take_actions()
 

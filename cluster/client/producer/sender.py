@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster.client.connections import Answer, ClientConnections
+from cluster.client.connections import ClientConnections, ClientResponse
 from cluster.client.metadata_cache import INVALID_METADATA
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
@@ -155,7 +155,7 @@ class Sender:
         client_id = self._connections.client_id
         return encode_request(INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, correlation_id, client_id, entity)
 
-    def _producer_id_answered(self, answer: Answer, now_us: int) -> None:
+    def _producer_id_answered(self, answer: ClientResponse, now_us: int) -> None:
         assert self._idempotence is not None
         response = None
         if answer.frame is not None:
@@ -193,7 +193,9 @@ class Sender:
             cause=batches[-1].last_seq,
         )
 
-    def _answered(self, peer: str, sent: Sequence[tuple[ProducerBatch, int]], answer: Answer, now_us: int) -> None:
+    def _answered(
+        self, peer: str, sent: Sequence[tuple[ProducerBatch, int]], answer: ClientResponse, now_us: int
+    ) -> None:
         if answer.frame is None and answer.error is ErrorCode.NONE:  # acks=0
             for batch, _ in sent:
                 self._hand_over(batch, peer, now_us)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cluster.config import BrokerConfig
 from cluster.messages.admin.config_entries import is_list
 from cluster.messages.admin.passive_broker_keys import PASSIVE_BROKER_KEYS
-from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
+from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
 from controller.events import ChangeBrokerConfig, ChangeConfig, SingleReply
 from controller.topics import check_legal
@@ -29,17 +29,17 @@ _STATIC_KEYS = frozenset({*BrokerConfig.keys(), *(key.name for key in PASSIVE_BR
 Changes = dict[str, str | None]
 
 
-def incremental_alter_configs(asked: AdminRequest) -> Asked:
+def incremental_alter_configs(asked: AdminRequest) -> RequestEntries:
     """Each key is set, taken back, or its list changed; the others stay."""
     return _alter(asked, _incremental)
 
 
-def alter_configs(asked: AdminRequest) -> Asked:
+def alter_configs(asked: AdminRequest) -> RequestEntries:
     """The keys that are given are all there are; the others go back to their defaults."""
     return _alter(asked, _complete)
 
 
-def _alter(asked: AdminRequest, changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes]) -> Asked:
+def _alter(asked: AdminRequest, changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes]) -> RequestEntries:
     resources = [(int(one.resource_type), str(one.resource_name), one.configs) for one in asked.request.resources]
     counts = Counter((kind, name) for kind, name, _ in resources)
     entries = []
@@ -62,7 +62,7 @@ def _alter(asked: AdminRequest, changes_of: Callable[[Mapping[str, str], Sequenc
             ]
         }
 
-    return Asked(entries, values)
+    return RequestEntries(entries, values)
 
 
 def _change_of(

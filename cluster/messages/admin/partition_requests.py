@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
-from controller.events import ElectLeader, Reassign, SingleReply
+from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
+from controller.events import AlterReassignment, ElectLeader, SingleReply
 from replica.errors import ErrorCode
 
 PREFERRED, UNCLEAN = 0, 1
 
 
-def elect_leaders(asked: AdminRequest) -> Asked:
+def elect_leaders(asked: AdminRequest) -> RequestEntries:
     request = asked.request
     kind = int(getattr(request, "election_type", PREFERRED))
     named = request.topic_partitions
@@ -38,7 +38,7 @@ def elect_leaders(asked: AdminRequest) -> Asked:
         ]
         return {"error_code": ErrorCode.NONE, "replica_election_results": results}
 
-    return Asked(entries, values)
+    return RequestEntries(entries, values)
 
 
 def _election(asked: AdminRequest, topic: str, number: int, kind: int) -> Entry:
@@ -61,12 +61,12 @@ def _by_topic(
         yield topic, [(entry.partition, error_fields(reply)) for entry, reply in results]
 
 
-def alter_partition_reassignments(asked: AdminRequest) -> Asked:
+def alter_partition_reassignments(asked: AdminRequest) -> RequestEntries:
     request = asked.request
     entries = [
         Entry(
             str(topic.name),
-            Reassign(
+            AlterReassignment(
                 now_us=asked.now_us,
                 topic=str(topic.name),
                 partition=int(partition.partition_index),
@@ -86,10 +86,10 @@ def alter_partition_reassignments(asked: AdminRequest) -> Asked:
         ]
         return {"error_code": ErrorCode.NONE, "responses": responses}
 
-    return Asked(entries, values)
+    return RequestEntries(entries, values)
 
 
-def list_partition_reassignments(asked: AdminRequest) -> Asked:
+def list_partition_reassignments(asked: AdminRequest) -> RequestEntries:
     """What is in progress once all that was decided before is committed."""
     named = asked.request.topics
     wanted = None if named is None else {str(one.name): tuple(map(int, one.partition_indexes)) for one in named}
@@ -113,4 +113,4 @@ def list_partition_reassignments(asked: AdminRequest) -> Asked:
         }
         for topic, partitions in groupby(moving, key=lambda pair: pair[0].topic)
     ]
-    return Asked((), lambda replies: {"error_code": ErrorCode.NONE, "topics": topics})
+    return RequestEntries((), lambda replies: {"error_code": ErrorCode.NONE, "topics": topics})

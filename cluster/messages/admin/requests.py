@@ -45,7 +45,7 @@ class Entry(NamedTuple):
     kind: int = 0
 
 
-class Asked(NamedTuple):
+class RequestEntries(NamedTuple):
     """values: the fields of the answer, of one reply for each entry"""
 
     entries: Sequence[Entry]

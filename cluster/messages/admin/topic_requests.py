@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from cluster.messages.admin.config_entries import topic_entries
-from cluster.messages.admin.requests import AdminRequest, Asked, Entry, error_fields, refused
+from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
 from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
 from controller.image import MetadataImage
@@ -27,7 +27,7 @@ DEFAULT = -1
 # -------------------------------------------------------------------------------------------------------- CreateTopics
 
 
-def create_topics(asked: AdminRequest) -> Asked:
+def create_topics(asked: AdminRequest) -> RequestEntries:
     request = asked.request
     names = Counter(str(topic.name) for topic in request.topics)
     entries: list[Entry] = [
@@ -48,7 +48,7 @@ def create_topics(asked: AdminRequest) -> Asked:
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
         return {"topics": [_created(asked, entry, reply) for entry, reply in zip(entries, replies, strict=True)]}
 
-    return Asked(entries, values)
+    return RequestEntries(entries, values)
 
 
 def _check_size(records: int) -> None:
@@ -130,7 +130,7 @@ def _created(asked: AdminRequest, entry: Entry, reply: SingleReply) -> dict[str,
 # -------------------------------------------------------------------------------------------------------- DeleteTopics
 
 
-def delete_topics(asked: AdminRequest) -> Asked:
+def delete_topics(asked: AdminRequest) -> RequestEntries:
     if not asked.config.delete_topic_enable:
         old = asked.header.api_version < FIRST_DELETE_WITH_DISABLED
         error = ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED
@@ -147,7 +147,7 @@ def delete_topics(asked: AdminRequest) -> Asked:
             ]
         }
 
-    return Asked(entries, values)
+    return RequestEntries(entries, values)
 
 
 FIRST_DELETE_WITH_DISABLED = 3
@@ -192,7 +192,7 @@ def _resolved(image: MetadataImage, name: str | None, topic_id: UUID | None) -> 
 # ---------------------------------------------------------------------------------------------------- CreatePartitions
 
 
-def create_partitions(asked: AdminRequest) -> Asked:
+def create_partitions(asked: AdminRequest) -> RequestEntries:
     names = Counter(str(topic.name) for topic in asked.request.topics)
     size = sum(max(int(topic.count), 0) for topic in asked.request.topics)
     entries: list[Entry] = []
@@ -227,4 +227,4 @@ def create_partitions(asked: AdminRequest) -> Asked:
             ]
         }
 
-    return Asked(entries, values)
+    return RequestEntries(entries, values)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scenarios.bench.model.columns import Columns, Ints, Kind, filled, lists, picked
+from scenarios.bench.model.columns import Columns, EventColumns, Ints, filled, lists, picked
 from scenarios.bench.model.rounds import (
     ACKED_BY_ALL_US,
     ACKED_BY_LEADER_US,
@@ -85,7 +85,7 @@ class Batches:
     def per_record(self, values: Ints) -> Ints:
         return np.repeat(values, RECORDS_PER_BATCH)
 
-    def record_kind(self, event: str, at_us: Ints, columns: Columns) -> Kind:
+    def record_kind(self, event: str, at_us: Ints, columns: Columns) -> EventColumns:
         """One fact per record; `columns` are per batch."""
         place = np.tile(np.arange(RECORDS_PER_BATCH), len(self.tick))
         spread: Columns = {name: _repeated(values) for name, values in columns.items()}
@@ -93,7 +93,7 @@ class Batches:
         spread |= {"record": self.names(), "topic": TOPIC, "partition": partition}
         if columns.get("offset") is not None:
             spread["offset"] = spread["offset"] + place
-        return Kind(event, self.per_record(at_us), filled(event, spread))
+        return EventColumns(event, self.per_record(at_us), filled(event, spread))
 
 
 def _record_names(producer: Ints, number: Ints) -> pa.Array:
@@ -110,18 +110,18 @@ def _repeated(values: Any) -> Any:
     return values
 
 
-def _kind(event: str, batches: Batches, at_us: Ints, **columns: Any) -> Kind:
-    return Kind(event, at_us, filled(event, {**batches.of_partition, **columns}))
+def _kind(event: str, batches: Batches, at_us: Ints, **columns: Any) -> EventColumns:
+    return EventColumns(event, at_us, filled(event, {**batches.of_partition, **columns}))
 
 
-def batches_of(number: int) -> list[Kind]:
+def batches_of(number: int) -> list[EventColumns]:
     """Everything that befalls the batches of a round, but for its turning points."""
     every = Batches(number, np.arange(TICKS))
     replicated = every.where(every.tick < STORED_TICKS)
     return [*_producing(number, every), *_replicating(number, every, replicated), *_reading(number, replicated)]
 
 
-def _producing(number: int, every: Batches) -> Iterator[Kind]:
+def _producing(number: int, every: Batches) -> Iterator[EventColumns]:
     leader = BROKERS[leader_of(number)]
 
     def acks(batches: Batches) -> Ints:
@@ -155,25 +155,25 @@ def _producing(number: int, every: Batches) -> Iterator[Kind]:
     yield given_up.record_kind("record_failed", at_us, failed)
 
 
-def _replicating(number: int, every: Batches, replicated: Batches) -> Iterator[Kind]:
+def _replicating(number: int, every: Batches, replicated: Batches) -> Iterator[EventColumns]:
     leader = BROKERS[leader_of(number)]
     followers = [broker for broker in BROKERS if broker != leader]
 
-    def appended(batches: Batches, node: str, role: str, after_us: int) -> Kind:
+    def appended(batches: Batches, node: str, role: str, after_us: int) -> EventColumns:
         return _kind(
             "batch_appended", batches, batches.put_us + after_us, node=node, role=role, leader_epoch=number,
             base_offset=batches.base_offset, last_offset=batches.end_offset - 1, log_end_offset=batches.end_offset,
             size_bytes=BATCH_BYTES, crc=batches.crc, producer_id=-1, producer_epoch=-1, base_sequence=-1,
         )  # fmt: skip
 
-    def fetched(follower: str, offset: Ints, after_us: int) -> Kind:
+    def fetched(follower: str, offset: Ints, after_us: int) -> EventColumns:
         return _kind(
             "follower_fetched", replicated, replicated.put_us + after_us, node=leader, peer=follower,
             leader_epoch=number, fetch_offset=offset, log_end_offset=replicated.end_offset,
             high_watermark=replicated.base_offset, in_isr=True,
         )  # fmt: skip
 
-    def moved(event: str, node: str, role: str, after_us: int, reason: str) -> Kind:
+    def moved(event: str, node: str, role: str, after_us: int, reason: str) -> EventColumns:
         return _kind(
             event, replicated, replicated.put_us + after_us, node=node, role=role, leader_epoch=number,
             high_watermark=replicated.end_offset, previous_high_watermark=replicated.base_offset,
@@ -194,12 +194,12 @@ def _replicating(number: int, every: Batches, replicated: Batches) -> Iterator[K
         yield moved("high_watermark_learned", follower, "follower", LEARNED_US, f"told by {leader}")
 
 
-def _reading(number: int, replicated: Batches) -> Iterator[Kind]:
+def _reading(number: int, replicated: Batches) -> Iterator[EventColumns]:
     read = {"client": "c1r", "peer": BROKERS[leader_of(number)], "offset": replicated.base_offset}
     yield replicated.record_kind("record_read", replicated.put_us + READ_US, {**read, "leader_epoch": number})
 
 
-def found_records(number: int, end_us: int) -> Kind:
+def found_records(number: int, end_us: int) -> EventColumns:
     """What a round left in the log of every replica."""
     stored = Batches(number, np.arange(STORED_TICKS))
     entries = stored.record_kind(
@@ -216,10 +216,10 @@ def found_records(number: int, end_us: int) -> Kind:
         else:
             everywhere[name] = values
     everywhere["node"] = picked(BROKERS, np.repeat(np.arange(copies), rows))
-    return Kind("log_entry_found", np.full(rows * copies, end_us), everywhere)
+    return EventColumns("log_entry_found", np.full(rows * copies, end_us), everywhere)
 
 
-def found_replicas(rounds: int, end_us: int) -> Kind:
+def found_replicas(rounds: int, end_us: int) -> EventColumns:
     copies = len(BROKERS)
     node = np.repeat(np.arange(copies), PARTITIONS)
     end = rounds * STORED_TICKS * RECORDS_PER_BATCH
@@ -228,4 +228,4 @@ def found_replicas(rounds: int, end_us: int) -> Kind:
         "log_start_offset": 0, "log_end_offset": end, "high_watermark": end,
         "is_leader": pa.array(node == leader_of(rounds)), "in_isr": True, "running": True,
     }  # fmt: skip
-    return Kind("replica_found", np.full(len(node), end_us), filled("replica_found", columns))
+    return EventColumns("replica_found", np.full(len(node), end_us), filled("replica_found", columns))

@@ -18,7 +18,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Columns = dict[str, Any]
 
 
-class Kind:
+class EventColumns:
     """Facts of one kind: their times, and their columns as numpy integers or Arrow arrays of the same length."""
 
     def __init__(self, event: str, at_us: Ints, columns: Columns) -> None:

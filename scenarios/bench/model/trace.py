@@ -22,7 +22,7 @@ import pyarrow as pa
 from replica.trace import events as trace
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
 from scenarios.bench.model.batches import batches_of, found_records, found_replicas
-from scenarios.bench.model.columns import Kind, Parts
+from scenarios.bench.model.columns import EventColumns, Parts
 from scenarios.bench.model.rounds import (
     ACKED_BY_ALL_US,
     ACKED_BY_LEADER_US,
@@ -46,7 +46,7 @@ from scenarios.observe.trace_writer import TraceWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
+class ExpectedFigures:
     """What a report on the trace must find. Times in virtual microseconds, per partition where not said otherwise.
 
     acked, lost, missing, duplicated: records by acks (1, -1)
@@ -83,12 +83,12 @@ class ModelTrace:
         """As many whole rounds as come closest to so many facts, one at least."""
         return cls(max(1, round(facts / facts_per_round())))
 
-    def truth(self) -> Truth:
+    def truth(self) -> ExpectedFigures:
         """By arithmetic from the constants of the rounds; nothing of the trace is read."""
         of_one_acks = self.rounds * (PARTITIONS // 2) * RECORDS_PER_BATCH
         sent, held = of_one_acks * (1 + NORMAL_TICKS + HELD_TICKS), of_one_acks * HELD_TICKS
         first_held_us = STORED_TICKS * TICK_US + int(linger_us(np.array([STORED_TICKS]))[0]) + APPENDED_US
-        return Truth(
+        return ExpectedFigures(
             facts=self.rounds * facts_per_round() + _facts_around_the_rounds(),
             sent={1: sent, -1: sent},
             acked={1: sent, -1: sent - held},
@@ -130,7 +130,7 @@ class ModelTrace:
     def _place(
         self,
         rare: Sequence[tuple[int, TraceEvent]],
-        kinds: Sequence[Kind],
+        kinds: Sequence[EventColumns],
         control: TraceWriter,
         parts: dict[str, Parts],
     ) -> None:

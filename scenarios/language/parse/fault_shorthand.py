@@ -33,7 +33,7 @@ class ShorthandError(ValueError):
 
 
 @dataclass(slots=True)
-class Words:
+class ShorthandWords:
     """What stands after a verb, taken word by word. nodes: names of the running cluster"""
 
     verb: str
@@ -95,7 +95,7 @@ def step_of(words: Sequence[str], nodes: Collection[str], lasts: str | None, lab
         meant = did_you_mean(verb, VERBS, FIELD_SYNONYMS)
         hint = f"did you mean `{meant}`?" if meant else f"there are {', '.join(VERBS)}"
         raise ShorthandError(f"unknown fault `{words[0]}`", hint)
-    given = Words(verb, list(words[1:]), nodes)
+    given = ShorthandWords(verb, list(words[1:]), nodes)
     settings = _settings(given.left)
     if settings and verb != "set_config":
         # Any verb can be written with the language's own fields.
@@ -147,14 +147,14 @@ def _dashes(text: str) -> list[int]:
 # --------------------------------------------------------------------------------------------------------- the forms
 
 
-def _nodes(words: Words) -> object:
+def _nodes(words: ShorthandWords) -> object:
     lasts = words.take_if(_TIME.fullmatch)
     named = [part for word in words.take_all("a node") for part in _split(word)]
     words.left = [] if lasts is None else [lasts]
     return named if len(named) > 1 else named[0]
 
 
-def _between(words: Words) -> Step:
+def _between(words: ShorthandWords) -> Step:
     one, two = words.sides()
     between: Step = {"between": [_listed(one), _listed(two)]}
     direction = words.take_if(("both", "to", "from").__contains__)
@@ -163,27 +163,27 @@ def _between(words: Words) -> Step:
     return between
 
 
-def _latency(words: Words) -> Step:
+def _latency(words: ShorthandWords) -> Step:
     return {**_between(words), "add": words.take("how much, such as 200ms")}
 
 
-def _rate(words: Words) -> Step:
+def _rate(words: ShorthandWords) -> Step:
     return {**_between(words), "rate": words.take("a rate")}
 
 
-def _partition(words: Words) -> object:
+def _partition(words: ShorthandWords) -> object:
     lasts = words.take_if(_TIME.fullmatch)
     islands = [_split(word) for word in words.take_all("islands")]
     words.left = [] if lasts is None else [lasts]
     return islands
 
 
-def _names(words: Words) -> object:
+def _names(words: ShorthandWords) -> object:
     names, words.left = words.left, []
     return names if names else "all"
 
 
-def _hold(words: Words) -> Step:
+def _hold(words: ShorthandWords) -> Step:
     sender, receiver = words.sides()
     hold: Step = {"from": _listed(sender), "to": _listed(receiver)}
     part = words.take_if(("request", "response", "body", "both").__contains__)
@@ -195,12 +195,12 @@ def _hold(words: Words) -> Step:
     return hold
 
 
-def _flush(words: Words) -> object:
+def _flush(words: ShorthandWords) -> object:
     brokers = _listed(words.take("a broker"))
     return {"brokers": brokers, "partition": words.take("a partition")} if words.left else brokers
 
 
-def _tear(words: Words) -> Step:
+def _tear(words: ShorthandWords) -> Step:
     return {
         "broker": words.take("a broker"),
         "partition": words.take("a partition"),
@@ -208,7 +208,7 @@ def _tear(words: Words) -> Step:
     }
 
 
-def _bitflip(words: Words) -> Step:
+def _bitflip(words: ShorthandWords) -> Step:
     return {
         "broker": words.take("a broker"),
         "partition": words.take("a partition"),
@@ -216,7 +216,7 @@ def _bitflip(words: Words) -> Step:
     }
 
 
-def _slow_disk(words: Words) -> Step:
+def _slow_disk(words: ShorthandWords) -> Step:
     slow: Step = {"brokers": _listed(words.take("a broker"))}
     rate = words.take_if(_RATE.fullmatch)
     if rate is not None:
@@ -226,11 +226,11 @@ def _slow_disk(words: Words) -> Step:
     return slow
 
 
-def _clock(words: Words) -> Step:
+def _clock(words: ShorthandWords) -> Step:
     return {"brokers": _listed(words.take("a broker")), "by": words.take("how far, such as 60s or -60s")}
 
 
-def _elect(words: Words) -> object:
+def _elect(words: ShorthandWords) -> object:
     unclean = words.take_if("unclean".__eq__)
     partition = words.take_if(lambda word: _PARTITION.fullmatch(word) and word not in words.nodes)
     broker = words.left.pop(0) if words.left else None
@@ -240,13 +240,13 @@ def _elect(words: Words) -> object:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _reassign(words: Words) -> Step:
+def _reassign(words: ShorthandWords) -> Step:
     move: Step = {"partition": words.take("a partition"), "to": _listed(words.take("replicas, such as b1,b2"))}
     rate = words.take_if(_RATE.fullmatch)
     return move if rate is None else {**move, "throttle": rate}
 
 
-def _throttle(words: Words) -> Step:
+def _throttle(words: ShorthandWords) -> Step:
     throttle: Step = {"brokers": _listed(words.take("brokers")), "rate": words.take("a rate, such as 1MB/s, or none")}
     side = words.take_if(("both", "leader", "follower").__contains__)
     if side is not None:
@@ -256,7 +256,7 @@ def _throttle(words: Words) -> Step:
     return throttle
 
 
-def _set_config(words: Words) -> Step:
+def _set_config(words: ShorthandWords) -> Step:
     whose = words.take("a topic or brokers, and settings")
     config = _settings(words.left)
     words.left = [word for word in words.left if not _SETTING.fullmatch(word)]
@@ -266,11 +266,11 @@ def _set_config(words: Words) -> Step:
     return {("brokers" if brokers else "topic"): _listed(whose) if brokers else whose, "config": config}
 
 
-def _produce(words: Words) -> Step:
+def _produce(words: ShorthandWords) -> Step:
     return {"from": words.take("a producer of the scenario"), "count": words.take("how many")}
 
 
-def _seek(words: Words) -> Step:
+def _seek(words: ShorthandWords) -> Step:
     return {
         "consumer": words.take("a consumer of the scenario"),
         "partition": words.take("a partition"),
@@ -278,11 +278,11 @@ def _seek(words: Words) -> Step:
     }
 
 
-def _one(words: Words) -> str:
+def _one(words: ShorthandWords) -> str:
     return words.take("a partition")
 
 
-FORMS: dict[str, Callable[[Words], object]] = {
+FORMS: dict[str, Callable[[ShorthandWords], object]] = {
     **dict.fromkeys(
         ("start", "stop", "kill", "power_off", "pause", "resume", "wipe", "restart", "fill_disk", "fail_disk"), _nodes
     ),

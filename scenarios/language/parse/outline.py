@@ -14,7 +14,7 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OutlinedRun:
     """One run of a file: the scenario itself (id "base") or a variant. verdict: None when none is expected."""
 
     id: str
@@ -38,11 +38,11 @@ class Outline:
     lesson: int | None
     tags: tuple[str, ...]
     profile: str | None
-    base: Outcome
-    variants: tuple[Outcome, ...]
+    base: OutlinedRun
+    variants: tuple[OutlinedRun, ...]
 
     @property
-    def all(self) -> tuple[Outcome, ...]:
+    def all(self) -> tuple[OutlinedRun, ...]:
         return (self.base, *self.variants)
 
 
@@ -63,16 +63,16 @@ def read_outline(path: Path) -> Outline:
         lesson=None if lesson is None else int(lesson),
         tags=_texts(root.get("tags")),
         profile=_text(root.get("profile")),
-        base=Outcome("base", title, _verdict(root)),
+        base=OutlinedRun("base", title, _verdict(root)),
         variants=tuple(_variant(item, title) for item in _items(root.get("variants")) if isinstance(item, Mapping)),
     )
 
 
-def _variant(node: Mapping, title: str) -> Outcome:
+def _variant(node: Mapping, title: str) -> OutlinedRun:
     """source: variants.apply_variant: its own title, else the patch's, else the file's; its own `expect`."""
     patch = node.get("patch")
     patched = _text(patch.get("title")) if isinstance(patch, Mapping) else None
-    return Outcome(_text(node.get("id")) or "", _text(node.get("title")) or patched or title, _verdict(node))
+    return OutlinedRun(_text(node.get("id")) or "", _text(node.get("title")) or patched or title, _verdict(node))
 
 
 def _verdict(node: Mapping) -> tuple[str, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.controller_node.metadata_log import MAX_RECORDS_PER_BATCH, MetadataLog
-from controller.metadata import PartitionChanged
+from controller.metadata import PartitionChangeRecord
 from replica.config import TopicConfig
 from replica.log.disk import Disk
 
@@ -14,7 +14,7 @@ def test_a_broker_that_led_many_partitions_falls_silent(tmp_path: Path) -> None:
     """12,000 changes are more than one batch of the controller, and more bytes than a topic takes in one."""
     log = MetadataLog(tmp_path, Disk(tmp_path, sync=False), 1, 0)
     records = [
-        PartitionChanged(topic="t" * 249, partition=number, in_sync_replicas=(1, 2), leader=1)
+        PartitionChangeRecord(topic="t" * 249, partition=number, in_sync_replicas=(1, 2), leader=1)
         for number in range(MAX_RECORDS_PER_BATCH + 2000)
     ]
     log.append(records, 1, 0)

@@ -12,15 +12,15 @@ from cluster.controller_node.snapshot_writer import SnapshotWriter
 from cluster.messages.metadata_snapshots import SnapshotFiles, decode_snapshot, encode_snapshot, file_name
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import (
-    BrokerChanged,
-    BrokerConfigChanged,
-    BrokerRegistered,
+    BrokerConfigRecord,
+    BrokerRegistrationChangeRecord,
     MetadataRecord,
-    PartitionChanged,
-    PartitionCreated,
-    ReplicaPlaced,
-    TopicCreated,
-    TopicDeleted,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    ReplicaDirectoryRecord,
+    TopicRecord,
 )
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
@@ -29,7 +29,7 @@ from replica.ids import TopicPartition
 from replica.log.disk import Disk
 from replica.trace.events import SnapshotWritten, TraceEvent
 
-TOPIC = PartitionCreated(topic="t", partition=0, replicas=(1, 2, 3), in_sync_replicas=(1, 2), leader=1)
+TOPIC = PartitionRecord(topic="t", partition=0, replicas=(1, 2, 3), in_sync_replicas=(1, 2), leader=1)
 
 
 class Told:
@@ -47,14 +47,16 @@ class Told:
 
 def some_records() -> list[MetadataRecord]:
     return [
-        BrokerRegistered(broker_id=1, incarnation_id="i", broker_epoch=0, host="b1", port=9092, log_dirs=("d1", "d2")),
-        BrokerChanged(broker_id=1, broker_epoch=0, fenced=False, in_controlled_shutdown=True),
-        TopicCreated(name="gone", topic_id=UUID(int=1), config={}),
-        TopicCreated(name="t", topic_id=UUID(int=2), config={"min.insync.replicas": "2"}),
-        TopicDeleted(name="gone", topic_id=UUID(int=1)),
+        RegisterBrokerRecord(
+            broker_id=1, incarnation_id="i", broker_epoch=0, host="b1", port=9092, log_dirs=("d1", "d2")
+        ),
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=False, in_controlled_shutdown=True),
+        TopicRecord(name="gone", topic_id=UUID(int=1), config={}),
+        TopicRecord(name="t", topic_id=UUID(int=2), config={"min.insync.replicas": "2"}),
+        RemoveTopicRecord(name="gone", topic_id=UUID(int=1)),
         TOPIC,
-        PartitionChanged(topic="t", partition=0, leader=-1, in_sync_replicas=(), elr=(3,), last_known_elr=(1,)),
-        PartitionChanged(
+        PartitionChangeRecord(topic="t", partition=0, leader=-1, in_sync_replicas=(), elr=(3,), last_known_elr=(1,)),
+        PartitionChangeRecord(
             topic="t",
             partition=0,
             replicas=(1, 2, 3, 4),
@@ -62,10 +64,10 @@ def some_records() -> list[MetadataRecord]:
             removing_replicas=(3,),
             recovering=True,
         ),
-        ReplicaPlaced(broker_id=1, topic="t", partition=0, log_dir="d2"),
-        BrokerConfigChanged(broker_id=2, key="follower.replication.throttled.rate", value="1000"),
-        BrokerConfigChanged(broker_id=1, key="follower.replication.throttled.rate", value="1000"),
-        BrokerConfigChanged(broker_id=1, key="follower.replication.throttled.rate"),
+        ReplicaDirectoryRecord(broker_id=1, topic="t", partition=0, log_dir="d2"),
+        BrokerConfigRecord(broker_id=2, key="follower.replication.throttled.rate", value="1000"),
+        BrokerConfigRecord(broker_id=1, key="follower.replication.throttled.rate", value="1000"),
+        BrokerConfigRecord(broker_id=1, key="follower.replication.throttled.rate"),
     ]
 
 

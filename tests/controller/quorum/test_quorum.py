@@ -5,16 +5,16 @@ from __future__ import annotations
 from quorum_world import MS, MemoryLog, QuorumWorld
 
 from controller.quorum.messages import (
-    Answer,
     BeginQuorumEpoch,
-    Committed,
-    Election,
+    ElectionState,
     EndQuorumEpoch,
     FetchAnswer,
     FetchLog,
+    LogCommitted,
     OffsetAndEpoch,
     SendTo,
     Vote,
+    VoterAnswer,
 )
 from controller.quorum.quorum import Quorum
 from controller.quorum.roles import Candidate, Follower, Leader, Resigned, Unattached
@@ -43,7 +43,7 @@ def elected(log: MemoryLog | None = None) -> tuple[Quorum, MemoryLog]:
     quorum, log = voter(log)
     quorum.tick(SECOND)
     (_, request), _ = sent(quorum)
-    quorum.answered(2, request, Answer(ErrorCode.NONE, None, request.epoch, True), SECOND)
+    quorum.answered(2, request, VoterAnswer(ErrorCode.NONE, None, request.epoch, True), SECOND)
     assert isinstance(quorum.role, Leader)
     quorum.take()
     return quorum, log
@@ -54,13 +54,13 @@ def test_a_new_voter_stands_for_election_after_one_timeout_and_asks_everybody():
     assert quorum.next_deadline_us == SECOND and sent(quorum) == []
     quorum.tick(SECOND)
     assert sent(quorum) == [(2, Vote(1, 1, OffsetAndEpoch(0, 0))), (3, Vote(1, 1, OffsetAndEpoch(0, 0)))]
-    assert log.election == Election(1, None, 1)
+    assert log.election == ElectionState(1, None, 1)
 
 
 def test_a_vote_is_given_once_per_epoch_and_remembered_over_a_restart():
     quorum, log = voter()
     assert quorum.asked(Vote(2, 1, OffsetAndEpoch(0, 0)), 10).vote_granted
-    assert log.election == Election(1, None, 2)
+    assert log.election == ElectionState(1, None, 2)
     assert not quorum.asked(Vote(3, 1, OffsetAndEpoch(0, 0)), 20).vote_granted
     again, _ = voter(log, 30)
     assert not again.asked(Vote(3, 1, OffsetAndEpoch(0, 0)), 40).vote_granted
@@ -79,7 +79,7 @@ def test_an_older_epoch_is_fenced_with_the_newer():
     quorum, _ = voter()
     quorum.asked(BeginQuorumEpoch(2, 4), 0)
     for request in (Vote(3, 3, OffsetAndEpoch(0, 0)), BeginQuorumEpoch(3, 3), EndQuorumEpoch(3, 3, ())):
-        assert quorum.asked(request, 10) == Answer(ErrorCode.FENCED_LEADER_EPOCH, 2, 4)
+        assert quorum.asked(request, 10) == VoterAnswer(ErrorCode.FENCED_LEADER_EPOCH, 2, 4)
     assert quorum.fetched(FetchLog(3, 3, 0, 0), 10).error is ErrorCode.FENCED_LEADER_EPOCH
     assert quorum.fetched(FetchLog(3, 5, 0, 0), 10).error is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert quorum.fetched(FetchLog(3, 4, 0, 0), 10) == FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 4)
@@ -87,7 +87,7 @@ def test_an_older_epoch_is_fenced_with_the_newer():
 
 def test_a_leader_that_restarts_never_leads_or_votes_in_its_epoch_again():
     _, log = elected()
-    assert log.election == Election(1, 1)
+    assert log.election == ElectionState(1, 1)
     again, _ = voter(log, 2 * SECOND)
     assert isinstance(again.role, Resigned) and again.leader_id is None
     assert not again.asked(Vote(2, 1, OffsetAndEpoch(1, 1)), 2 * SECOND).vote_granted
@@ -98,17 +98,17 @@ def test_a_leader_that_restarts_never_leads_or_votes_in_its_epoch_again():
 
 def test_records_of_earlier_epochs_are_committed_with_the_first_of_this_one():
     """Raft, figure 8: a majority has them, and yet another leader may still overwrite them."""
-    quorum, log = elected(MemoryLog([(1, "a"), (1, "b")], Election(1)))
+    quorum, log = elected(MemoryLog([(1, "a"), (1, "b")], ElectionState(1)))
     assert log.entries == [(1, "a"), (1, "b"), (2, "leader 1")]
     quorum.fetched(FetchLog(2, 2, 2, 1), SECOND)
     assert quorum.high_watermark == 0 and not quorum.has_committed_its_epoch
     quorum.fetched(FetchLog(2, 2, 3, 2), SECOND)
     assert quorum.high_watermark == 3 and quorum.has_committed_its_epoch
-    assert Committed(3) in quorum.take()
+    assert LogCommitted(3) in quorum.take()
 
 
 def test_a_diverging_fetch_is_told_where_the_logs_part_and_acknowledges_nothing():
-    quorum, _ = elected(MemoryLog([(1, "a"), (1, "b")], Election(3)))
+    quorum, _ = elected(MemoryLog([(1, "a"), (1, "b")], ElectionState(3)))
     quorum.fetched(FetchLog(3, 4, 3, 4), SECOND)
     assert quorum.high_watermark == 3
     answer = quorum.fetched(FetchLog(2, 4, 9, 3), SECOND)
@@ -117,7 +117,7 @@ def test_a_diverging_fetch_is_told_where_the_logs_part_and_acknowledges_nothing(
 
 
 def test_a_follower_cuts_its_log_where_it_parts_from_the_leaders():
-    quorum, log = voter(MemoryLog([(1, "a"), (2, "x"), (2, "y")], Election(3, 2)))
+    quorum, log = voter(MemoryLog([(1, "a"), (2, "x"), (2, "y")], ElectionState(3, 2)))
     assert isinstance(quorum.role, Follower)
     ((_, request),) = sent(quorum)
     assert request == FetchLog(1, 3, 3, 2)
@@ -131,7 +131,7 @@ def test_a_follower_cuts_its_log_where_it_parts_from_the_leaders():
 
 
 def test_an_answer_of_an_earlier_epoch_is_ignored():
-    quorum, log = voter(MemoryLog([], Election(3, 2)))
+    quorum, log = voter(MemoryLog([], ElectionState(3, 2)))
     ((_, request),) = sent(quorum)
     quorum.asked(Vote(3, 4, OffsetAndEpoch(0, 0)), 5)
     quorum.answered(2, request, FetchAnswer(ErrorCode.NONE, 2, 3, 1, None, b"3 leader 2"), 10)
@@ -151,10 +151,10 @@ def test_a_leader_that_no_majority_fetches_from_resigns_after_one_and_a_half_fet
 
 
 def test_an_elected_leader_that_resigns_names_who_shall_stand_first():
-    quorum, _ = voter(MemoryLog([], Election(3, 2)))
+    quorum, _ = voter(MemoryLog([], ElectionState(3, 2)))
     quorum.asked(EndQuorumEpoch(2, 3, (1, 3)), 100 * MS)
     assert isinstance(quorum.role, Candidate) and quorum.epoch == 4, "at once"
-    quorum, _ = voter(MemoryLog([], Election(3, 2)))
+    quorum, _ = voter(MemoryLog([], ElectionState(3, 2)))
     quorum.asked(EndQuorumEpoch(2, 3, (3, 1)), 100 * MS)
     assert isinstance(quorum.role, Follower) and quorum.role.fetch_due_us == 600 * MS
 
@@ -165,7 +165,7 @@ def test_who_loses_an_election_waits_a_moment_and_stands_again():
     requests = sent(quorum)
     for peer, request in requests:
         assert isinstance(request, Vote)
-        quorum.answered(peer, request, Answer(ErrorCode.NONE, None, 1, False), SECOND)
+        quorum.answered(peer, request, VoterAnswer(ErrorCode.NONE, None, 1, False), SECOND)
     assert isinstance(quorum.role, Candidate) and quorum.epoch == 2, "the shortest backoff is none"
 
 

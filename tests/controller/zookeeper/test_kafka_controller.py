@@ -10,13 +10,14 @@ import pytest
 from controller.events import AlterPartition, IsrProposal
 from controller.zookeeper import znodes
 from controller.zookeeper.control_requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.zookeeper.controller_context import Process, Reply, Tell
+from controller.zookeeper.controller_context import Process, Reply
 from controller.zookeeper.kafka_controller import ControlledShutdownReply, KafkaController
 from controller.zookeeper.registry import NO_SESSION, Create, Delete, Operation, Registry, SetData
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, Names, TopicPartition
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
+from replica.trace.events import Emit
 
 NAMES = Names({1: "b1", 2: "b2", 3: "b3"})
 T0 = TopicPartition("t", 0)
@@ -57,7 +58,7 @@ class ControllerWorld:
             operation = controller.resume(self.registry.apply(self.sessions[broker], operation))
         for action in controller.take_actions():
             match action:
-                case Tell():
+                case Emit():
                     self.told.append(action.event)
                 case Reply():
                     action.answer(action.value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.live.control import Fact, FactsTold
-from cluster.live.gathering import GatheringTime, InPlace, Source
+from cluster.live.control import FactsTold, NumberedEvent
+from cluster.live.gathering import EventSource, GatheringTime, InPlace
 from replica.trace.events import NodeStarted, TraceLog, TraceRow
 
 
@@ -13,7 +13,7 @@ class Mouth:
     def __init__(self, name: str) -> None:
         self.name = name
         self.rounds: list[list[InPlace]] = []
-        self.source = Source(self._read, lambda told: None)
+        self.source = EventSource(self._read, lambda told: None)
         self._number = 0
 
     def _read(self) -> list[InPlace]:
@@ -22,7 +22,7 @@ class Mouth:
     def fact(self, at_us: int, *causes: int) -> FactsTold:
         self._number += 1
         event = NodeStarted(node=f"{self.name}{self._number - 1}", role="broker", reason="")
-        return FactsTold(at_us, (Fact(self._number - 1, causes, event),))
+        return FactsTold(at_us, (NumberedEvent(self._number - 1, causes, event),))
 
 
 def world(*names: str) -> tuple[list[TraceRow], GatheringTime, list[Mouth]]:

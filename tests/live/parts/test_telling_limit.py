@@ -11,7 +11,7 @@ from live_cluster import live_cluster
 
 from cluster import telling_limit
 from cluster.live.client_tap import ClientTap
-from cluster.live.observations import FetchAnswered, FetchArrived
+from cluster.live.observations import FetchArrived, FetchResponseSeen
 from cluster.protocol.cold import encode_request, request
 from cluster.protocol.versions import METADATA
 from cluster.server import request_log
@@ -100,7 +100,7 @@ class Reader:
     def reads(self, offset: int, *headers: BatchHeader, error: ErrorCode = ErrorCode.NONE) -> list[tuple[str, int]]:
         del self.rows[:]
         self._observe(FetchArrived(((T0, offset),)), 0)
-        self._observe(FetchAnswered(((T0, error, headers),)), 0)
+        self._observe(FetchResponseSeen(((T0, error, headers),)), 0)
         return [(type(row.event).__name__, getattr(row.event, "offset", -1)) for row in self.rows]
 
 

@@ -19,7 +19,7 @@ from cluster.live.request_memory import RequestMemory
 from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
 from cluster.network.host import Process
-from cluster.network.links import Hold, Latency, Link, Network
+from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import CLOSED, RESET
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
@@ -199,7 +199,7 @@ def test_what_a_dead_process_has_behind_a_cut_is_noticed_only_when_it_heals() ->
 
 def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
     async def test(bench: Bench) -> None:
-        hold = Hold("freeze", ["a"], ["b"], FETCH, "request")
+        hold = HoldRule("freeze", ["a"], ["b"], FETCH, "request")
         bench.network.holds.append(hold)
         bench.near.send(frame(b"held"), FETCH, "request", None)
         await trio.sleep(0.05)
@@ -222,7 +222,7 @@ def test_a_hold_keeps_the_file_bytes_in_the_file_until_it_is_released(tmp_path: 
     segment.write_bytes(b"old records")
 
     async def test(bench: Bench) -> None:
-        hold = Hold("freeze", ["b"], ["a"], FETCH, "body")
+        hold = HoldRule("freeze", ["b"], ["a"], FETCH, "body")
         bench.network.holds.append(hold)
         fd = os.open(segment, os.O_RDONLY)
         async with trio.open_nursery() as nursery:
@@ -371,7 +371,7 @@ def test_a_reset_loses_of_an_outside_client_what_a_fault_keeps_on_its_way(fault:
         if fault == "cut":
             client.link.cuts.append("cut")
         elif fault == "hold":
-            bench.network.holds.append(Hold("hold", [client.wire.peer], ["b"], PRODUCE, "request"))
+            bench.network.holds.append(HoldRule("hold", [client.wire.peer], ["b"], PRODUCE, "request"))
         await client.is_reset()
         client.heal()
         await client.is_read()

@@ -8,7 +8,7 @@ import pytest
 from replica_logs import ORDERS, LogHome, batch_of, stamped, values_of
 
 from replica.ids import TopicPartition
-from replica.log.disk import Disk, Loss, partition_of
+from replica.log.disk import Disk, LostBytes, partition_of
 from replica.log.log import Log
 
 
@@ -35,7 +35,7 @@ def test_power_loss_takes_exactly_what_was_not_flushed(tmp_path):
     log.append_as_leader(batch_of(b"r3"), 0, 0)
     log.abandon()
     assert home.disk.unflushed_bytes() == home.disk.unflushed_bytes(ORDERS) == 140
-    assert home.disk.lose_unflushed() == [Loss(ORDERS, 140)]
+    assert home.disk.lose_unflushed() == [LostBytes(ORDERS, 140)]
     assert home.disk.lose_unflushed() == []
     log, recovery = home.open(recovery_point=2)
     assert values_of(log) == [(0, b"r0"), (1, b"r1")]
@@ -48,7 +48,7 @@ def test_what_a_dead_process_wrote_is_still_unflushed_in_the_next_one(tmp_path):
     log, _ = home.open()
     log.append_as_leader(batch_of(b"r1"), 0, 0)
     log.abandon()
-    assert home.disk.lose_unflushed() == [Loss(ORDERS, 140)]
+    assert home.disk.lose_unflushed() == [LostBytes(ORDERS, 140)]
 
 
 def test_truncation_flushes_nothing(tmp_path):
@@ -59,7 +59,7 @@ def test_truncation_flushes_nothing(tmp_path):
         log.append_as_leader(batch_of(b"rX"), 0, 0)
     log.truncate_to(3)
     log.abandon()
-    assert home.disk.lose_unflushed() == [Loss(ORDERS, 140)]
+    assert home.disk.lose_unflushed() == [LostBytes(ORDERS, 140)]
 
 
 def test_flushing_every_message_makes_power_loss_harmless(tmp_path):
@@ -93,7 +93,7 @@ def test_tear_cuts_flushed_bytes_too_and_across_segments(tmp_path):
     log.close()
     (tmp_path / ".kafka_cleanshutdown").touch()
     size = len(stamped(0, 0, b"x" * 300))
-    assert home.disk.tear(ORDERS, size + 1) == Loss(ORDERS, size + 1)
+    assert home.disk.tear(ORDERS, size + 1) == LostBytes(ORDERS, size + 1)
     assert [path.name for path in home.segment_files()] == [f"{0:020d}.log", f"{2:020d}.log"]
     assert not (tmp_path / ".kafka_cleanshutdown").exists()  # else nobody would look
     log, recovery = home.open(recovery_point=5)
@@ -105,8 +105,8 @@ def test_tear_cuts_flushed_bytes_too_and_across_segments(tmp_path):
 def test_tear_of_more_than_there_is(tmp_path):
     home = LogHome(tmp_path)
     log_of(home, b"r0").abandon()
-    assert home.disk.tear(ORDERS, 1000) == Loss(ORDERS, 70)
-    assert home.disk.tear(ORDERS, 1) == Loss(ORDERS, 0)
+    assert home.disk.tear(ORDERS, 1000) == LostBytes(ORDERS, 70)
+    assert home.disk.tear(ORDERS, 1) == LostBytes(ORDERS, 0)
     assert home.open()[0].log_end_offset == 0
 
 

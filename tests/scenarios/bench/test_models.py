@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import BatchAppended, LeaderElected, LogEntryFound, RecordAcked, RecordSent
-from scenarios.bench.acks import BENCHMARKS, EC2, Benchmark, Run, records_per_s, scenario_of, thread_us
+from scenarios.bench.acks import BENCHMARKS, EC2, AcksRun, Benchmark, records_per_s, scenario_of, thread_us
 from scenarios.bench.model.trace import ModelTrace
 from scenarios.language.parse.loading import load_text
 from scenarios.observe.trace_writer import read_rows
@@ -71,6 +71,6 @@ def test_passages_and_threads_add_up_to_the_published_latency() -> None:
 
 def test_narrow_cards_make_replication_cost_throughput_and_acks_of_all_more() -> None:
     none, replicated, acks_all = EC2.cases
-    rates = [records_per_s(Run(EC2, case, 250, 2_500)) for case in (replicated, acks_all)]
+    rates = [records_per_s(AcksRun(EC2, case, 250, 2_500)) for case in (replicated, acks_all)]
     assert none.published_records_per_s is not None
     assert none.published_records_per_s > rates[0] > rates[1]

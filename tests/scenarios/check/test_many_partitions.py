@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 from controller_world import new_state, start_brokers
 
-from controller.events import CreateTopic, Fact, SessionCheckDue, Several
+from controller.events import CreateTopic, EmitNumbered, SessionCheckDue, Several
 from controller.placement import UsableBroker, place
 from controller.state import ControllerState
 from replica.rules import PROFILES
@@ -86,7 +86,7 @@ class Told:
 
     def _tell(self, event: CreateTopic | SessionCheckDue) -> None:
         for action in self.state.step(event):
-            if isinstance(action, Fact):
+            if isinstance(action, EmitNumbered):
                 self.log.emit(action.event)
 
 

@@ -10,7 +10,7 @@ from stories import compare_with_golden
 
 from replica.trace.events import RecordAcked, RecordsSent, RequestCompleted
 from scenarios.explain.path_text import journey_text, requests_text
-from scenarios.explain.request_journey import Requests, RequestUnknown, request_of
+from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, request_of
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.run.worlds import measured, simulated
 from scenarios.terminal.style import Style
@@ -24,14 +24,14 @@ def run() -> RunResult:
 
 
 def test_a_produce_with_acks_all_from_the_acceptor_to_the_client(run, request):
-    requests = Requests(run.rows)
+    requests = RequestJourneys(run.rows)
     (found,) = requests.find("r2")
     compare_with_golden("path_produce.txt", journey_text(requests.journey(found), Style(), "0001-small"), request)
     assert request_of(found).remote_time_us == request_of(found).total_time_us > 0
 
 
 def test_a_fetch_of_a_consumer_in_plain_ascii(run, request):
-    requests = Requests(run.rows)
+    requests = RequestJourneys(run.rows)
     found = [row for row in requests.completed if request_of(row).peer == "c1r"][-1]
     assert requests.find(requests.name_of(found)) == [found]
     text = journey_text(requests.journey(found), Style(plain=True), "0001-small")
@@ -40,7 +40,7 @@ def test_a_fetch_of_a_consumer_in_plain_ascii(run, request):
 
 
 def test_every_record_has_its_produce_and_the_list_names_it(run):
-    requests = Requests(run.rows)
+    requests = RequestJourneys(run.rows)
     produces = [row for row in requests.completed if request_of(row).api == "Produce"]
     assert sorted(name for row in produces for name in requests.records_of(row)) == ["r0", "r1", "r2"]
     assert requests.name_of(produces[-1]) in requests_text(requests, Style(), "0001-small")
@@ -51,10 +51,10 @@ def test_every_record_has_its_produce_and_the_list_names_it(run):
 
 def test_clients_that_share_a_client_id_are_told_apart_by_their_connections(run):
     """As two kcat do, which count their requests from 1 both."""
-    (found,) = Requests(run.rows).find("r2")
-    short = Requests(run.rows).name_of(found)
+    (found,) = RequestJourneys(run.rows).find("r2")
+    short = RequestJourneys(run.rows).name_of(found)
     other = replace(request_of(found), connection=request_of(found).connection + 7)
-    requests = Requests([*run.rows, found._replace(seq=run.rows[-1].seq + 1, event=other)])
+    requests = RequestJourneys([*run.rows, found._replace(seq=run.rows[-1].seq + 1, event=other)])
     rows = requests.find(short)
     assert [request_of(row).connection - request_of(found).connection for row in rows] == [0, 7]
     assert [requests.journey(row).name for row in rows] == [f"{short}/{request_of(row).connection}" for row in rows]
@@ -79,10 +79,10 @@ def test_times_add_up_and_sendfile_moves_what_was_fetched(run):
 
 def test_a_client_is_told_after_the_answer_has_left(run):
     """Live, a fact has the time at which its step began, which is that of the last byte in."""
-    (found,) = Requests(run.rows).find("r2")
+    (found,) = RequestJourneys(run.rows).find("r2")
     begun_us = request_of(found).received_us
     rows = [row._replace(at_us=begun_us) if isinstance(row.event, RecordAcked) else row for row in run.rows]
-    *_, total, client = Requests(rows).journey(found).stages
+    *_, total, client = RequestJourneys(rows).journey(found).stages
     assert (total.name, client.name) == ("total", "client")
     assert client.at_us >= total.at_us == begun_us + request_of(found).total_time_us
 
@@ -96,4 +96,4 @@ def test_measuring_changes_nothing_but_the_numbers_of_the_facts(run):
 @pytest.mark.parametrize(("wanted", "why"), [("r99", "r99"), ("p1:999", "some of"), ("nobody:1@b1", "nobody:1@b1")])
 def test_a_request_that_is_not_there_is_told_with_what_there_is(run, wanted, why):
     with pytest.raises(RequestUnknown, match=why):
-        Requests(run.rows).find(wanted)
+        RequestJourneys(run.rows).find(wanted)

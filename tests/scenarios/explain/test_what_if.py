@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.explain.what_if import Outcome, changes_for, play_changes
+from scenarios.explain.what_if import RecordFate, changes_for, play_changes
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.write import lock
 from scenarios.run.runner import run_scenario
 
 
-def outcomes_of(scenario_id: str, record: str, producer: str = "p1", variant: str | None = None) -> list[Outcome]:
+def outcomes_of(scenario_id: str, record: str, producer: str = "p1", variant: str | None = None) -> list[RecordFate]:
     file = load_file(Path(str(bundled()[scenario_id])))
     scenario = file.scenario if variant is None else file.variants[variant]
     changes = changes_for(scenario, producer)
@@ -22,7 +22,7 @@ def outcomes_of(scenario_id: str, record: str, producer: str = "p1", variant: st
     return found
 
 
-def saving(outcomes: list[Outcome]) -> list[str]:
+def saving(outcomes: list[RecordFate]) -> list[str]:
     return [outcome.change.what for outcome in outcomes if outcome.saved]
 
 

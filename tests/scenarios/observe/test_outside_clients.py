@@ -12,7 +12,7 @@ from cluster.live.client_tap import ClientTap
 from cluster.live.observations import (
     BatchArrived,
     ConnectionEnded,
-    FetchAnswered,
+    FetchResponseSeen,
     Observation,
     PartitionAnswered,
     ProduceAnswered,
@@ -471,7 +471,7 @@ def test_a_batch_that_claims_two_billion_records_is_no_work() -> None:
     )  # fmt: skip
     for codec in (0, 1):
         claims = header._replace(attributes=codec)
-        world.connects(f"reader-{codec}").tell(FetchAnswered(((T0, ErrorCode.NONE, (claims,)),)), 9)
+        world.connects(f"reader-{codec}").tell(FetchResponseSeen(((T0, ErrorCode.NONE, (claims,)),)), 9)
     assert [fact.record for fact in world.facts if isinstance(fact, trace.RecordRead)] == []
     assert [fact.offset for fact in world.facts if isinstance(fact, trace.PositionReset)] == [2**31] * 2
     assert world.final() == ["x", "?1"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts, Values, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
-from cluster.broker.replicas.changes import Assignment
+from cluster.broker.replicas.changes import AssignedPartition
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import topic_states
@@ -49,7 +49,7 @@ class LeaderAndIsr:
         """Only a newer leader epoch is news, and a leader that is not known to live is none to follow: then the replica
         exists and stays as it was, so that the same words can be news later. source: makeFollowers
         """
-        assigned: list[Assignment] = []
+        assigned: list[AssignedPartition] = []
         answers: list[Values] = []
         for topic in topics:
             image = self._configs.image_of(topic.topic, topic.topic_id)
@@ -60,7 +60,7 @@ class LeaderAndIsr:
                 leads_or_can_follow = registration.leader in (self._broker_id, *self._cache.image.brokers)
                 if error is ErrorCode.NONE and leads_or_can_follow:
                     self._epochs.note(name, controller_epoch)
-                    assigned.append(Assignment(name, image, registration))
+                    assigned.append(AssignedPartition(name, image, registration))
                 elif error is ErrorCode.NONE:
                     self._changes.keep(name, image, now_us)
                 errors.append({"partition_index": number, "error_code": error})

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas, SimpleRate
 from controller.image import MetadataImage
-from controller.metadata import BrokerConfigChanged, ConfigChanged, MetadataRecord, TopicCreated
+from controller.metadata import BrokerConfigRecord, ConfigRecord, MetadataRecord, TopicRecord
 from replica.ids import EVERY_BROKER, TopicPartition
 
 S = 1_000_000
@@ -46,8 +46,8 @@ def _image(*records: MetadataRecord) -> MetadataImage:
 def test_the_metadata_says_which_replicas_are_throttled_and_how_much() -> None:
     lists = {"follower.replication.throttled.replicas": "0:1,1:2", "leader.replication.throttled.replicas": "*"}
     image = _image(
-        TopicCreated(name="t", topic_id=UUID(int=1), config=lists),
-        BrokerConfigChanged(broker_id=1, key="follower.replication.throttled.rate", value="1000"),
+        TopicRecord(name="t", topic_id=UUID(int=1), config=lists),
+        BrokerConfigRecord(broker_id=1, key="follower.replication.throttled.rate", value="1000"),
     )
     quotas = ReplicationQuotas(1, lambda: image)
     assert quotas.follower.is_throttled(TopicPartition("t", 0))
@@ -61,23 +61,23 @@ def test_the_metadata_says_which_replicas_are_throttled_and_how_much() -> None:
 
 
 def test_a_change_of_the_metadata_is_followed_and_what_was_measured_stays() -> None:
-    image = _image(TopicCreated(name="t", topic_id=UUID(int=1), config={}))
+    image = _image(TopicRecord(name="t", topic_id=UUID(int=1), config={}))
     quotas = ReplicationQuotas(1, lambda: image)
     quotas.leader.record(500, 0)
-    image.apply(BrokerConfigChanged(broker_id=1, key="leader.replication.throttled.rate", value="400"), 1)
-    image.apply(ConfigChanged(topic="t", key="leader.replication.throttled.replicas", value="0:1"), 2)
+    image.apply(BrokerConfigRecord(broker_id=1, key="leader.replication.throttled.rate", value="400"), 1)
+    image.apply(ConfigRecord(topic="t", key="leader.replication.throttled.replicas", value="0:1"), 2)
     assert quotas.leader.is_throttled(TopicPartition("t", 0))
     assert quotas.leader.is_exceeded(1)
-    image.apply(BrokerConfigChanged(broker_id=1, key="leader.replication.throttled.rate", value=None), 3)
+    image.apply(BrokerConfigRecord(broker_id=1, key="leader.replication.throttled.rate", value=None), 3)
     assert not quotas.leader.is_exceeded(1)
 
 
 def test_a_rate_of_every_broker_counts_where_a_broker_has_none_of_its_own() -> None:
     rate = "leader.replication.throttled.rate"
     image = _image(
-        TopicCreated(name="t", topic_id=UUID(int=1), config={"leader.replication.throttled.replicas": "*"}),
-        BrokerConfigChanged(broker_id=EVERY_BROKER, key=rate, value="400"),
-        BrokerConfigChanged(broker_id=2, key=rate, value="1000000"),
+        TopicRecord(name="t", topic_id=UUID(int=1), config={"leader.replication.throttled.replicas": "*"}),
+        BrokerConfigRecord(broker_id=EVERY_BROKER, key=rate, value="400"),
+        BrokerConfigRecord(broker_id=2, key=rate, value="1000000"),
     )
     ours, theirs = ReplicationQuotas(1, lambda: image), ReplicationQuotas(2, lambda: image)
     for quotas in (ours, theirs):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as third_party_murmur2
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.metadata_cache import LeaderAndEpoch, MetadataCache
+from cluster.client.metadata_cache import ClientMetadata, LeaderAndEpoch
 from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
 from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
@@ -171,8 +171,8 @@ def answer(leader: int, epoch: int, brokers: tuple[int, ...] = (1, 2)) -> Any:
     )
 
 
-def cache() -> MetadataCache:
-    metadata = MetadataCache(
+def cache() -> ClientMetadata:
+    metadata = ClientMetadata(
         [("b1", 9092)], max_age_ms=300_000, retry_backoff_ms=100, retry_backoff_max_ms=1000, rng=random.Random(1)
     )
     metadata.add_topic("t")
