@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -233,6 +234,50 @@ def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:
         broken = ", ".join(sorted(gap.invariants, key=lambda name: (name[0], int(name[1:].split()[0]))))
         lines.append(f"| `{gap.switch}: {values}`{only}{after} | {broken} | {gap.rule} |")
     generated(RULES, "gaps", "\n".join(lines) + "\n")
+
+
+# ----------------------------------------------------------------------------------------- FIDELITY.md
+
+FIDELITY = ROOT / "cluster" / "FIDELITY.md"
+DIFFERENCE = re.compile(r"Simplified:|Differs from Kafka:")
+
+
+def places_of_differences(path: Path) -> list[str]:
+    """`replica/leader.py:LeaderState.step` for each comment within it, `replica/leader.py` for one outside of all."""
+    source = path.read_text(encoding="utf-8")
+    if not DIFFERENCE.search(source):
+        return []
+    spans: list[tuple[int, int, str]] = []
+
+    def visit(node: ast.AST, outer: str) -> None:
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                spans.append((inner.lineno, inner.end_lineno or inner.lineno, f"{outer}{inner.name}"))
+                visit(inner, f"{outer}{inner.name}.")
+
+    visit(ast.parse(source), "")
+    file = path.relative_to(ROOT).as_posix()
+    places = []
+    for number, line in enumerate(source.splitlines(), start=1):
+        within = [name for first, last, name in spans if first <= number <= last]
+        places += [":".join([file, *within[-1:]])] * len(DIFFERENCE.findall(line))
+    return places
+
+
+def test_every_difference_has_its_row_and_every_row_its_place() -> None:
+    rows = re.findall(r"^\| .* \| `([\w./:]+)` \|$", FIDELITY.read_text(encoding="utf-8"), re.MULTILINE)
+    assert all((ROOT / row.split(":")[0]).exists() for row in rows)
+    packages = [path for path in files() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "tests"]
+    comments = Counter(place for path in packages for place in places_of_differences(path))
+    assert sorted(comments - Counter(rows)) == [], "comments that have no row of their own in cluster/FIDELITY.md"
+    assert [row for row in rows if ":" in row and row not in comments] == [], "rows whose comment is gone"
+
+
+def test_where_a_difference_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    toy = tmp_path / "toy.py"
+    toy.write_text("# Simplified: a\nclass A:\n    def f(self):\n        pass  # Differs from Kafka: b\n")
+    assert places_of_differences(toy) == ["toy.py", "toy.py:A.f"]
 
 
 # ---------------------------------------------------------------------------------- README and manuals
