@@ -43,7 +43,7 @@ class Caller(Protocol):
     def disconnected(self, reason: str, now_us: int) -> None: ...
 
 
-class ControllerChannel(Protocol):
+class ControllerRequests(Protocol):
     """Where a broker's requests to the controller go, one at a time."""
 
     @property

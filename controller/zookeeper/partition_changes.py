@@ -13,7 +13,7 @@ from controller.events import IsrProposal, IsrResult
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
 from controller.zookeeper.controller_context import ControllerContext, ControllerMoved, Process, Results
-from controller.zookeeper.registry import Check, Create, GetData, Multi, Operation, RegistryError, SetData
+from controller.zookeeper.registry import CheckVersion, Create, GetData, Multi, Operation, RegistryError, SetData
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
 from replica.passive_topic_keys import active
@@ -183,7 +183,7 @@ class PartitionChanges:
         """
         if self._rules.control_fencing != "broker-epoch":
             return (yield operation)
-        check = Check(path=znodes.CONTROLLER_EPOCH, version=self._context.epoch_version)
+        check = CheckVersion(path=znodes.CONTROLLER_EPOCH, version=self._context.epoch_version)
         results = yield Multi(ops=(check, operation))
         if results[0].error is RegistryError.BAD_VERSION and results[0].path == znodes.CONTROLLER_EPOCH:
             raise ControllerMoved

@@ -61,7 +61,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class CheckVersion:
     """In a Multi: fails it unless the file has this version."""
 
     path: str
@@ -88,10 +88,10 @@ class GetChildren:
 class Multi:
     """All or nothing."""
 
-    ops: tuple[Create | SetData | Delete | Check, ...]
+    ops: tuple[Create | SetData | Delete | CheckVersion, ...]
 
 
-Change = Create | SetData | Delete | Check
+Change = Create | SetData | Delete | CheckVersion
 Operation = Change | GetData | GetChildren | Multi
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from controller.zookeeper.registry import (
     Change,
-    Check,
+    CheckVersion,
     Create,
     Delete,
     GetChildren,
@@ -31,7 +31,7 @@ WATCH_XID: Final = -1
 """xid of a frame that nobody asked for: a watch has fired."""
 
 _CHANGES: Final[Mapping[str, Callable[..., Change]]] = {
-    kind.__name__: kind for kind in (Create, SetData, Delete, Check)
+    kind.__name__: kind for kind in (Create, SetData, Delete, CheckVersion)
 }
 _READS: Final[Mapping[str, Callable[..., GetData | GetChildren]]] = {
     kind.__name__: kind for kind in (GetData, GetChildren)

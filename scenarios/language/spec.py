@@ -59,7 +59,7 @@ def log_dirs_of(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterSpec:
     """Brokers in file order; `config` holds broker keys for all of them and for the controller.
 
     phases: of the periodic checks of brokers that were given one; "random": drawn for each broker from the seed
@@ -115,7 +115,7 @@ class TopicSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class LinkSpec:
     """What differs from the network's default between two sides; None keeps the default."""
 
     side_a: Selector
@@ -126,7 +126,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class NetworkSpec:
     """bytes_per_second None: unlimited. Later links win over earlier ones.
 
     card_bytes_per_second: of every machine's network card; `cards` has those that differ, by name
@@ -136,7 +136,7 @@ class Network:
     bytes_per_second: int | None = None
     card_bytes_per_second: int | None = None
     cards: Mapping[str, int] = field(default_factory=dict)
-    links: tuple[Link, ...] = ()
+    links: tuple[LinkSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +190,9 @@ class Scenario:
     duration_us: int
     profile: str = PROFILE
     rules: Rules = PROFILES[PROFILE]
-    cluster: Cluster
+    cluster: ClusterSpec
     topics: Mapping[str, TopicSpec]
-    network: Network = field(default_factory=Network)
+    network: NetworkSpec = field(default_factory=NetworkSpec)
     workloads: Mapping[str, Workload]
     timeline: tuple[Step, ...]
     expect: Expect

@@ -79,7 +79,7 @@ class Wipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionNetwork:
     """No message passes between nodes of different islands; a node in no island reaches everybody."""
 
     islands: tuple[Selector, ...]
@@ -292,7 +292,7 @@ Payload = (
     | Pause
     | Resume
     | Wipe
-    | Partition
+    | PartitionNetwork
     | Cut
     | Heal
     | AddLatency
@@ -328,7 +328,7 @@ VERBS: dict[str, type[Payload]] = {
     "pause": Pause,
     "resume": Resume,
     "wipe": Wipe,
-    "partition": Partition,
+    "partition": PartitionNetwork,
     "cut": Cut,
     "heal": Heal,
     "latency": AddLatency,
@@ -362,7 +362,7 @@ UNDOABLE = (
     Kill,
     PowerOff,
     Pause,
-    Partition,
+    PartitionNetwork,
     Cut,
     AddLatency,
     LimitBandwidth,

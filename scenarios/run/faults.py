@@ -42,7 +42,7 @@ class Faults:
             steps.Pause: self._pause,
             steps.Resume: self._resume,
             steps.Wipe: self._wipe,
-            steps.Partition: self._partition,
+            steps.PartitionNetwork: self._partition,
             steps.Cut: self._cut,
             steps.Heal: self._heal,
             steps.AddLatency: self._add_latency,
@@ -144,7 +144,7 @@ class Faults:
 
     # ------------------------------------------------------------------------------------------------------ network
 
-    async def _partition(self, name: str, payload: steps.Partition) -> Done:
+    async def _partition(self, name: str, payload: steps.PartitionNetwork) -> Done:
         islands = [self.resolve(island) for island in payload.islands]
         for number, island in enumerate(islands):
             for other in islands[number + 1 :]:

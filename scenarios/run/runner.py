@@ -46,7 +46,7 @@ TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE, LIVE_EVENTS_PER_PROBE = 64, 1024
 """How often the checker looks into the cores; what the trace says is checked after every fact. Live, others wait."""
-Companion = Callable[["Run"], Awaitable[None]]
+Companion = Callable[["ScenarioRun"], Awaitable[None]]
 Progress = Callable[[int, int, int], None]
 """(virtual microseconds so far, of how many, trace events so far)"""
 
@@ -81,7 +81,7 @@ class RunResult:
 Listener = Callable[[TraceRow], None]
 
 
-class Run:
+class ScenarioRun:
     """The parts of one run, wired together.
 
     companions: tasks beside it, cancelled when it ends; they act between two steps     watchers: more listeners
@@ -257,7 +257,7 @@ def run_scenario(
         if runs_dir is not None:
             runs_dir.mkdir(parents=True, exist_ok=True)
         work_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
-        run = Run(
+        run = ScenarioRun(
             scenario,
             world,
             work_dir,

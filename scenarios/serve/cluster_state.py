@@ -6,11 +6,11 @@ from typing import Any
 
 from scenarios.language.steps import Kill, Pause, PowerOff, Stop
 from scenarios.observe.view import ClusterView
-from scenarios.run.runner import Run
+from scenarios.run.runner import ScenarioRun
 from scenarios.run.timeline import InForce
 
 
-def cluster_state(run: Run) -> dict[str, Any]:
+def cluster_state(run: ScenarioRun) -> dict[str, Any]:
     """Plain values for JSON; offsets are exclusive ends, times in seconds of the run."""
     view, time = run.view, run.simulation.time
     return {

@@ -16,7 +16,7 @@ import yaml
 from cluster.live.time import LiveTime
 from scenarios.language.diagnostics import ScenarioInvalid, as_dict, format_text
 from scenarios.language.parse.fault_shorthand import ShorthandError, step_of
-from scenarios.run.runner import Run
+from scenarios.run.runner import ScenarioRun
 from scenarios.serve.cluster_state import cluster_state
 from scenarios.serve.control_place import REQUEST_BYTES_MAX
 from scenarios.serve.operator_steps import read_operator_step
@@ -37,7 +37,7 @@ class BadRequest(ValueError):
 class ControlServer:
     """Answers until it is cancelled."""
 
-    def __init__(self, run: Run, time: LiveTime) -> None:
+    def __init__(self, run: ScenarioRun, time: LiveTime) -> None:
         self._run = run
         self._time = time
         self._next_index = len(run.scenario.timeline)  # Steps are numbered on from those of the file.

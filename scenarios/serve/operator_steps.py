@@ -10,12 +10,12 @@ from scenarios.language.steps import Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Scalar, Sequence, parse
-from scenarios.run.runner import Run
+from scenarios.run.runner import ScenarioRun
 
 NAME = "the step"
 
 
-def read_operator_step(text: str, run: Run, index: int) -> Step:
+def read_operator_step(text: str, run: ScenarioRun, index: int) -> Step:
     """One step as YAML; without `at` and `when` it means now. index: its place among all steps of the run
 
     raises: ScenarioInvalid
@@ -28,7 +28,7 @@ def read_operator_step(text: str, run: Run, index: int) -> Step:
     return step
 
 
-def _read(text: str, run: Run, index: int, problems: Problems) -> Step | None:
+def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step | None:
     source = SourceText.of(NAME, text)
     node = parse(text, source, problems)
     if not isinstance(node, Mapping):
@@ -60,7 +60,7 @@ def _read(text: str, run: Run, index: int, problems: Problems) -> Step | None:
     )
 
 
-def _scope_of(run: Run, reader: Reader) -> Scope:
+def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
     """The names of the cluster as it is: topics may have come since it began. Names of faults in force are taken."""
     scenario, view = run.scenario, run.view
     cluster = scenario.cluster
@@ -77,7 +77,7 @@ def _scope_of(run: Run, reader: Reader) -> Scope:
     return scope
 
 
-def _names_of_the_past(run: Run) -> dict[str, str]:
+def _names_of_the_past(run: ScenarioRun) -> dict[str, str]:
     """What `"@name"` may refer to although it is over."""
     verbs = {step.label: step.verb for step in run.scenario.timeline if step.label is not None}
     return {name: verbs.get(name, "") for name in run.captured}

@@ -27,7 +27,7 @@ from scenarios.observe.followed_trace import cut_parts_while_followed
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
-from scenarios.run.runner import Run, RunResult, run_scenario
+from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.worlds import live, processes
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
 
@@ -160,7 +160,7 @@ class Server:
 
     # ---------------------------------------------------------------------------------------------------- companions
 
-    async def _read_along(self, run: Run) -> None:
+    async def _read_along(self, run: ScenarioRun) -> None:
         from cluster.live.client_tap import ClientTap
         from cluster.live.fabric import TcpFabric
 
@@ -179,14 +179,14 @@ class Server:
         else:
             run.name_batch = lambda partition, base_offset, crc: None
 
-    async def _stop_on_signal(self, run: Run) -> None:
+    async def _stop_on_signal(self, run: ScenarioRun) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async for _ in signals:
                 assert self._time is not None
                 self._time.stop()
                 run.ended_early()
 
-    async def _obey(self, run: Run) -> None:
+    async def _obey(self, run: ScenarioRun) -> None:
         """`highwater fault` speaks to this."""
         from scenarios.serve.control_place import announced
         from scenarios.serve.control_server import ControlServer
@@ -199,13 +199,13 @@ class Server:
         except OSError as error:
             self._say(f"  `highwater fault` cannot reach this cluster: {error}")
 
-    async def _say_when_ready(self, run: Run) -> None:
+    async def _say_when_ready(self, run: ScenarioRun) -> None:
         await run.is_ready.wait()
         collect_in_short_pauses()
         for line in ready_lines(run):
             self._say(line)
 
-    async def _tell_the_story(self, run: Run) -> None:
+    async def _tell_the_story(self, run: ScenarioRun) -> None:
         """Key events as they come."""
         await run.is_ready.wait()
         told = len(run.story.lines)
@@ -215,15 +215,15 @@ class Server:
             told = len(run.story.lines)
             await trio.sleep(PAUSE_S)
 
-    async def _tell(self, run: Run) -> None:
+    async def _tell(self, run: ScenarioRun) -> None:
         await self._teller.run()
 
-    async def _be_followed(self, run: Run) -> None:
+    async def _be_followed(self, run: ScenarioRun) -> None:
         """`highwater report --follow` reads the trace as it grows."""
         await cut_parts_while_followed(run.writer)
 
 
-def ready_lines(run: Run) -> list[str]:
+def ready_lines(run: ScenarioRun) -> list[str]:
     """What to connect to, and how to try it."""
     simulation, scenario = run.simulation, run.scenario
     bootstrap = ",".join(f"{host}:{port}" for host, port in simulation.bootstrap)

@@ -16,7 +16,7 @@ from cluster.live.request_memory import RequestMemory
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
 from scenarios.language.spec import Scenario
-from scenarios.run.runner import Run, RunResult, run_scenario
+from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.worlds import live
 from scenarios.serve.serving import FOREVER_US, TopicWish, cluster_of
 
@@ -31,7 +31,7 @@ class LiveCluster:
         scenario = replace(cluster_of(brokers, wishes, profile, settings).scenario, duration_us=FOREVER_US)
         self.bootstrap = ""
         self.result: RunResult
-        self._run: Run
+        self._run: ScenarioRun
         self._token: trio.lowlevel.TrioToken
         self._ready = threading.Event()
         self._error: BaseException | None = None
@@ -49,7 +49,7 @@ class LiveCluster:
         finally:
             self._ready.set()
 
-    async def _take_hold(self, run: Run) -> None:
+    async def _take_hold(self, run: ScenarioRun) -> None:
         self._run, self._token = run, trio.lowlevel.current_trio_token()
         await run.is_ready.wait()
         self.bootstrap = ",".join(f"{host}:{port}" for host, port in run.simulation.bootstrap)

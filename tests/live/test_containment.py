@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.apis.api_02_list_offsets import ListOffsets
+from cluster.broker.apis.api_02_list_offsets import ListOffsetsHandler
 from replica.ids import TopicPartition
 from replica.trace.events import RecordRead, RequestCrashed
 from scenarios.language.parse.loading import load_text
-from scenarios.run.runner import Run, run_scenario
+from scenarios.run.runner import ScenarioRun, run_scenario
 from scenarios.run.worlds import live, simulated
 
 SCENARIO = """
@@ -32,15 +32,15 @@ expect: {verdict: [invariant]}
 
 @pytest.fixture
 def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, calls = ListOffsets.__call__, []
+    honest, calls = ListOffsetsHandler.__call__, []
 
-    def buggy(self: ListOffsets, *args: Any) -> Any:
+    def buggy(self: ListOffsetsHandler, *args: Any) -> Any:
         calls.append(args)
         if len(calls) == 1:
             raise ZeroDivisionError("only the first one meets it")
         return honest(self, *args)
 
-    monkeypatch.setattr(ListOffsets, "__call__", buggy)
+    monkeypatch.setattr(ListOffsetsHandler, "__call__", buggy)
 
 
 def test_live_it_costs_one_connection_and_is_told(one_bug: None, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_in_a_simulation_it_ends_the_run(one_bug: None) -> None:
 def test_a_replica_of_somebody_who_has_only_registered_as_a_broker_is_none(tmp_path: Path) -> None:
     """Whoever speaks for a broker is obeyed, and may be given replicas; the run is kept, and says what it knows."""
 
-    async def assign_one_to_a_stranger(run: Run) -> None:
+    async def assign_one_to_a_stranger(run: ScenarioRun) -> None:
         await run.is_ready.wait()
         run.view.partitions[TopicPartition("t", 0)].assigned += ("node 1000",)
 

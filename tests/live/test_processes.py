@@ -22,7 +22,7 @@ from cluster.network.world import Fabric
 from replica.trace.events import CheckMade, NodeStopped, TraceLog, TraceRow
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
-from scenarios.run.runner import Run, RunResult, run_scenario
+from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.simulation import SimulationError
 from scenarios.run.worlds import NewWorld, live, processes, simulated
 
@@ -98,7 +98,7 @@ def _in_sync(brokers: Sequence[str]) -> str:
     return f"{{{', '.join(f't-{place}: {{isr: [{isr}]}}' for place in range(3))}}}"
 
 
-async def end_when_whole(run: Run, count: int) -> None:
+async def end_when_whole(run: ScenarioRun, count: int) -> None:
     """All were killed, and everybody is back; of those that are gone nothing is left open here."""
     before = open_pipes()  # Of all nodes: as soon as the cluster is whole, the first is killed.
     while sum(isinstance(row.event, CheckMade) for row in run.rows) < count or any(

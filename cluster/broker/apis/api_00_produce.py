@@ -34,7 +34,7 @@ FIRST_WITH_LEADER_HINTS = 10
 Refused = dict[Topic, list[ProducePartitionResponse]]
 
 
-class Produce:
+class ProduceHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._outbox = broker.outbox
         self._connections = broker.connections
@@ -119,7 +119,7 @@ class Produce:
 API = Api(
     key=PRODUCE,
     highest={"0.8": 0, "0.10": 2, "0.11": 3, "2.0": 6, "2.1": 7, "2.7": 8, "3.3": 9, "3.5": 9, "3.9": 11, "4.1": 13},
-    serve=Produce,
+    serve=ProduceHandler,
     # KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy
     # and lz4 batches uncompressed. So Produce is offered from 0, as Kafka 4 does, although 0-2 are refused.
     offered_from=0,

@@ -43,7 +43,7 @@ FIRST_WITH_LEADER_HINTS = 16
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-class Fetch:
+class FetchHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._identity = broker.identity
         self._fetch_max_bytes = broker.config.fetch_max_bytes
@@ -189,5 +189,5 @@ API = Api(
         "3.9": 17,
         "4.1": 18,
     },
-    serve=Fetch,
+    serve=FetchHandler,
 )

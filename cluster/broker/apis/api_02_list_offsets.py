@@ -82,7 +82,7 @@ class TimestampReader:
             self._last = batch, refusal
 
 
-class ListOffsets:
+class ListOffsetsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._replicas = broker.replicas
         self._outbox = broker.outbox
@@ -177,5 +177,5 @@ def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:
 API = Api(
     key=LIST_OFFSETS,
     highest={"0.8": 0, "0.10": 1, "0.11": 2, "2.0": 3, "2.1": 4, "2.7": 5, "3.3": 7, "3.5": 8, "3.9": 9, "4.1": 10},
-    serve=ListOffsets,
+    serve=ListOffsetsHandler,
 )

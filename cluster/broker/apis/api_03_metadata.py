@@ -25,7 +25,7 @@ from cluster.broker.apis.cluster_view import (
     ALL_OF_CLUSTER,
     ALL_OF_TOPIC,
     NOT_ASKED,
-    ClusterView,
+    DescribedCluster,
     failed,
     why_missing,
 )
@@ -43,9 +43,9 @@ from replica.ids import CLUSTER_ID, NO_BROKER
 FIRST_BY_TOPIC_ID = 12
 
 
-class Metadata:
+class MetadataHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._view = ClusterView(broker)
+        self._view = DescribedCluster(broker)
         self._cache = broker.cache
         self._config = broker.config
         self._answer = broker.responder.answer
@@ -143,5 +143,5 @@ def _is_by_id(asked: Entity) -> bool:
 API = Api(
     key=METADATA,
     highest={"0.8": 0, "0.10": 2, "0.11": 4, "2.0": 6, "2.1": 7, "2.7": 9, "3.3": 12, "3.5": 12, "3.9": 12, "4.1": 13},
-    serve=Metadata,
+    serve=MetadataHandler,
 )

@@ -19,7 +19,7 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import API_VERSIONS
 
 
-class ApiVersions:
+class ApiVersionsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._outbox = broker.outbox
         self._cache = broker.cache
@@ -38,5 +38,5 @@ class ApiVersions:
 API = Api(
     key=API_VERSIONS,
     highest={"0.8": 0, "0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 3, "3.5": 3, "3.9": 4, "4.1": 4},
-    serve=ApiVersions,
+    serve=ApiVersionsHandler,
 )

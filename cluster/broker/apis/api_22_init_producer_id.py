@@ -20,7 +20,7 @@ from replica.errors import ErrorCode
 NO_PRODUCER_ID = -1
 
 
-class InitProducerId:
+class InitProducerIdHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._ids = broker.plane.producer_ids
         self._answer = broker.responder.answer
@@ -47,5 +47,5 @@ class InitProducerId:
 API = Api(
     key=INIT_PRODUCER_ID,
     highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 5, "4.1": 5},
-    serve=InitProducerId,
+    serve=InitProducerIdHandler,
 )

@@ -19,7 +19,7 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 
-class OffsetForLeaderEpoch:
+class OffsetForLeaderEpochHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._replicas = broker.replicas
         self._answer = broker.responder.answer
@@ -52,5 +52,5 @@ class OffsetForLeaderEpoch:
 API = Api(
     key=OFFSET_FOR_LEADER_EPOCH,
     highest={"0.11": 0, "2.0": 1, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=OffsetForLeaderEpoch,
+    serve=OffsetForLeaderEpochHandler,
 )

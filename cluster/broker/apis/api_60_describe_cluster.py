@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.broker.apis.cluster_view import ALL_OF_CLUSTER, NOT_ASKED, ClusterView
+from cluster.broker.apis.cluster_view import ALL_OF_CLUSTER, NOT_ASKED, DescribedCluster
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -20,9 +20,9 @@ BROKERS, CONTROLLERS = 1, 2
 """EndpointType"""
 
 
-class DescribeCluster:
+class DescribeClusterHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._view = ClusterView(broker)
+        self._view = DescribedCluster(broker)
         self._cache = broker.cache
         self._answer = broker.responder.answer
 
@@ -65,5 +65,5 @@ class DescribeCluster:
 API = Api(
     key=DESCRIBE_CLUSTER,
     highest={"3.3": 0, "3.5": 0, "3.9": 1, "4.1": 2},
-    serve=DescribeCluster,
+    serve=DescribeClusterHandler,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster.broker.apis.api import Api, BrokerParts, Values
-from cluster.broker.apis.cluster_view import ALL_OF_TOPIC, ClusterView, failed, why_missing
+from cluster.broker.apis.cluster_view import ALL_OF_TOPIC, DescribedCluster, failed, why_missing
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -20,9 +20,9 @@ from controller.topics import is_internal
 from replica.errors import ErrorCode
 
 
-class DescribeTopicPartitions:
+class DescribeTopicPartitionsHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._view = ClusterView(broker)
+        self._view = DescribedCluster(broker)
         self._cache = broker.cache
         self._config = broker.config
         self._answer = broker.responder.answer
@@ -93,5 +93,5 @@ class DescribeTopicPartitions:
 API = Api(
     key=DESCRIBE_TOPIC_PARTITIONS,
     highest={"3.9": 0, "4.1": 0},
-    serve=DescribeTopicPartitions,
+    serve=DescribeTopicPartitionsHandler,
 )

@@ -15,7 +15,7 @@ may do what, so every client may do everything (AuthHelper.authorizedOperations 
 ALL_OF_CLUSTER = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
-class ClusterView:
+class DescribedCluster:
     def __init__(self, broker: BrokerParts) -> None:
         self._cache = broker.cache
         self._plane = broker.plane

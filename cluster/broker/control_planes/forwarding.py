@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cluster.channel import ControllerChannel
+from cluster.channel import ControllerRequests
 from cluster.messages.envelopes import answer_inside, enclose
 from cluster.messages.refusals import refusal
 from cluster.node import ConnectionId
@@ -44,7 +44,7 @@ class Forwarding:
         self,
         *,
         node: str,
-        channel: ControllerChannel,
+        channel: ControllerRequests,
         responder: Responder,
         request_timeout_us: int,
     ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.partition import Partition
-from cluster.channel import ControllerChannel
+from cluster.channel import ControllerRequests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol import cold
@@ -38,7 +38,7 @@ class IsrUpdates:
         identity: BrokerIdentity,
         config: BrokerConfig,
         outbox: Outbox,
-        channel: ControllerChannel,
+        channel: ControllerRequests,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._identity = identity

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from cluster.channel import ControllerChannel
+from cluster.channel import ControllerRequests
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol import cold
@@ -89,7 +89,7 @@ class BrokerLifecycle:
         config: BrokerConfig,
         times: HeartbeatTimes,
         outbox: Outbox,
-        channel: ControllerChannel,
+        channel: ControllerRequests,
         previous_broker_epoch: BrokerEpoch,
         log_dirs: Sequence[UUID],
         metadata_offset: Callable[[], Offset],

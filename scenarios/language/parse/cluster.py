@@ -20,9 +20,9 @@ from scenarios.language.spec import (
     PHASES_END_US,
     PROFILE,
     BrokerSpec,
-    Cluster,
-    Link,
-    Network,
+    ClusterSpec,
+    LinkSpec,
+    NetworkSpec,
     TopicSpec,
     log_dirs_of,
 )
@@ -94,7 +94,7 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
     return True
 
 
-def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> Cluster:
+def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSpec:
     reader = scope.reader
     fields = reader.fields(node, path, "`cluster`", ("controllers", "brokers", "config", "phases"), ("brokers",))
     found = fields.get("brokers")
@@ -114,7 +114,7 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> Cluster:
             reader, f"{path}.brokers.{name}.config", BrokerConfig, {**config, **broker.config}, f"{path}.config"
         )
     phases = fields.read("phases", lambda n, p: _read_phases(scope, n, p), {})
-    return Cluster(controllers=tuple(controllers), brokers=brokers, config=config, phases=phases)
+    return ClusterSpec(controllers=tuple(controllers), brokers=brokers, config=config, phases=phases)
 
 
 def _unnamed_controller(brokers: Sequence[str]) -> str:
@@ -245,7 +245,7 @@ def _check_whole(
 # ------------------------------------------------------------------------------------------------------------ topics
 
 
-def read_topics(scope: Scope, node: Node, path: str, cluster: Cluster) -> dict[str, TopicSpec]:
+def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> dict[str, TopicSpec]:
     reader = scope.reader
     topics: dict[str, TopicSpec] = {}
     for name, key_node, value, value_path in reader.entries(node, path, "`topics`"):
@@ -266,7 +266,7 @@ def read_topics(scope: Scope, node: Node, path: str, cluster: Cluster) -> dict[s
     return topics
 
 
-def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster) -> TopicSpec:
+def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: ClusterSpec) -> TopicSpec:
     reader = scope.reader
     fields = reader.fields(
         node, path, f"topic `{name}`", ("partitions", "replication_factor", "config"), ("partitions",)
@@ -319,7 +319,7 @@ def _read_assignment(scope: Scope, node: Mapping, path: str) -> tuple[tuple[str,
 # ----------------------------------------------------------------------------------------------------------- network
 
 
-def read_network(scope: Scope, node: Node, path: str) -> Network:
+def read_network(scope: Scope, node: Node, path: str) -> NetworkSpec:
     reader = scope.reader
     fields = reader.fields(node, path, "`network`", ("latency", "jitter", "bandwidth", "card", "cards", "links"))
     latency = fields.read("latency", lambda n, p: read_delay(reader, n, p, "`latency`"), DEFAULT_LATENCY)
@@ -331,7 +331,7 @@ def read_network(scope: Scope, node: Node, path: str) -> Network:
     bandwidth = fields.bandwidth("bandwidth", None)
     found = fields.get("links")
     links = () if found is None else tuple(_read_link(scope, *item) for item in reader.items(*found, "`links`"))
-    return Network(
+    return NetworkSpec(
         latency=latency,
         bytes_per_second=bandwidth,
         card_bytes_per_second=fields.bandwidth("card", None),
@@ -348,12 +348,12 @@ def _read_cards(scope: Scope, node: Node, path: str) -> dict[str, int]:
     return cards
 
 
-def _read_link(scope: Scope, node: Node, path: str) -> Link:
+def _read_link(scope: Scope, node: Node, path: str) -> LinkSpec:
     reader = scope.reader
     fields = reader.fields(node, path, "a link", ("between", "latency", "bandwidth", "loss"), ("between",))
     sides = fields.read("between", lambda n, p: read_sides(scope, n, p), None)
     side_a, side_b = sides or (NOBODY, NOBODY)
-    return Link(
+    return LinkSpec(
         side_a=side_a,
         side_b=side_b,
         latency=fields.read("latency", lambda n, p: read_delay(reader, n, p, "`latency`"), None),

@@ -14,7 +14,7 @@ from scenarios.language.steps import (
     Cut,
     Kill,
     Loss,
-    Partition,
+    PartitionNetwork,
     Payload,
     PowerOff,
     Produce,
@@ -200,7 +200,7 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
         return
     lag_us = scenario.cluster.controller_config().replica_lag_time_max_ms * 1000
     if (
-        any(isinstance(step.payload, (Partition, Cut, Loss)) for step in scenario.timeline)
+        any(isinstance(step.payload, (PartitionNetwork, Cut, Loss)) for step in scenario.timeline)
         and scenario.duration_us < lag_us * 3 // 2
     ):
         title = (

@@ -15,7 +15,7 @@ from scenarios.language.parse.override_paths import suggest_whole_paths
 from scenarios.language.parse.steps import read_labels, read_timeline
 from scenarios.language.parse.variants import Override, apply_variant
 from scenarios.language.parse.workloads import read_workloads
-from scenarios.language.spec import SCHEMA, Network, Scenario, ScenarioFile, Source
+from scenarios.language.spec import SCHEMA, NetworkSpec, Scenario, ScenarioFile, Source
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, read_text
@@ -167,7 +167,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         return None
     topics = fields.read("topics", lambda n, p: read_topics(scope, n, p, cluster), {})
     workloads = fields.read("workloads", lambda n, p: read_workloads(scope, n, p), {})
-    network = fields.read("network", lambda n, p: read_network(scope, n, p), Network())
+    network = fields.read("network", lambda n, p: read_network(scope, n, p), NetworkSpec())
     timeline_node = fields.get("timeline")
     if timeline_node is not None:
         read_labels(scope, *timeline_node)

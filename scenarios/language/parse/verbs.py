@@ -35,7 +35,7 @@ from scenarios.language.steps import (
     Kill,
     LimitBandwidth,
     Loss,
-    Partition,
+    PartitionNetwork,
     Pause,
     Payload,
     PowerOff,
@@ -105,7 +105,7 @@ def _partition(scope: Scope, node: Node, path: str, workloads: dict[str, Workloa
             "E105", "`partition` needs two islands or more", node.place, path=path, label="such as [[b1], [b2, b3, c1]]"
         )
     _check_apart(scope, islands, node, path)
-    return Partition(islands)
+    return PartitionNetwork(islands)
 
 
 def _check_apart(scope: Scope, sides: tuple[Selector, ...], node: Node, path: str) -> None:

@@ -14,7 +14,7 @@ from cluster.server.cpu import CpuTimes
 from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.language.expect import Expect
 from scenarios.language.selectors import Selector
-from scenarios.language.spec import SCHEMA, Cluster, Network, Scenario, TopicSpec, Workload
+from scenarios.language.spec import SCHEMA, ClusterSpec, NetworkSpec, Scenario, TopicSpec, Workload
 from scenarios.language.steps import (
     DEFAULT,
     AddLatency,
@@ -29,7 +29,7 @@ from scenarios.language.steps import (
     Hold,
     LimitBandwidth,
     Loss,
-    Partition,
+    PartitionNetwork,
     Payload,
     Produce,
     Reassign,
@@ -107,7 +107,7 @@ def as_tree(scenario: Scenario) -> Tree:
 # -------------------------------------------------------------------------------------------------------- static parts
 
 
-def _cluster(cluster: Cluster) -> Tree:
+def _cluster(cluster: ClusterSpec) -> Tree:
     brokers = {
         broker.name: given(
             {
@@ -155,7 +155,7 @@ def _topic(topic: TopicSpec) -> Tree:
     }
 
 
-def _network(network: Network) -> Tree:
+def _network(network: NetworkSpec) -> Tree:
     def bandwidth(rate: int | None) -> str | None:
         return None if rate is None else f"{rate}B/s"
 
@@ -336,7 +336,7 @@ def _end_offset(test: EndOffsetTest) -> Tree:
 
 
 _WRITE: dict[type[Any], Callable[[Any], Any]] = {
-    Partition: lambda payload: [names_of(island) for island in payload.islands],
+    PartitionNetwork: lambda payload: [names_of(island) for island in payload.islands],
     Cut: _sides,
     Heal: _names,
     AddLatency: lambda payload: _sides(payload, add=delay_tree(payload.add)),

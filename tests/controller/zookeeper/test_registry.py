@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller.zookeeper.registry import (
     TICK_US,
-    Check,
+    CheckVersion,
     Create,
     Delete,
     GetChildren,
@@ -123,13 +123,13 @@ CHANGES = st.one_of(
     st.builds(Create, path=PATHS, data=st.text(max_size=3), ephemeral=st.booleans(), sequential=st.booleans()),
     st.builds(SetData, path=PATHS, data=st.text(max_size=3), version=VERSIONS),
     st.builds(Delete, path=PATHS, version=VERSIONS),
-    st.builds(Check, path=PATHS, version=VERSIONS),
+    st.builds(CheckVersion, path=PATHS, version=VERSIONS),
 )
 OPERATIONS = st.one_of(
     CHANGES,
     st.builds(GetData, path=PATHS, watch=st.booleans()),
     st.builds(GetChildren, path=PATHS, watch=st.booleans()),
-    st.builds(Multi, ops=st.lists(st.builds(Check, path=PATHS, version=VERSIONS), max_size=3).map(tuple)),
+    st.builds(Multi, ops=st.lists(st.builds(CheckVersion, path=PATHS, version=VERSIONS), max_size=3).map(tuple)),
 )
 
 

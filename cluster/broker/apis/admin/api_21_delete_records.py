@@ -21,7 +21,7 @@ from cluster.protocol.versions import DELETE_RECORDS
 from replica.ids import TopicPartition
 
 
-class DeleteRecords:
+class DeleteRecordsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._deletion = RecordDeletion(broker.outbox, broker.cache, broker.replicas)
         self._answer = broker.responder.answer
@@ -60,5 +60,5 @@ class DeleteRecords:
 API = Api(
     key=DELETE_RECORDS,
     highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=DeleteRecords,
+    serve=DeleteRecordsHandler,
 )

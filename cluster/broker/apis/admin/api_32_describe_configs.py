@@ -25,7 +25,7 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
 
 
-class DescribeConfigs:
+class DescribeConfigsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._broker_id = broker.identity.broker_id
         self._config = broker.config
@@ -94,5 +94,5 @@ def _config(request: Entity, entry: ConfigEntry) -> Values:
 API = Api(
     key=DESCRIBE_CONFIGS,
     highest={"0.11": 0, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=DescribeConfigs,
+    serve=DescribeConfigsHandler,
 )

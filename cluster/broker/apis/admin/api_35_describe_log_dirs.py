@@ -23,7 +23,7 @@ from replica.ids import TopicPartition
 from replica.log.manager import LogManager
 
 
-class DescribeLogDirs:
+class DescribeLogDirsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._replicas = broker.replicas
         self._logs = broker.directories
@@ -82,5 +82,5 @@ class DescribeLogDirs:
 API = Api(
     key=DESCRIBE_LOG_DIRS,
     highest={"2.0": 1, "2.1": 1, "2.7": 2, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=DescribeLogDirs,
+    serve=DescribeLogDirsHandler,
 )

@@ -19,7 +19,7 @@ from replica.ids import TopicPartition
 NO_COORDINATOR = -1
 
 
-class DescribeProducers:
+class DescribeProducersHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._replicas = broker.replicas
         self._answer = broker.responder.answer
@@ -68,5 +68,5 @@ class DescribeProducers:
 API = Api(
     key=DESCRIBE_PRODUCERS,
     highest={"3.3": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=DescribeProducers,
+    serve=DescribeProducersHandler,
 )

@@ -17,7 +17,7 @@ from cluster.protocol.versions import LIST_CONFIG_RESOURCES
 from replica.errors import ErrorCode
 
 
-class ListConfigResources:
+class ListConfigResourcesHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._cache = broker.cache
         self._answer = broker.responder.answer
@@ -42,5 +42,5 @@ class ListConfigResources:
 API = Api(
     key=LIST_CONFIG_RESOURCES,
     highest={"3.9": 0, "4.1": 1},
-    serve=ListConfigResources,
+    serve=ListConfigResourcesHandler,
 )

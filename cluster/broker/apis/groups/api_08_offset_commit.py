@@ -26,7 +26,7 @@ from replica.ids import UNDEFINED_EPOCH, TopicPartition
 DEFAULT_RETENTION = -1
 
 
-class OffsetCommit:
+class OffsetCommitHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
         self._cache = broker.cache
@@ -84,5 +84,5 @@ def _commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
 API = Api(
     key=OFFSET_COMMIT,
     highest={"0.8": 1, "0.10": 2, "0.11": 3, "2.0": 4, "2.1": 6, "2.7": 8, "3.3": 8, "3.5": 8, "3.9": 9, "4.1": 9},
-    serve=OffsetCommit,
+    serve=OffsetCommitHandler,
 )

@@ -30,7 +30,7 @@ FIRST_WITH_ERROR = 2
 FIRST_OF_MANY = 8
 
 
-class OffsetFetch:
+class OffsetFetchHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
         self._answer = broker.responder.answer
@@ -95,5 +95,5 @@ def _no_offset(name: TopicPartition, error: object) -> Values:
 API = Api(
     key=OFFSET_FETCH,
     highest={"0.8": 1, "0.10": 2, "0.11": 3, "2.0": 4, "2.1": 5, "2.7": 7, "3.3": 8, "3.5": 8, "3.9": 9, "4.1": 9},
-    serve=OffsetFetch,
+    serve=OffsetFetchHandler,
 )

@@ -39,7 +39,7 @@ of transactions gives up at once, and most show the message.
 """
 
 
-class FindCoordinator:
+class FindCoordinatorHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._topic = broker.offsets_topic
         self._answer = broker.responder.answer
@@ -76,5 +76,5 @@ class FindCoordinator:
 API = Api(
     key=FIND_COORDINATOR,
     highest={"0.8": 0, "0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 6, "4.1": 6},
-    serve=FindCoordinator,
+    serve=FindCoordinatorHandler,
 )

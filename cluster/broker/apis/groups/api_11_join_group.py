@@ -30,7 +30,7 @@ FIRST_WITH_NO_PROTOCOL = 7
 FIRST_THAT_SKIPS = 9
 
 
-class JoinGroup:
+class JoinGroupHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
         self._connections = broker.connections
@@ -88,5 +88,5 @@ class JoinGroup:
 API = Api(
     key=JOIN_GROUP,
     highest={"0.10": 1, "0.11": 2, "2.0": 3, "2.1": 3, "2.7": 7, "3.3": 9, "3.5": 9, "3.9": 9, "4.1": 9},
-    serve=JoinGroup,
+    serve=JoinGroupHandler,
 )

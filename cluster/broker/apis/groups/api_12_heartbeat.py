@@ -20,7 +20,7 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import HEARTBEAT
 
 
-class Heartbeat:
+class HeartbeatHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
         self._answer = broker.responder.answer
@@ -50,5 +50,5 @@ class Heartbeat:
 API = Api(
     key=HEARTBEAT,
     highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=Heartbeat,
+    serve=HeartbeatHandler,
 )

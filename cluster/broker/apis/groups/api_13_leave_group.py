@@ -25,7 +25,7 @@ from replica.errors import ErrorCode
 FIRST_OF_MANY = 3
 
 
-class LeaveGroup:
+class LeaveGroupHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
         self._answer = broker.responder.answer
@@ -63,5 +63,5 @@ def _leaving(one: Entity) -> events.Leaving:
 API = Api(
     key=LEAVE_GROUP,
     highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 5, "3.5": 5, "3.9": 5, "4.1": 5},
-    serve=LeaveGroup,
+    serve=LeaveGroupHandler,
 )

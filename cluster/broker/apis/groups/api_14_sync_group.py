@@ -26,7 +26,7 @@ from replica.errors import ErrorCode
 FIRST_WITH_PROTOCOL = 5
 
 
-class SyncGroup:
+class SyncGroupHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
         self._answer = broker.responder.answer
@@ -71,5 +71,5 @@ class SyncGroup:
 API = Api(
     key=SYNC_GROUP,
     highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 5, "3.3": 5, "3.5": 5, "3.9": 5, "4.1": 5},
-    serve=SyncGroup,
+    serve=SyncGroupHandler,
 )

@@ -27,7 +27,7 @@ ALL_OF_GROUP = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """AclOperation: read, delete, describe, describe configs, alter configs."""
 
 
-class DescribeGroups:
+class DescribeGroupsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
         self._answer = broker.responder.answer
@@ -80,5 +80,5 @@ def _described(member: Member, protocol: str | None) -> Values:
 API = Api(
     key=DESCRIBE_GROUPS,
     highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 5, "3.3": 5, "3.5": 5, "3.9": 5, "4.1": 6},
-    serve=DescribeGroups,
+    serve=DescribeGroupsHandler,
 )

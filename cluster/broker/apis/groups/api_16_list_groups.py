@@ -25,7 +25,7 @@ from replica.errors import ErrorCode
 CLASSIC = "classic"
 
 
-class ListGroups:
+class ListGroupsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
         self._answer = broker.responder.answer
@@ -54,5 +54,5 @@ class ListGroups:
 API = Api(
     key=LIST_GROUPS,
     highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 5, "4.1": 5},
-    serve=ListGroups,
+    serve=ListGroupsHandler,
 )

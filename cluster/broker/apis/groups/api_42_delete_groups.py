@@ -17,7 +17,7 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DELETE_GROUPS
 
 
-class DeleteGroups:
+class DeleteGroupsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
         self._answer = broker.responder.answer
@@ -42,5 +42,5 @@ class DeleteGroups:
 API = Api(
     key=DELETE_GROUPS,
     highest={"2.0": 1, "2.1": 1, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=DeleteGroups,
+    serve=DeleteGroupsHandler,
 )

@@ -18,7 +18,7 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 
 
-class OffsetDelete:
+class OffsetDeleteHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
         self._cache = broker.cache
@@ -49,5 +49,5 @@ class OffsetDelete:
 API = Api(
     key=OFFSET_DELETE,
     highest={"2.7": 0, "3.3": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=OffsetDelete,
+    serve=OffsetDeleteHandler,
 )

@@ -21,7 +21,7 @@ from replica.errors import ErrorCode
 from replica.ids import UNDEFINED_EPOCH, TopicPartition
 
 
-class LeaderAndIsr:
+class LeaderAndIsrHandler:
     def __init__(self, broker: BrokerParts, zookeeper: ZooKeeperParts) -> None:
         self._broker_id = broker.identity.broker_id
         self._cache = broker.cache
@@ -80,5 +80,5 @@ class LeaderAndIsr:
 API = Api(
     key=LEADER_AND_ISR,
     highest={},
-    serve=in_zookeeper_era(LeaderAndIsr),
+    serve=in_zookeeper_era(LeaderAndIsrHandler),
 )

@@ -17,7 +17,7 @@ from cluster.protocol.versions import STOP_REPLICA
 from replica.errors import ErrorCode
 
 
-class StopReplica:
+class StopReplicaHandler:
     def __init__(self, broker: BrokerParts, zookeeper: ZooKeeperParts) -> None:
         self._changes = broker.changes
         self._answer = broker.responder.answer
@@ -36,5 +36,5 @@ class StopReplica:
 API = Api(
     key=STOP_REPLICA,
     highest={},
-    serve=in_zookeeper_era(StopReplica),
+    serve=in_zookeeper_era(StopReplicaHandler),
 )

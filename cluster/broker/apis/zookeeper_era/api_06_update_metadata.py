@@ -19,7 +19,7 @@ from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH
 
 
-class UpdateMetadata:
+class UpdateMetadataHandler:
     def __init__(self, broker: BrokerParts, zookeeper: ZooKeeperParts) -> None:
         self._cache = broker.cache
         self._answer = broker.responder.answer
@@ -56,5 +56,5 @@ class UpdateMetadata:
 API = Api(
     key=UPDATE_METADATA,
     highest={},
-    serve=in_zookeeper_era(UpdateMetadata),
+    serve=in_zookeeper_era(UpdateMetadataHandler),
 )

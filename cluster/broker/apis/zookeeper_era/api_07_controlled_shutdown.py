@@ -16,7 +16,7 @@ from cluster.protocol.versions import CONTROLLED_SHUTDOWN
 from controller.zookeeper.kafka_controller import ControlledShutdownReply
 
 
-class ControlledShutdown:
+class ControlledShutdownHandler:
     def __init__(self, broker: BrokerParts, zookeeper: ZooKeeperParts) -> None:
         self._runner = zookeeper.runner
         self._answer = broker.responder.answer
@@ -38,5 +38,5 @@ class ControlledShutdown:
 API = Api(
     key=CONTROLLED_SHUTDOWN,
     highest={},
-    serve=in_zookeeper_era(ControlledShutdown),
+    serve=in_zookeeper_era(ControlledShutdownHandler),
 )

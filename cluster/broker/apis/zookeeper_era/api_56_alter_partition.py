@@ -18,7 +18,7 @@ from controller.events import AlterPartitionReply
 from controller.zookeeper.controller_context import Process
 
 
-class AlterPartition:
+class AlterPartitionHandler:
     def __init__(self, broker: BrokerParts, zookeeper: ZooKeeperParts) -> None:
         self._runner = zookeeper.runner
         self._answer = broker.responder.answer
@@ -47,5 +47,5 @@ class AlterPartition:
 API = Api(
     key=ALTER_PARTITION,
     highest={},
-    serve=in_zookeeper_era(AlterPartition),
+    serve=in_zookeeper_era(AlterPartitionHandler),
 )
