@@ -71,7 +71,13 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": f"{_SETTINGS['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
+    # Each broadcast is a job of its own; where all is in one partition a join needs none.
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # The JVM gives its quick compiler 48 MB for code: one report fills that, and nothing is compiled from then on.
+    "spark.driver.extraJavaOptions": (
+        f"{_SETTINGS['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+    ),
 }
 """For traces read in no time: compiling queries, in Spark and in the JVM, would take longer than running them."""
 
