@@ -208,7 +208,8 @@ Keep = Callable[[str, DataFrame], DataFrame]
 
 
 def in_memory(name: str, table: DataFrame) -> DataFrame:
-    return table.cache()
+    """A cache would do too, but each query over it would carry the whole plan of what is cached."""
+    return _settled(table)
 
 
 class ResultTables(Mapping[str, DataFrame]):

@@ -1,0 +1,143 @@
+"""High watermarks that stood still while records waited above them: for how long, and who held them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+COLUMNS = (
+    "what", "seq", "at_us", "leader", "leader_epoch", "log_end_offset", "high_watermark", "follower", "fetch_offset",
+    "until_seq", "until_us", "ended_by", "isr", "min_isr",
+)  # fmt: skip
+STATE, TERM, APPENDED, MOVED, FETCHED = "state", "term", "appended", "moved", "fetched"
+
+SHORTEST_HW_STALL_US = 500_000
+"""A shorter wait for the followers' next fetches is replication at work (replica.fetch.wait.max.ms is 500 ms)."""
+
+ADVANCED = "the high watermark moved"
+
+
+class _Stall:
+    """`waiting`: records above the high watermark (the most). `behind`: since when each follower that fetched in this
+    term has not been beyond the high watermark, None for one that is. `were_behind`: follower, from and until."""
+
+    __slots__ = ("behind", "from_us", "waiting", "were_behind")
+
+    def __init__(self, from_us: int, behind: dict[str, int | None]) -> None:
+        self.from_us = from_us
+        self.waiting = 0
+        self.behind = behind
+        self.were_behind: list[tuple[str, int, int]] = []
+
+
+class _Term:
+    __slots__ = ("asked", "ended_by", "epoch", "leader", "level", "stall", "until_seq", "until_us")
+
+    def __init__(self, leader: str, epoch: int, until_seq: int, until_us: int, ended_by: str) -> None:
+        self.leader, self.epoch = leader, epoch
+        self.until_seq, self.until_us, self.ended_by = until_seq, until_us, ended_by
+        self.level: int | None = None
+        self.asked: dict[str, int] = {}
+        self.stall: _Stall | None = None
+
+    def stands(self, at_us: int, end: int | None) -> None:
+        """Where the log ends now, at a high watermark that has not moved."""
+        if end is None or self.level is None or end <= self.level:
+            self.stall = None
+            return
+        if self.stall is None:
+            level = self.level
+            self.stall = _Stall(at_us, {name: at_us if asked <= level else None for name, asked in self.asked.items()})
+        self.stall.waiting = end - self.level
+
+    def fetched(self, at_us: int, follower: str, offset: int) -> None:
+        self.asked[follower] = offset
+        if self.stall is None or self.level is None:
+            return
+        since = self.stall.behind.get(follower, self.stall.from_us)
+        if offset > self.level:
+            if since is not None:
+                self.stall.were_behind.append((follower, since, at_us))
+            self.stall.behind[follower] = None
+        elif since is None:
+            self.stall.behind[follower] = at_us
+
+
+class _States:
+    """What the controller had decided about the partition: its ISR from when to when."""
+
+    def __init__(self) -> None:
+        self._states: list[tuple[int, int, list[str], int | None]] = []
+
+    def add(self, from_us: int, until_us: int, isr: list[str], min_isr: int | None) -> None:
+        if from_us < until_us:
+            self._states.append((from_us, until_us, isr, min_isr))
+
+    def during(self, from_us: int, until_us: int) -> Iterator[tuple[int, int, list[str], int | None]]:
+        """Cut to that time; the latest first, for what is asked about has just ended."""
+        for begin, end, isr, min_isr in reversed(self._states):
+            if end <= from_us:
+                return
+            if begin < until_us:
+                yield max(begin, from_us), min(end, until_us), isr, min_isr
+
+
+def hw_stalls(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """A stall begins when a record stands above the high watermark and ends when that moves, or with the term.
+
+    In a term both ends only rise. Who is in the ISR and has not fetched beyond the high watermark holds it; one that
+    comes back with less than it had holds it again.
+    """
+    states = _States()
+    terms: dict[tuple[str, int], _Term] = {}
+    for (
+        what, seq, at_us, leader, epoch, end, high_watermark, follower, offset, until_seq, until_us, ended_by, isr,
+        min_isr,
+    ) in facts:  # fmt: skip
+        if what == STATE:
+            states.add(at_us, until_us, isr or [], min_isr)
+            continue
+        term = terms.get((leader, epoch))
+        if what == TERM:
+            if term is not None:
+                yield from _told(term, term.until_us, term.ended_by, states)
+            term = terms[leader, epoch] = _Term(leader, epoch, until_seq, until_us, ended_by)
+        elif term is None or seq > term.until_seq:
+            continue
+        elif what == FETCHED:
+            if offset is not None:
+                term.fetched(at_us, follower, offset)
+            continue
+        if high_watermark is not None and high_watermark != term.level:
+            yield from _told(term, at_us, ADVANCED, states)
+            term.level = high_watermark
+            term.stall = None
+        term.stands(at_us, end)
+    for term in terms.values():
+        yield from _told(term, term.until_us, term.ended_by, states)
+
+
+def _told(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterator[tuple[Any, ...]]:
+    """The row of a stall that ends now, if it lasted."""
+    stall = term.stall
+    if stall is None or until_us - stall.from_us < SHORTEST_HW_STALL_US:
+        return
+    behind = [*stall.were_behind]
+    behind += [(name, since, until_us) for name, since in stall.behind.items() if since is not None]
+    held: dict[str, int] = {}
+    under_min_isr_us = 0
+    for begin, end, isr, min_isr in states.during(stall.from_us, until_us):
+        if min_isr is not None and len(isr) < min_isr:
+            under_min_isr_us += end - begin
+        for name, since, until in behind:
+            if name in isr and name != term.leader:
+                held[name] = held.get(name, 0) + max(0, min(end, until) - max(begin, since))
+        for name in isr:
+            if name not in stall.behind and name != term.leader:  # It has not fetched in this term.
+                held[name] = held.get(name, 0) + end - begin
+    pinned_us = max(held.values(), default=0)
+    pinned_by = sorted(name for name, us in held.items() if us == pinned_us > 0)
+    yield (
+        term.epoch, term.leader, stall.from_us, until_us, term.level, stall.waiting, ended_by, pinned_by, pinned_us,
+        under_min_isr_us,
+    )  # fmt: skip

@@ -1,0 +1,43 @@
+"""From Arrow batches of ordered facts to the rows that a fold makes of them: a batch at a time, never a whole trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+Fold = Callable[[Iterator[tuple[Any, ...]]], Iterable[tuple[Any, ...]]]
+"""The facts of one partition in their order, without the partition -> rows of a result table, without it."""
+
+KEY_COLUMNS = 3
+"""Run, topic and partition stand in front, of facts and of rows."""
+_ROWS_AT_ONCE = 10_000
+
+
+def fold_batches(fold: Fold, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """in: facts sorted by partition and order     out: batches of `schema`"""
+    facts = chain.from_iterable(map(_rows, batches))
+    by_partition = groupby(facts, itemgetter(0))
+    made = ((*key, *row) for key, group in by_partition for row in fold(map(itemgetter(1), group)))
+    while rows := list(islice(made, _ROWS_AT_ONCE)):
+        columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    columns = [_values(column) for column in batch.columns]
+    return zip(zip(*columns[:KEY_COLUMNS], strict=True), zip(*columns[KEY_COLUMNS:], strict=True), strict=True)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """As to_pylist(), which is several times slower for what trace tables hold most of."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return column.to_numpy().tolist()  # type: ignore[no-any-return]
+    if pa.types.is_string(column.type):
+        coded = column.dictionary_encode()
+        words = [*coded.dictionary.to_pylist(), None]
+        return [words[code] for code in coded.indices.fill_null(len(words) - 1).to_numpy().tolist()]
+    return column.to_pylist()  # type: ignore[no-any-return]

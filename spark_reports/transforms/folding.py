@@ -1,0 +1,42 @@
+"""Facts of several tables, in the order of the run, through a fold: one stage, spread by partition, sorted on disk."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_reports import folds
+from spark_reports.folds.rows import Fold, fold_batches
+from spark_reports.schema import PARTITION_KEY
+
+# Workers, also of a cluster, get the folds themselves instead of a name that they would have to find.
+cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
+
+
+def folded(facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, schema: str) -> DataFrame:
+    """The rows that `fold` makes of each partition's facts.
+
+    facts:   by what the fold calls them; each with *PARTITION_KEY, seq and those of the columns that it fills. Facts of
+             one seq come in the order of this mapping.
+    columns: in the order in which the fold gets them; `what` among them is the name in `facts`
+    schema:  of the rows, *PARTITION_KEY in front
+    """
+    named = [
+        rows.withColumns({"what": F.lit(what), "_place": F.lit(place)})
+        for place, (what, rows) in enumerate(facts.items())
+    ]
+    together = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
+    if together.sparkSession.conf.get("spark.sql.shuffle.partitions") == "1":
+        apart = together.coalesce(1)
+    else:
+        apart = together.repartition(*PARTITION_KEY)
+    ordered = apart.sortWithinPartitions(*PARTITION_KEY, "seq", "_place").select(*PARTITION_KEY, *columns)
+    out = StructType.fromDDL(schema)
+    assert isinstance(out, StructType)
+    return ordered.mapInArrow(functools.partial(fold_batches, fold, to_arrow_schema(out)), out)
