@@ -382,3 +382,24 @@ def test_the_drawings_of_the_rooms(generated: Generated) -> None:
         rooms = {room: row["may_import"] for room, row in table.items() if room.split(".")[0] == package}
         parts.append(f"**{package}**\n\n{drawing(package, rooms)}")
     generated(ROOT / "CONTRIBUTING.md", "rooms", "\n".join(parts))
+
+
+# ------------------------------------------------------------------------------------------ LESSONS.md
+
+
+def test_the_course_has_every_scenario_once_with_its_verdicts() -> None:
+    lessons = (ROOT / "scenarios" / "LESSONS.md").read_text(encoding="utf-8")
+    said = {
+        name: (command, cell)
+        for command, name, cell in re.findall(
+            r"^\| `highwater (\w+) ([\w-]+)` \|.*\| ([^|]*) \|$", lessons, re.MULTILINE
+        )
+    }
+    expected = {}
+    for name, path in bundled().items():
+        file = load_file(path)
+        verdicts = [", ".join(one.expect.verdict or ()) or "ok" for one in (file.scenario, *file.variants.values())]
+        named = [f"`{variant}` {verdict}" for variant, verdict in zip(file.variants, verdicts[1:], strict=True)]
+        expected[name] = ("compare" if named else "run", "; ".join([verdicts[0], *named]))
+    assert said == expected
+    assert len(re.findall(r"^\| `highwater ", lessons, re.MULTILINE)) == len(expected)
