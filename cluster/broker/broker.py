@@ -317,7 +317,11 @@ class BrokerCore:
         self._plane.elect_leader(topic_partition, desired, unclean, answer, now_us)
         return self._outbox.take()
 
-    def flush(self, wanted: TopicPartition | None) -> None:
+    @property
+    def answers_operator(self) -> bool:
+        return self.is_open
+
+    def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
         """fsync now (the scenario's `flush`): all logs, or one."""
         for name, partition in self.replicas.partitions.items():
             if wanted in (None, name):
@@ -331,6 +335,8 @@ class BrokerCore:
                         reason=f"{self.identity.name} has {name} on disk up to {partition.log.recovery_point}",
                     )
                 )
+        answer(None)
+        return []
 
     def _state_recovery(self) -> None:
         for name, recovery in self.logs.recoveries.items():

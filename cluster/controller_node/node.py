@@ -201,10 +201,14 @@ class ControllerCore:
         self._decide(event, answer, now_us)
         return self._actions(now_us)
 
-    def topic_config(self, topic: str) -> Mapping[str, str]:
-        """Of the active controller: what a topic sets for itself."""
-        assert self.state is not None, "an active controller has a state"
-        return self.state.image.topics[topic].config
+    @property
+    def answers_operator(self) -> bool:
+        return self.state is not None
+
+    def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
+        """What a topic sets for itself; nothing if this controller is not active."""
+        answer({} if self.state is None else dict(self.state.image.topics[topic].config))
+        return []
 
     def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
         """Any other request of an operator; `event` is given the time."""

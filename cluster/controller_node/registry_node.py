@@ -17,7 +17,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.versions import ZOOKEEPER
 from cluster.server.accepted_connections import AcceptedConnections
 from controller import topics
-from controller.events import ChangeConfig, CreateTopicReply, Event, Reply, TopicReply
+from controller.events import ChangeConfig, CreateTopicReply, Event, OnReply, TopicReply
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import NO_SESSION, Registry, SessionId, SetData
@@ -83,6 +83,10 @@ class RegistryCore:
         self.registry.replay(kept, now_us)
         self.is_open = True
         return self._outbox.take()
+
+    @property
+    def answers_operator(self) -> bool:
+        return self.is_open
 
     def begin_shutdown(self, now_us: int) -> list[Action]:
         self.is_open = False
@@ -226,7 +230,7 @@ class RegistryCore:
         partitions: int | None,
         replication_factor: int | None,
         config: dict[str, str],
-        answer: Callable[[Reply], None],
+        answer: OnReply,
         now_us: int,
     ) -> list[Action]:
         """kafka-topics --zookeeper: the tool places the replicas and writes the topic; the controller sees it."""
@@ -251,9 +255,7 @@ class RegistryCore:
         answer(CreateTopicReply(error=ErrorCode.NONE, topic_id=topic_id))
         return self._connections.answered(self._outbox.take(), now_us)
 
-    def operate(
-        self, event: Callable[[int], Event], answer: Callable[[Reply | None], None], now_us: int
-    ) -> list[Action]:
+    def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
         """Any other request of an operator: kafka-configs --zookeeper writes a topic's file; the rest is not played."""
         asked = event(now_us)
         if not isinstance(asked, ChangeConfig):

@@ -15,7 +15,8 @@ import trio
 from cluster.network.passage import ByteCounts
 from cluster.network.shell import NodeShell
 from cluster.network.world import Fabric, Parking, ProcessExit, Wire
-from cluster.node import NodeCore
+from cluster.node import Action, NodeCore
+from cluster.operated import NodeElsewhere
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
 
@@ -108,7 +109,12 @@ class Process:
 
 
 class Host:
-    """One machine: powered or not, running a process or not, paused or not. Also the `World` its process sees."""
+    """One machine: powered or not, running a process or not, paused or not. Also the `World` its process sees.
+
+    tells_all: False where its process may end before it has told what it did
+    """
+
+    tells_all = True
 
     def __init__(self, fabric: Fabric, name: str) -> None:
         self.fabric = fabric
@@ -190,7 +196,11 @@ class Host:
         finally:
             process.finished.set()
 
-    def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> object | None:
+    def call(self, method: Callable[[int], list[Action]]) -> None:
+        """An application's or an operator's call to what runs here: a method of its core that takes only `now_us`."""
+        self.shell.call(method)
+
+    def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> NodeElsewhere | None:
         """What is used for the core of a server whose process makes its core itself; None: it is to be made here."""
         return None
 

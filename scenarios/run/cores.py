@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
@@ -23,6 +24,14 @@ from scenarios.language.spec import PHASES_END_US, Scenario, Workload
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 ServerCore = BrokerCore | ControllerCore | RegistryCore
+Kind = Literal["broker", "registry", "controller"]
+
+
+def kind_of(scenario: Scenario, name: str) -> Kind:
+    """In the ZooKeeper era the machine that the scenario calls its controller is the registry."""
+    if name in scenario.cluster.brokers:
+        return "broker"
+    return "registry" if scenario.rules.membership == "zk-session" else "controller"
 
 
 def new_disks(scenario: Scenario, name: str, log_dir: Path, kind: type[Disk] = Disk) -> dict[str, Disk]:
@@ -52,13 +61,15 @@ class Cores:
     def server(
         self, name: str, incarnation: int, log_dir: Path, disks: Mapping[str, Disk], clock: WallClock
     ) -> ServerCore:
-        if name in self._scenario.cluster.brokers:
-            return self._broker(name, incarnation, disks, clock)
-        if self._scenario.rules.membership == "zk-session":
-            return self._registry(name, log_dir, disks[""])
-        return self._controller(name, incarnation, log_dir, disks[""], clock)
+        match kind_of(self._scenario, name):
+            case "broker":
+                return self.broker(name, incarnation, disks, clock)
+            case "registry":
+                return self.registry(name, log_dir, disks[""])
+            case "controller":
+                return self.controller(name, incarnation, log_dir, disks[""], clock)
 
-    def _broker(self, name: str, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> BrokerCore:
+    def broker(self, name: str, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> BrokerCore:
         scenario, cluster = self._scenario, self._scenario.cluster
         stream = random.Random(f"{scenario.seed}/incarnation/{name}/{incarnation}")
         host, port = self._fabric.address(name, BROKER_PORT)
@@ -93,7 +104,7 @@ class Cores:
             return random.Random(f"{self._scenario.seed}/phase/{name}").randrange(PHASES_END_US)
         return phases.get(name, 0)
 
-    def _registry(self, name: str, log_dir: Path, disk: Disk) -> RegistryCore:
+    def registry(self, name: str, log_dir: Path, disk: Disk) -> RegistryCore:
         cluster = self._scenario.cluster
         return RegistryCore(
             node_id=cluster.ids[name],
@@ -104,7 +115,7 @@ class Cores:
             recorder=self._trace,
         )
 
-    def _controller(self, name: str, incarnation: int, log_dir: Path, disk: Disk, clock: WallClock) -> ControllerCore:
+    def controller(self, name: str, incarnation: int, log_dir: Path, disk: Disk, clock: WallClock) -> ControllerCore:
         scenario, cluster = self._scenario, self._scenario.cluster
         stream = random.Random(f"{scenario.seed}/quorum/{name}/{incarnation}")
         return ControllerCore(

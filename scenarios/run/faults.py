@@ -318,7 +318,7 @@ class Faults:
         machine = self._sim.machines[payload.consumer]
         if not isinstance(machine.core, ConsumerCore) or not machine.host.running:
             raise SimulationError(f"{payload.consumer} is not running")
-        machine.host.shell.call(partial(machine.core.seek, payload.partition, payload.to))
+        machine.host.call(partial(machine.core.seek, payload.partition, payload.to))
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
 
 

@@ -21,7 +21,6 @@ from typing import Any
 import trio
 
 from cluster.broker.broker import BrokerCore
-from cluster.controller_node.node import ControllerCore
 from cluster.live.control import (
     PACKET_BYTES,
     AnswerTold,
@@ -63,7 +62,8 @@ from scenarios.run.worlds import live_latency
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05
 PR_SET_PDEATHSIG = 1
-OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "operate"})
+OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "flush", "operate", "topic_config"})
+"""What may be called of a node (cluster/operated.py)."""
 DIED_OF = "what-{name}-died-of.txt"
 
 
@@ -315,22 +315,14 @@ class NodeProcess:
     def _ask(self, order: Ask) -> None:
         if not self._host.running:
             return
-        if order.method == "flush":
-            assert isinstance(self._core, BrokerCore)
-            self._core.flush(*order.arguments)  # type: ignore[arg-type]
-            self._answer(order.number, None)
-        elif order.method == "topic_config":
-            assert isinstance(self._core, ControllerCore)
-            self._answer(order.number, dict(self._core.topic_config(str(order.arguments[0]))))
-        else:
-            assert order.method in OPERATED, order.method
-            arguments: list[Any] = list(order.arguments)
-            if order.method == "operate":
-                event = arguments[0]
-                arguments = [lambda _: event]
-            if order.answered:
-                arguments.append(partial(self._answer, order.number))
-            self._host.shell.call(partial(getattr(self._core, order.method), *arguments))
+        assert order.method in OPERATED, order.method
+        arguments: list[Any] = list(order.arguments)
+        if order.method == "operate":
+            event = arguments[0]
+            arguments = [lambda _: event]
+        if order.answered:
+            arguments.append(partial(self._answer, order.number))
+        self._host.call(partial(getattr(self._core, order.method), *arguments))
 
     def _answer(self, number: int, value: object) -> None:
         self._tell(AnswerTold(self._time.now_us, number, value))

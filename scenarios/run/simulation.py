@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import trio
 
@@ -17,11 +18,12 @@ from cluster.broker.broker import BrokerCore
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.producer import ProducerCore
 from cluster.controller_node.node import ControllerCore
-from cluster.controller_node.registry_node import RegistryCore
-from cluster.live.remote_core import RemoteCore
+from cluster.live.control import SETTLE_S
 from cluster.network.cards import Card
 from cluster.network.host import Host
 from cluster.network.world import Fabric
+from cluster.node import Action
+from cluster.operated import OperatedBroker, OperatedController, OperatedNode
 from cluster.wall_clock import WallClock
 from controller.events import CreateTopicReply, Event, Reply
 from replica.errors import ErrorCode
@@ -32,10 +34,12 @@ from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
-from scenarios.run.cores import Cores, ServerCore, new_disks
+from scenarios.run.cores import Cores, new_disks
+from scenarios.run.nodes import ServerNodes
 from scenarios.run.worlds import link_latency
 
-Core = ServerCore | RemoteCore | ProducerCore | ConsumerCore
+N = TypeVar("N", bound=OperatedNode)
+A = TypeVar("A")
 
 
 class SimulationError(Exception):
@@ -48,6 +52,7 @@ class Machine:
 
     disks: one per log directory, by its name in log.dirs; a single one has none
     stopping: its process was asked to shut down in order     starts_when_stopped: and to start again after that
+    core: of a client; those of brokers and controllers are with `ServerNodes`
     """
 
     host: Host
@@ -55,7 +60,7 @@ class Machine:
     log_dir: Path | None
     clock: WallClock
     disks: dict[str, Disk] = field(default_factory=dict)
-    core: Core | None = None
+    core: ProducerCore | ConsumerCore | None = None
     incarnations: int = 0
     stopping: bool = False
     starts_when_stopped: bool = False
@@ -83,6 +88,7 @@ class Simulation:
         self.has_died_out = False
         """No node is left, and the last one ended unasked: nothing can happen any more but what an operator does."""
         self._cores = Cores(scenario, fabric, trace)
+        self._nodes = ServerNodes(scenario, self._cores)
         self.bootstrap = self._cores.bootstrap
         for name in scenario.cluster.controllers:
             self._add_machine(name, "controller", log_root / name)
@@ -165,14 +171,14 @@ class Simulation:
     def _state_untold(self, name: str) -> None:
         """A process that is none of ours may have done what it did not come to tell."""
         machine = self.machines[name]
-        if isinstance(machine.core, RemoteCore):
+        if not machine.host.tells_all:
             state_untold(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:
         """The run is over: close what the processes hold open; nothing more is written to their disks."""
-        for machine in self.machines.values():
-            if isinstance(machine.core, ServerCore) and machine.host.running:
-                machine.core.crash()
+        for name in self._servers:
+            if self.running(name):
+                self._close_files(name)
         self.fabric.close()
 
     # ------------------------------------------------------------------------------------------------------ processes
@@ -190,7 +196,7 @@ class Simulation:
             return False
         machine.stopping = machine.starts_when_stopped = False
         machine.incarnations += 1
-        core = machine.core = self._new_core(name, machine)
+        begin = self._new_life(name, machine)
         self.trace.emit(
             NodeStarted(
                 node=name,
@@ -198,17 +204,15 @@ class Simulation:
                 reason=f"{name} starts" if machine.incarnations == 1 else f"{name} starts again",
             )
         )
-        machine.host.start(self._nursery, core, serves=machine.log_dir is not None)  # type: ignore[arg-type]
+        begin(self._nursery)
         return True
 
-    def _new_core(self, name: str, machine: Machine) -> Core:
-        if machine.log_dir is None:
-            return self._cores.client(self.scenario.workloads[name], machine.incarnations, machine.clock)
-        stand_in = machine.host.stand_in(machine.incarnations, machine.disks, machine.clock)
-        if stand_in is not None:
-            assert isinstance(stand_in, RemoteCore)
-            return stand_in
-        return self._cores.server(name, machine.incarnations, machine.log_dir, machine.disks, machine.clock)
+    def _new_life(self, name: str, machine: Machine) -> Callable[[trio.Nursery], None]:
+        host, incarnation = machine.host, machine.incarnations
+        if machine.log_dir is not None:
+            return self._nodes.new_life(host, incarnation, machine.log_dir, machine.disks, machine.clock)
+        core = machine.core = self._cores.client(self.scenario.workloads[name], incarnation, machine.clock)
+        return partial(host.start, core=core, serves=False)
 
     async def kill(self, name: str) -> None:
         """SIGKILL. Killing what does not run does nothing, as with `kill`."""
@@ -218,7 +222,7 @@ class Simulation:
             await self._seize(name)
             self._state_stop(name, "kill", f"{name} is killed (kill -9): its page cache survives")
             await machine.host.kill()
-            self._close_files(machine)
+            self._close_files(name)
 
     async def power_off(self, name: str) -> None:
         """The machine goes dark, and every byte that was not flushed goes with it."""
@@ -230,7 +234,7 @@ class Simulation:
             self._state_stop(name, "power_off", f"{name} loses power: what was not flushed is gone")
         await machine.host.power_off()
         if was_running:
-            self._close_files(machine)
+            self._close_files(name)
         for disk in machine.disks.values():
             for loss in disk.lose_unflushed():
                 self._state_loss(name, loss.topic_partition, loss.bytes, "was never flushed and died with the power")
@@ -240,20 +244,17 @@ class Simulation:
         machine = self.machines[name]
         if not machine.host.running:
             raise SimulationError(f"{name} is not running")
-        if isinstance(machine.core, ServerCore | RemoteCore):
+        node = self._nodes.named(name)
+        if node is not None:
             machine.stopping = True
-            machine.host.shell.call(machine.core.begin_shutdown)
+            machine.host.call(node.begin_shutdown)
 
     async def flush(self, name: str, wanted: TopicPartition | None) -> None:
         """fsync what a broker has in its page cache: of one partition or of all. raises: SimulationError"""
-        core = self.machines[name].core
-        if not self.running(name) or not (isinstance(core, RemoteCore) or name in self.brokers()):
+        broker = self._answering(self._nodes.brokers, name)
+        if broker is None:
             raise SimulationError(f"{name} is not running, so it cannot flush")
-        if isinstance(core, RemoteCore):
-            await core.flush(wanted)
-        else:
-            assert isinstance(core, BrokerCore)
-            core.flush(wanted)
+        await self._answer_of(name, partial(broker.flush, wanted))
 
     async def _seize(self, name: str) -> None:
         """Its process is about to die."""
@@ -333,9 +334,10 @@ class Simulation:
     def _replicas_on(self, machine: Machine) -> list[TopicPartition]:
         return [name for name in sorted(self.view.partitions) if self._disk_of(machine, name) is not None]
 
-    def _close_files(self, machine: Machine) -> None:
-        if isinstance(machine.core, ServerCore | RemoteCore):
-            machine.core.crash()
+    def _close_files(self, name: str) -> None:
+        node = self._nodes.named(name)
+        if node is not None:
+            node.crash()
 
     def state_exits(self) -> None:
         """Brokers whose process has ended by itself: a controlled shutdown is complete, or it could not go on."""
@@ -347,7 +349,7 @@ class Simulation:
                 if self.machines[name].starts_when_stopped:
                     self.time.at(self.time.now_us, partial(self._start_after_all, name))
                 continue
-            self._close_files(self.machines[name])
+            self._close_files(name)
             self._state_untold(name)
             self._state_stop(name, how, f"{name} halts, its page cache survives: {why}")
             self.has_died_out = how in ("crash", "died") and not any(map(self.running, self._servers))
@@ -391,9 +393,9 @@ class Simulation:
             return False
         (reply,) = replies
         if reply is None:
-            node = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
-            core = self._operated(node)
-            if not isinstance(core, ControllerCore | RegistryCore | RemoteCore):
+            name = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
+            node = self._answering(self._nodes.registries if self.in_zookeeper_era else self._nodes.controllers, name)
+            if node is None:
                 return False
             replies = self._topic_replies[topic.name] = []
             ids = (
@@ -401,9 +403,9 @@ class Simulation:
                 if topic.assignment is None
                 else tuple(tuple(self._ids[broker] for broker in replicas) for replicas in topic.assignment)
             )
-            self.machines[node].host.shell.call(
+            self.machines[name].host.call(
                 partial(
-                    core.create_topic,
+                    node.create_topic,
                     topic.name,
                     ids,
                     topic.partitions,
@@ -421,11 +423,8 @@ class Simulation:
         self, name: TopicPartition, desired: int | None, unclean: bool, answer: Callable[[Reply | None], None]
     ) -> None:
         """Ask the active controller for an election. raises: SimulationError while there is none"""
-        node = self.view.controller
-        core = self._operated(node)
-        if not isinstance(core, ControllerCore | BrokerCore | RemoteCore):
-            raise SimulationError("no controller is active")
-        self.machines[node].host.shell.call(partial(core.elect_leader, name, desired, unclean, answer))
+        node = self._active_controller() if not self.in_zookeeper_era else self._broker_that_controls()
+        self.machines[self.view.controller].host.call(partial(node.elect_leader, name, desired, unclean, answer))
 
     def operate(self, event: Callable[[int], Event], answer: Callable[[Reply | None], None]) -> None:
         """Any other request to the active controller of a quorum, or to the registry of the ZooKeeper era.
@@ -434,48 +433,63 @@ class Simulation:
         """
         if self.in_zookeeper_era:
             name = self.scenario.cluster.controllers[0]
-            registry = self._operated(name)
-            if not isinstance(registry, RegistryCore | RemoteCore):
+            registry = self._answering(self._nodes.registries, name)
+            if registry is None:
                 raise SimulationError(f"the registry {name} is down")
-            self.machines[name].host.shell.call(partial(registry.operate, event, answer))
+            self.machines[name].host.call(partial(registry.operate, event, answer))
             return
-        node = self.view.controller
-        controller = self._active_controller(node)
-        self.machines[node].host.shell.call(partial(controller.operate, event, answer))
+        controller = self._active_controller()
+        self.machines[self.view.controller].host.call(partial(controller.operate, event, answer))
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
         """As the active controller knows it. raises: SimulationError while there is none of them"""
         if all(name.topic != topic for name in self.view.partitions):
             raise SimulationError(f"there is no topic {topic} yet")
-        controller = self._active_controller(self.view.controller)
-        if isinstance(controller, RemoteCore):
-            return await controller.topic_config(topic)
-        return controller.topic_config(topic)
+        controller = self._active_controller()
+        return await self._answer_of(self.view.controller, partial(controller.topic_config, topic)) or {}
 
-    def _active_controller(self, node: str) -> ControllerCore | RemoteCore:
-        core = self._operated(node)
-        if not isinstance(core, ControllerCore | RemoteCore):
+    def _active_controller(self) -> OperatedController:
+        """raises: SimulationError while there is none"""
+        controller = self._answering(self._nodes.controllers, self.view.controller)
+        if controller is None:
             raise SimulationError("no controller is active")
-        return core
+        return controller
 
-    def _operated(self, node: str) -> Core | None:
-        """The core on a machine that an operator's tool turns to; None while it would get no answer there."""
-        machine = self.machines[node]
-        core = machine.core if machine.host.running else None
-        return None if isinstance(core, ControllerCore) and core.state is None else core
+    def _broker_that_controls(self) -> OperatedBroker:
+        """In the ZooKeeper era. raises: SimulationError while there is none"""
+        broker = self._answering(self._nodes.brokers, self.view.controller)
+        if broker is None:
+            raise SimulationError("no controller is active")
+        return broker
+
+    def _answering(self, nodes: Mapping[str, N], name: str) -> N | None:
+        """None while an operator's tool would get no answer from it."""
+        node = nodes.get(name)
+        return node if node is not None and self.running(name) and node.answers_operator else None
+
+    async def _answer_of(self, name: str, method: Callable[[Callable[[A], None], int], list[Action]]) -> A | None:
+        """None from a process that has not answered in time: one that is stopped or dies."""
+        answered = trio.Event()
+        values: list[A] = []
+
+        def answer(value: A) -> None:
+            values.append(value)
+            answered.set()
+
+        self.machines[name].host.call(partial(method, answer))
+        if not values:
+            with trio.move_on_after(SETTLE_S):
+                await answered.wait()
+        return values[0] if values else None
 
     def controllers(self) -> dict[str, ControllerCore]:
         """The controllers of a quorum that have opened their logs, by name, the latest life of each."""
-        return {
-            name: machine.core
-            for name, machine in self.machines.items()
-            if isinstance(machine.core, ControllerCore) and machine.core.was_opened
-        }
+        here = self._nodes.here.items()
+        return {name: core for name, core in here if isinstance(core, ControllerCore) and core.was_opened}
 
     def brokers(self) -> dict[str, BrokerCore]:
         """The brokers that run and have opened their logs, by name."""
+        here = self._nodes.here.items()
         return {
-            name: machine.core
-            for name, machine in self.machines.items()
-            if isinstance(machine.core, BrokerCore) and machine.host.running and machine.core.is_open
+            name: core for name, core in here if isinstance(core, BrokerCore) and self.running(name) and core.is_open
         }

@@ -96,4 +96,4 @@ class Workloads:
         """Let a client ask for the end of a partition (ListOffsets latest)."""
         machine = self._sim.machines[client]
         if machine.host.running and isinstance(machine.core, ConsumerCore):
-            machine.host.shell.call(partial(machine.core.ask_end_offset, topic_partition))
+            machine.host.call(partial(machine.core.ask_end_offset, topic_partition))

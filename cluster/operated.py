@@ -1,0 +1,72 @@
+"""What an operator of a cluster asks of its nodes, whether they run in this process or in another.
+
+Answers come by callback: a node in this process may answer at once, one in another process answers later or, if it is
+stopped or dies, never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from cluster.node import Action
+from controller.events import Event, OnReply
+from replica.ids import BrokerId, TopicPartition
+
+
+class OperatedNode(Protocol):
+    """answers_operator: false while a request of an operator would get no answer, as far as this process knows"""
+
+    @property
+    def answers_operator(self) -> bool: ...
+
+    def begin_shutdown(self, now_us: int) -> list[Action]:
+        """SIGTERM: it stops in order, and exits by itself."""
+
+    def crash(self) -> None:
+        """The process is gone: its files are closed, nothing is written."""
+
+
+class OperatedBroker(OperatedNode, Protocol):
+    def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
+        """fsync of all logs, or of one."""
+
+    def elect_leader(
+        self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
+    ) -> list[Action]:
+        """To the broker that is the controller, in the ZooKeeper era."""
+
+
+class OperatedRegistry(OperatedNode, Protocol):
+    """Where operators make topics and change settings: the registry of the ZooKeeper era, or an active controller."""
+
+    def create_topic(
+        self,
+        name: str,
+        assignment: tuple[tuple[BrokerId, ...], ...] | None,
+        partitions: int | None,
+        replication_factor: int | None,
+        config: dict[str, str],
+        answer: OnReply,
+        now_us: int,
+    ) -> list[Action]: ...
+
+    def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
+        """Any other request; `event` is given the time."""
+
+
+class OperatedController(OperatedRegistry, Protocol):
+    """A controller of a quorum."""
+
+    def elect_leader(
+        self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
+    ) -> list[Action]: ...
+
+    def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
+        """What a topic sets for itself; nothing if the controller is not active any more."""
+
+
+class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
+    """A node in another process, which makes its core itself; only there it is known what kind of node it is."""
+
+    def launch(self) -> None: ...
