@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
@@ -34,12 +34,18 @@ def kind_of(scenario: Scenario, name: str) -> Kind:
     return "registry" if scenario.rules.membership == "zk-session" else "controller"
 
 
-def new_disks(scenario: Scenario, name: str, log_dir: Path, kind: type[Disk] = Disk) -> dict[str, Disk]:
+def _disk(root: Path, log_dir: str) -> Disk:
+    """The page cache is modelled, so nothing is gained by waiting for a real disk."""
+    return Disk(root, sync=False)
+
+
+def new_disks(
+    scenario: Scenario, name: str, log_dir: Path, make: Callable[[Path, str], Disk] = _disk
+) -> dict[str, Disk]:
     """New and empty, one per log directory; as fast as the file's `disk` says, a fault adds to that."""
     broker = scenario.cluster.brokers.get(name)
-    # The page cache is modelled, so nothing is gained by waiting for a real disk.
     names = ("",) if broker is None else scenario.cluster.log_dirs(name)
-    disks = {directory: kind(log_dir / directory, sync=False) for directory in names}
+    disks = {directory: make(log_dir / directory, directory) for directory in names}
     if broker is not None and broker.disk is not None:
         for disk in disks.values():
             disk.speed.in_force["disk"] = broker.disk

@@ -110,11 +110,13 @@ def _stand_alone() -> None:
 class ToldDisk(Disk):
     """Keeps the same books in the process that runs the cluster, which outlives this one."""
 
-    log_dir = ""
-    tell: Callable[[Told], None]
+    def __init__(self, root: Path, log_dir: str, tell: Callable[[Told], None]) -> None:
+        super().__init__(root, sync=False)
+        self._log_dir = log_dir
+        self._tell = tell
 
     def _tell_of(self, how: str, path: str, size: int) -> None:
-        self.tell(FileTold(self.log_dir, how, path, size))
+        self._tell(FileTold(self._log_dir, how, path, size))
 
     def opened(self, path: str, size: int) -> None:
         super().opened(path, size)
@@ -191,14 +193,33 @@ class NodeHost(Host):
 class NodeFabric(NeighbourFabric):
     """The world of this one machine."""
 
-    facts_of_step: StepFacts
-    tell: Callable[[Told], None]
+    def __init__(
+        self,
+        time: LiveTime,
+        network: Network,
+        trace: TraceLog,
+        order: NodeOrder,
+        facts_of_step: StepFacts,
+        tell: Callable[[Told], None],
+    ) -> None:
+        super().__init__(
+            time,
+            network,
+            trace,
+            api_name,
+            servers=order.servers,
+            sources=order.sources,
+            bind_host=order.bind_host,
+            ports={order.name: order.servers[order.name][1]},
+        )
+        self.facts_of_step = facts_of_step
+        self._tell = tell
 
     def outsider(self, name: str) -> str:
         is_new = name not in self.outsiders
         known_as = super().outsider(name)
         if is_new:
-            self.tell(OutsiderTold(known_as))
+            self._tell(OutsiderTold(known_as))
         return known_as
 
     def add_host(self, name: str) -> Host:
@@ -222,25 +243,11 @@ class NodeProcess:
         self._time = LiveTime(trace, order.started)
         self._time.measures_requests = order.measures_requests
         self._network = Network(scenario.seed, live_latency(scenario), {})
-        self._fabric = NodeFabric(
-            self._time,
-            self._network,
-            trace,
-            api_name,
-            servers=order.servers,
-            sources=order.sources,
-            bind_host=order.bind_host,
-            ports={order.name: order.servers[order.name][1]},
-        )
-        self._fabric.facts_of_step = self._facts
-        self._fabric.tell = self._tell
+        self._fabric = NodeFabric(self._time, self._network, trace, order, self._facts, self._tell)
         self._host = self._fabric.add_host(order.name)
         self._clock = WallClock(order.started.epoch_us)
         log_dir = log_root / order.name
-        self._disks = new_disks(scenario, order.name, log_dir, ToldDisk)
-        for name, disk in self._disks.items():
-            assert isinstance(disk, ToldDisk)
-            disk.log_dir, disk.tell = name, self._tell
+        self._disks = new_disks(scenario, order.name, log_dir, lambda root, name: ToldDisk(root, name, self._tell))
         if order.reads_along:
             self._fabric.tap = ToldTap(self._tell, self._topic_name)
         self._bring_about(order.state)
