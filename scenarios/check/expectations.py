@@ -13,10 +13,10 @@ from replica.trace.events import EndOffsetSeen, TraceRow
 from scenarios.check.event_watch import EventWatch, described, time_window
 from scenarios.check.state_checks import state_failures, state_findings
 from scenarios.check.verdict import Verdict, classify
-from scenarios.language.conditions import LogTest, RecordsTest, TimeTest
+from scenarios.language.conditions import EndOffsetTest, LogTest, RecordsTest, TimeTest
 from scenarios.language.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
 from scenarios.language.record_sets import format_record_names
-from scenarios.language.steps import Check, EndOffsetTest
+from scenarios.language.verbs.checks import Check
 from scenarios.observe.availability import ServiceTimes, Window, write_windows
 from scenarios.observe.final_logs import FinalReplica, LogEntries, LogEntry
 from scenarios.observe.ledger import ErrorTally, RecordLedger

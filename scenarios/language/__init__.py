@@ -1,5 +1,6 @@
 """The scenario language as data: specification, steps, conditions, expectations, diagnostics.
-Rooms: values/ (how single values are read and written), parse/ (from a file to that data), write/ (back to text).
+Rooms: values/ (how single values are read and written), verbs/ (the steps of a timeline), parse/ (from a file to that
+data), write/ (back to text).
 
 May import: no other room of this package.
 Open first: spec.py.

@@ -107,3 +107,13 @@ class LogTest:
     partition: TopicPartition
     node: str | None
     records: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndOffsetTest:
+    """`client` asks for the end of `partition`; its first answer is an offset or an error. Both None: only ask."""
+
+    client: str
+    partition: TopicPartition
+    offset: NumberTest | None = None
+    error: str | None = None

@@ -28,6 +28,8 @@ PROFILE = tuple(PROFILES)[-1]
 FIRST_CONTROLLER_ID = 1001
 
 DEFAULT_RECORD_BYTES = 100
+RECORD_BYTES_MAX = 1 << 20
+BATCH_MAX = 100_000
 PHASES_END_US = 600_000_000
 """The longest period of a broker's checks (PeriodicProducerExpirationCheck), a multiple of Kafka's other ones."""
 DEFAULT_LATENCY = Delay("constant", 1000)

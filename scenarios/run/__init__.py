@@ -1,6 +1,6 @@
 """One run: the cluster under test in either world, its timeline of faults, its workload, its run folder.
 
 May import: scenarios.check, scenarios.check.invariants, scenarios.language, scenarios.language.values,
-scenarios.language.write, scenarios.observe, scenarios.process.
+scenarios.language.verbs, scenarios.language.write, scenarios.observe, scenarios.process.
 Open first: runner.py.
 """

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from replica.log.disk import Disk
-from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.language.selectors import Selector
 from scenarios.language.values.service_times import service_time_text
 from scenarios.language.values.trees import time_text
-from scenarios.run.fault_words import Done, Nodes, by_number, listed_nodes
+from scenarios.language.verbs.clock import BumpClock, StrobeClock
+from scenarios.language.verbs.disk import Bitflip, FailDisk, FillDisk, SlowDisk
+from scenarios.run.fault_words import Done, Nodes, by_number, listed_nodes, performs
 from scenarios.run.simulation import Simulation
 
 
 class DiskFaults:
-    """`performers` by payload; `resolve` is asked when a step fires."""
+    """`resolve` is asked when a step fires."""
 
     def __init__(self, simulation: Simulation, resolve: Callable[[Selector], Nodes]) -> None:
         self._sim = simulation
         self._resolve = resolve
-        self.performers: dict[type, Callable[..., Awaitable[Done]]] = {
-            Bitflip: self._bitflip,
-            SlowDisk: self._slow_disk,
-            FillDisk: self._fill_disk,
-            FailDisk: self._fail_disk,
-            BumpClock: self._bump_clock,
-            StrobeClock: self._strobe_clock,
-        }
 
     # --------------------------------------------------------------------------------------------------------- disk
 
+    @performs(Bitflip)
     async def _bitflip(self, name: str, payload: Bitflip) -> Done:
         nodes = self._resolve(payload.broker)
         for node in nodes:
@@ -37,21 +31,23 @@ class DiskFaults:
         where = f"the batch at offset {payload.offset} of {payload.partition}"
         return Done(nodes, f"a bit flips in {where} on {listed_nodes(nodes)}")
 
+    @performs(SlowDisk)
     async def _slow_disk(self, name: str, payload: SlowDisk) -> Done:
         nodes = self._resolve(payload.brokers)
         disks = self._disks_of(nodes, payload.log_dir)
         for disk in disks:
-            disk.speed.in_force[name] = payload.time
+            disk.speed.in_force[name] = payload.service_time
 
         async def undo() -> str:
             for disk in disks:
                 disk.speed.in_force.pop(name, None)
             return f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'is', 'are')} as fast as before"
 
-        what = service_time_text(payload.time)
+        what = service_time_text(payload.service_time)
         slows = by_number(nodes, "slows", "slow")
         return Done(nodes, f"{_disks(nodes, payload.log_dir)} {slows} down: {what}", undo)
 
+    @performs(FillDisk)
     async def _fill_disk(self, name: str, payload: FillDisk) -> Done:
         nodes = self._resolve(payload.brokers)
         disks = self._disks_of(nodes, payload.log_dir)
@@ -65,6 +61,7 @@ class DiskFaults:
 
         return Done(nodes, f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'is', 'are')} full", undo)
 
+    @performs(FailDisk)
     async def _fail_disk(self, name: str, payload: FailDisk) -> Done:
         nodes = self._resolve(payload.brokers)
         for node in nodes:
@@ -77,6 +74,7 @@ class DiskFaults:
 
     # -------------------------------------------------------------------------------------------------------- clock
 
+    @performs(BumpClock)
     async def _bump_clock(self, name: str, payload: BumpClock) -> Done:
         nodes = self._resolve(payload.brokers)
         self._set_clocks(nodes, payload.by_us)
@@ -91,6 +89,7 @@ class DiskFaults:
         for node in nodes:
             self._sim.machines[node].clock.offset_us += by_us
 
+    @performs(StrobeClock)
     async def _strobe_clock(self, name: str, payload: StrobeClock) -> Done:
         nodes = self._resolve(payload.brokers)
         strobe = _Strobe(self._sim, nodes, payload)

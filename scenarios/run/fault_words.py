@@ -1,9 +1,11 @@
-"""What a step did, and the words for it: shared by those who perform steps."""
+"""What performs a verb, what came of it, and the words for it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+
+from scenarios.language.steps import Payload
 
 Nodes = tuple[str, ...]
 
@@ -19,6 +21,25 @@ class Done:
     sentence: str
     undo: Callable[[], Awaitable[str]] | None = None
     ended: Sequence[str] = ()
+
+
+Perform = Callable[..., Awaitable[Done]]
+
+
+def performs(verb: type[Payload]) -> Callable[[Perform], Perform]:
+    """Declare a method (name of the fault, payload) to be the one that performs steps of this verb."""
+
+    def declare(method: Perform) -> Perform:
+        method.performs = verb  # type: ignore[attr-defined]
+        return method
+
+    return declare
+
+
+def performers_of(owner: object) -> dict[type[Payload], Perform]:
+    """The methods of an object that are declared with `performs`."""
+    methods = vars(type(owner)).items()
+    return {method.performs: getattr(owner, name) for name, method in methods if hasattr(method, "performs")}
 
 
 def listed_nodes(nodes: Nodes) -> str:

@@ -15,11 +15,25 @@ from cluster.protocol.versions import api_key
 from controller.events import ElectReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from scenarios.language import steps
 from scenarios.language.selectors import Selector, resolve
 from scenarios.language.steps import Direction, Payload
+from scenarios.language.verbs.clients import Seek
+from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, Throttle
+from scenarios.language.verbs.disk import Flush, Tear
+from scenarios.language.verbs.network import (
+    AddLatency,
+    Cut,
+    Heal,
+    Hold,
+    LimitBandwidth,
+    Loss,
+    PartitionNetwork,
+    Release,
+    ResetPeer,
+)
+from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
 from scenarios.run.disk_faults import DiskFaults
-from scenarios.run.fault_words import Done, Nodes
+from scenarios.run.fault_words import Done, Nodes, performers_of, performs
 from scenarios.run.fault_words import by_number as _s
 from scenarios.run.fault_words import listed_nodes as _list
 from scenarios.run.operations import Operator
@@ -34,34 +48,7 @@ class Faults:
         self._sim = simulation
         self.captured = captured  # shared with the timeline, which fills it
         self._operator = Operator(simulation)
-        self._performers: dict[type, Callable[..., Awaitable[Done]]] = {
-            steps.Start: self._start,
-            steps.Stop: self._stop,
-            steps.Kill: self._kill,
-            steps.PowerOff: self._power_off,
-            steps.Pause: self._pause,
-            steps.Resume: self._resume,
-            steps.Wipe: self._wipe,
-            steps.PartitionNetwork: self._partition,
-            steps.Cut: self._cut,
-            steps.Heal: self._heal,
-            steps.AddLatency: self._add_latency,
-            steps.LimitBandwidth: self._limit_bandwidth,
-            steps.Loss: self._loss,
-            steps.ResetPeer: self._reset_peer,
-            steps.Hold: self._hold,
-            steps.Release: self._release,
-            steps.Flush: self._flush,
-            steps.Tear: self._tear,
-            steps.Elect: self._elect,
-            steps.Reassign: self._reassign,
-            steps.CancelReassign: self._cancel_reassign,
-            steps.Throttle: self._throttle,
-            steps.SetConfig: self._set_config,
-            steps.Seek: self._seek,
-            steps.Restart: self._restart,
-            **DiskFaults(simulation, self.resolve).performers,
-        }
+        self._performers = {**performers_of(self), **performers_of(DiskFaults(simulation, self.resolve))}
 
     async def perform(self, name: str, payload: Payload) -> Done:
         """raises: SimulationError, SelectorError when it cannot be done at this moment"""
@@ -72,7 +59,8 @@ class Faults:
 
     # ------------------------------------------------------------------------------------------------------ process
 
-    async def _start(self, name: str, payload: steps.Start) -> Done:
+    @performs(Start)
+    async def _start(self, name: str, payload: Start) -> Done:
         nodes = self.resolve(payload.nodes)
         later = tuple(node for node in nodes if not self._sim.start(node))
         sentence = f"{_list(nodes)} {_s(nodes, 'starts', 'start')}"
@@ -81,7 +69,8 @@ class Faults:
             sentence += f"{who} as soon as {_s(later, 'it has', 'they have')} shut down"
         return Done(nodes, sentence)
 
-    async def _stop(self, name: str, payload: steps.Stop) -> Done:
+    @performs(Stop)
+    async def _stop(self, name: str, payload: Stop) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             if self._sim.machines[node].role in ("producer", "consumer"):
@@ -90,13 +79,15 @@ class Faults:
                 self._sim.stop(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} asked to shut down", self._undo_with_start(nodes))
 
-    async def _kill(self, name: str, payload: steps.Kill) -> Done:
+    @performs(Kill)
+    async def _kill(self, name: str, payload: Kill) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             await self._sim.kill(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} killed", self._undo_with_start(nodes))
 
-    async def _power_off(self, name: str, payload: steps.PowerOff) -> Done:
+    @performs(PowerOff)
+    async def _power_off(self, name: str, payload: PowerOff) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             await self._sim.power_off(node)
@@ -111,7 +102,8 @@ class Faults:
 
         return undo
 
-    async def _pause(self, name: str, payload: steps.Pause) -> Done:
+    @performs(Pause)
+    async def _pause(self, name: str, payload: Pause) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             self._sim.pause(node)
@@ -123,19 +115,22 @@ class Faults:
 
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'freezes', 'freeze')} (SIGSTOP)", undo)
 
-    async def _resume(self, name: str, payload: steps.Resume) -> Done:
+    @performs(Resume)
+    async def _resume(self, name: str, payload: Resume) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             self._sim.resume(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'continues', 'continue')} (SIGCONT)")
 
-    async def _wipe(self, name: str, payload: steps.Wipe) -> Done:
+    @performs(Wipe)
+    async def _wipe(self, name: str, payload: Wipe) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             self._sim.wipe(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'gets', 'get')} an empty disk")
 
-    async def _restart(self, name: str, payload: steps.Restart) -> Done:
+    @performs(Restart)
+    async def _restart(self, name: str, payload: Restart) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             await self._sim.kill(node)
@@ -144,7 +139,8 @@ class Faults:
 
     # ------------------------------------------------------------------------------------------------------ network
 
-    async def _partition(self, name: str, payload: steps.PartitionNetwork) -> Done:
+    @performs(PartitionNetwork)
+    async def _partition(self, name: str, payload: PartitionNetwork) -> Done:
         islands = [self.resolve(island) for island in payload.islands]
         for number, island in enumerate(islands):
             for other in islands[number + 1 :]:
@@ -154,8 +150,9 @@ class Faults:
         text = " | ".join(_list(island) for island in islands)
         return Done(nodes, f"the network parts: {text}", self._undo_with_heal(name))
 
-    async def _cut(self, name: str, payload: steps.Cut) -> Done:
-        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+    @performs(Cut)
+    async def _cut(self, name: str, payload: Cut) -> Done:
+        one, two = map(self.resolve, payload.between)
         for link in self._links(one, two, payload.direction):
             link.cuts.append(name)
         arrow = {"both": "and", "to": "no longer hears", "from": "no longer reaches"}[payload.direction]
@@ -165,28 +162,32 @@ class Faults:
             sentence = f"{_list(one)} {arrow} {_list(two)}"
         return Done((*one, *two), sentence, self._undo_with_heal(name))
 
-    async def _add_latency(self, name: str, payload: steps.AddLatency) -> Done:
-        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+    @performs(AddLatency)
+    async def _add_latency(self, name: str, payload: AddLatency) -> Done:
+        one, two = map(self.resolve, payload.between)
         latency = link_latency(payload.add)
         for link in self._links(one, two, payload.direction):
             link.added[name] = latency
         return Done((*one, *two), f"{_between(one, two)} slows down", self._undo_with_heal(name))
 
-    async def _limit_bandwidth(self, name: str, payload: steps.LimitBandwidth) -> Done:
-        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+    @performs(LimitBandwidth)
+    async def _limit_bandwidth(self, name: str, payload: LimitBandwidth) -> Done:
+        one, two = map(self.resolve, payload.between)
         for link in self._links(one, two, payload.direction):
             link.bytes_per_second[name] = payload.bytes_per_second
         sentence = f"{_between(one, two)} carries {payload.bytes_per_second} bytes a second"
         return Done((*one, *two), sentence, self._undo_with_heal(name))
 
-    async def _loss(self, name: str, payload: steps.Loss) -> Done:
-        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+    @performs(Loss)
+    async def _loss(self, name: str, payload: Loss) -> Done:
+        one, two = map(self.resolve, payload.between)
         for link in self._links(one, two, payload.direction):
             link.loss[name] = payload.rate_ppm / 1_000_000
         sentence = f"{_between(one, two)} loses {payload.rate_ppm / 10_000:g} % of what it carries"
         return Done((*one, *two), sentence, self._undo_with_heal(name))
 
-    async def _heal(self, name: str, payload: steps.Heal) -> Done:
+    @performs(Heal)
+    async def _heal(self, name: str, payload: Heal) -> Done:
         labels = payload.names or self._network_faults()
         self._heal_links(labels)
         return Done((), f"the network is healed: {', '.join(labels) or 'nothing was wrong'}", ended=labels)
@@ -222,12 +223,14 @@ class Faults:
                     pairs.append((b, a))
         return [self._sim.network.link(source, target) for source, target in dict.fromkeys(pairs) if source != target]
 
-    async def _reset_peer(self, name: str, payload: steps.ResetPeer) -> Done:
-        one, two = self.resolve(payload.side_a), self.resolve(payload.side_b)
+    @performs(ResetPeer)
+    async def _reset_peer(self, name: str, payload: ResetPeer) -> Done:
+        one, two = map(self.resolve, payload.between)
         count = sum([await self._sim.fabric.reset(a, b) for a in one for b in two])
         return Done((*one, *two), f"{count} connections between {_list(one)} and {_list(two)} are reset")
 
-    async def _hold(self, name: str, payload: steps.Hold) -> Done:
+    @performs(Hold)
+    async def _hold(self, name: str, payload: Hold) -> Done:
         sources, targets = self.resolve(payload.sender), self.resolve(payload.receiver)
         api = None if payload.api is None else api_key(payload.api)
         self._sim.network.holds.append(HoldRule(name, sources, targets, api, payload.part))
@@ -240,7 +243,8 @@ class Faults:
 
         return Done(tuple(dict.fromkeys((*sources, *targets))), sentence, undo)
 
-    async def _release(self, name: str, payload: steps.Release) -> Done:
+    @performs(Release)
+    async def _release(self, name: str, payload: Release) -> Done:
         names = payload.names or tuple(hold.fault for hold in self._sim.network.holds)
         self._release_holds(names)
         return Done((), f"what was held goes on: {', '.join(names) or 'nothing was held'}", ended=names)
@@ -252,13 +256,15 @@ class Faults:
 
     # --------------------------------------------------------------------------------------------------------- disk
 
-    async def _flush(self, name: str, payload: steps.Flush) -> Done:
+    @performs(Flush)
+    async def _flush(self, name: str, payload: Flush) -> Done:
         nodes = self.resolve(payload.brokers)
         for node in nodes:
             await self._sim.flush(node, payload.partition)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
 
-    async def _tear(self, name: str, payload: steps.Tear) -> Done:
+    @performs(Tear)
+    async def _tear(self, name: str, payload: Tear) -> Done:
         nodes = self.resolve(payload.broker)
         for node in nodes:
             self._sim.tear(node, payload.partition, payload.size_bytes)
@@ -266,7 +272,8 @@ class Faults:
 
     # ------------------------------------------------------------------------------------------------------ cluster
 
-    async def _elect(self, name: str, payload: steps.Elect) -> Done:
+    @performs(Elect)
+    async def _elect(self, name: str, payload: Elect) -> Done:
         desired = None if payload.broker is None else self.resolve(payload.broker)
         ids = self._sim.scenario.cluster.ids
         answers = []
@@ -279,30 +286,34 @@ class Faults:
         whom = f" of {desired[0]}" if desired is not None else ""
         return Done(desired or (), f"{kind}{whom} is asked for ({', '.join(answers)})")
 
-    def _partitions_to_elect(self, payload: steps.Elect, desired: Nodes | None) -> list[TopicPartition]:
+    def _partitions_to_elect(self, payload: Elect, desired: Nodes | None) -> list[TopicPartition]:
         if payload.partition is not None:
             return [payload.partition]
         view = self._sim.view
         return [name for name in sorted(view.partitions) if desired is None or desired[0] in view.replicas(name)]
 
-    async def _reassign(self, name: str, payload: steps.Reassign) -> Done:
+    @performs(Reassign)
+    async def _reassign(self, name: str, payload: Reassign) -> Done:
         target = self.resolve(payload.replicas)
         await self._operator.reassign(payload.partition, target, payload.bytes_per_second)
         rate = "" if payload.bytes_per_second is None else f", at most {payload.bytes_per_second} bytes a second"
         return Done(target, f"{payload.partition} is to be moved to {_list(target)}{rate}")
 
-    async def _cancel_reassign(self, name: str, payload: steps.CancelReassign) -> Done:
+    @performs(CancelReassign)
+    async def _cancel_reassign(self, name: str, payload: CancelReassign) -> Done:
         self._operator.cancel_reassignment(payload.partition)
         return Done((), f"the reassignment of {payload.partition} is cancelled")
 
-    async def _throttle(self, name: str, payload: steps.Throttle) -> Done:
+    @performs(Throttle)
+    async def _throttle(self, name: str, payload: Throttle) -> Done:
         nodes, rate = self.resolve(payload.brokers), payload.bytes_per_second
         sides = ("leader", "follower") if payload.side == "both" else (payload.side,)
         await self._operator.throttle(nodes, rate, sides, payload.topic)
         what = "is not throttled any more" if rate is None else f"is throttled to {rate} bytes a second"
         return Done(nodes, f"the replication of {_list(nodes)} {what}")
 
-    async def _set_config(self, name: str, payload: steps.SetConfig) -> Done:
+    @performs(SetConfig)
+    async def _set_config(self, name: str, payload: SetConfig) -> Done:
         config = dict(payload.config)
         nodes = () if payload.brokers is None else self.resolve(payload.brokers)
         for node in nodes:
@@ -314,7 +325,8 @@ class Faults:
 
     # ------------------------------------------------------------------------------------------------------ clients
 
-    async def _seek(self, name: str, payload: steps.Seek) -> Done:
+    @performs(Seek)
+    async def _seek(self, name: str, payload: Seek) -> Done:
         machine = self._sim.machines[payload.consumer]
         if not isinstance(machine.core, ConsumerCore) or not machine.host.running:
             raise SimulationError(f"{payload.consumer} is not running")

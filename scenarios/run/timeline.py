@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
 from scenarios.check.state_checks import state_failures, state_holds
+from scenarios.language.conditions import EndOffsetTest
 from scenarios.language.selectors import SelectorError
-from scenarios.language.steps import At, Check, EndOffsetTest, Produce, Step, When
+from scenarios.language.steps import At, Step, When
+from scenarios.language.verbs.checks import Check
+from scenarios.language.verbs.clients import Produce
 from scenarios.run.fault_words import Done
 from scenarios.run.faults import Faults
 from scenarios.run.simulation import Simulation, SimulationError

@@ -9,7 +9,7 @@ from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.producer import ProducerCore, ProducerRecord
 from replica.ids import TopicPartition
 from scenarios.language.spec import Workload
-from scenarios.language.steps import Produce
+from scenarios.language.verbs.clients import Produce
 from scenarios.run.simulation import Simulation
 
 MIN_VALUE_BYTES = 1
@@ -67,7 +67,7 @@ class Workloads:
 
     def produce(self, step: Produce) -> None:
         workload = self._sim.scenario.workloads[step.producer]
-        self._send(workload, step.count, step.batch, step.size_bytes, step.key, step.partition)
+        self._send(workload, step.count, step.batch, step.size_bytes, step.record_key, step.partition)
 
     def _send(
         self, workload: Workload, count: int, batch: int, size_bytes: int, key: str | None, partition: int | None

@@ -1,6 +1,6 @@
 """A live cluster for real clients, and the operator's orders to it.
 
-May import: scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.observe,
-scenarios.process, scenarios.run.
+May import: scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.language.verbs,
+scenarios.observe, scenarios.process, scenarios.run.
 Open first: serving.py.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenarios.language.steps import Kill, Pause, PowerOff, Stop
+from scenarios.language.verbs.process import Kill, Pause, PowerOff, Stop
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import ScenarioRun
 from scenarios.run.timeline import InForce

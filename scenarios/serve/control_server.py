@@ -15,7 +15,8 @@ import yaml
 
 from cluster.live.time import LiveTime
 from scenarios.language.diagnostics import ScenarioInvalid, as_dict, format_text
-from scenarios.language.parse.fault_shorthand import ShorthandError, step_of
+from scenarios.language.parse.fault_shorthand import step_of
+from scenarios.language.verbs.command_words import ShorthandError
 from scenarios.run.runner import ScenarioRun
 from scenarios.serve.cluster_state import cluster_state
 from scenarios.serve.control_place import REQUEST_BYTES_MAX

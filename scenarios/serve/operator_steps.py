@@ -45,7 +45,7 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
     read_labels(scope, line, "timeline")
     for label, verb in _names_of_the_past(run).items():
         scope.labels.setdefault(label, verb)
-    steps = read_timeline(scope, line, "timeline", dict(run.scenario.workloads))
+    steps = read_timeline(scope, line, "timeline")
     if not steps:
         return None
     (step,) = steps
@@ -72,6 +72,7 @@ def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
         scope.topics[partition.topic] = max(scope.topics.get(partition.topic, 0), partition.partition + 1)
     scope.producers.update({workload.name: workload.topic for workload in scenario.producers})
     scope.consumers.update({workload.name: workload.topic for workload in scenario.consumers})
+    scope.workloads = scenario.workloads
     scope.prefixes.update({workload.prefix: workload.name for workload in scenario.producers})
     scope.labels.update({fault.step.name: fault.step.verb for fault in run.timeline.in_force()})
     return scope

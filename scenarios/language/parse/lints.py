@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from replica.ids import ACKS_ALL
 from scenarios.language.diagnostics import Diagnostic, Place
-from scenarios.language.disk_steps import FailDisk, FillDisk
 from scenarios.language.record_sets import RECORDS_MAX
 from scenarios.language.spec import Scenario, Workload
-from scenarios.language.steps import (
-    AddLatency,
-    At,
-    CancelReassign,
-    Cut,
-    Kill,
-    Loss,
-    PartitionNetwork,
-    Payload,
-    PowerOff,
-    Produce,
-    Reassign,
-    Restart,
-    SetConfig,
-    Start,
-    Step,
-    Stop,
-    Tear,
-    Throttle,
-    Wipe,
-)
+from scenarios.language.steps import At, Payload, Step
 from scenarios.language.values.reading import Reader
+from scenarios.language.verbs.clients import Produce
+from scenarios.language.verbs.cluster import CancelReassign, Reassign, SetConfig, Throttle
+from scenarios.language.verbs.disk import FailDisk, FillDisk, Tear
+from scenarios.language.verbs.network import AddLatency, Cut, Loss, PartitionNetwork
+from scenarios.language.verbs.process import Kill, PowerOff, Restart, Start, Stop, Wipe
 
 FIRINGS_MAX = 10_000
 

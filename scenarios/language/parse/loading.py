@@ -167,6 +167,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         return None
     topics = fields.read("topics", lambda n, p: read_topics(scope, n, p, cluster), {})
     workloads = fields.read("workloads", lambda n, p: read_workloads(scope, n, p), {})
+    scope.workloads = workloads
     network = fields.read("network", lambda n, p: read_network(scope, n, p), NetworkSpec())
     timeline_node = fields.get("timeline")
     if timeline_node is not None:
@@ -187,7 +188,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         topics=topics,
         network=network,
         workloads=workloads,
-        timeline=() if timeline_node is None else read_timeline(scope, *timeline_node, workloads),
+        timeline=() if timeline_node is None else read_timeline(scope, *timeline_node),
         expect=fields.read("expect", lambda n, p: read_expect(scope, n, p), Expect()),
     )
     lint(scenario, reader)

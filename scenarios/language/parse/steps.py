@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from scenarios.language.diagnostics import did_you_mean
-from scenarios.language.parse.verbs import READ_VERB
-from scenarios.language.spec import Workload
-from scenarios.language.steps import UNDOABLE, VERBS, At, Payload, Step, When
+from scenarios.language.steps import At, Payload, Step, When
 from scenarios.language.values.condition_reading import read_state
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
+from scenarios.language.verbs.every import VERBS
 
 STEPS_MAX = 2_000
 TIMES_MAX = 10_000
@@ -33,17 +32,17 @@ def read_labels(scope: Scope, node: Node, path: str) -> None:
         scope.labels[name] = next((verb for verb in item.entries if verb in VERBS), "")
 
 
-def read_timeline(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> tuple[Step, ...]:
+def read_timeline(scope: Scope, node: Node, path: str) -> tuple[Step, ...]:
     """Steps in file order. `read_labels` has been here before."""
     items = scope.reader.items(node, path, "`timeline`")
     if len(items) > STEPS_MAX:
         scope.reader.error("E140", f"{len(items)} steps; allowed are {STEPS_MAX:,}", node.place, path=path)
         return ()
-    steps = [_read_step(scope, index, item, item_path, workloads) for index, (item, item_path) in enumerate(items)]
+    steps = [_read_step(scope, index, item, item_path) for index, (item, item_path) in enumerate(items)]
     return tuple(step for step in steps if step is not None)
 
 
-def _read_step(scope: Scope, index: int, node: Node, path: str, workloads: dict[str, Workload]) -> Step | None:
+def _read_step(scope: Scope, index: int, node: Node, path: str) -> Step | None:
     reader = scope.reader
     what = f"step {index + 1}"
     reader.places[path] = node.place
@@ -52,12 +51,11 @@ def _read_step(scope: Scope, index: int, node: Node, path: str, workloads: dict[
         return None
     fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS))
     trigger = _read_trigger(scope, fields)
-    payload = _read_payload(scope, fields, workloads)
+    payload = _read_payload(scope, fields)
     every_us, times = _read_repetition(reader, fields)
     for_us = fields.time("for", None, 1)
-    if for_us is not None and payload is not None and not isinstance(payload, UNDOABLE):
-        verb = next(verb for verb in node.entries if verb in VERBS)
-        reader.error("E135", f"`for` cannot undo `{verb}`", fields.key_place("for"), path=f"{path}.for")
+    if for_us is not None and payload is not None and not payload.undoable:
+        reader.error("E135", f"`for` cannot undo `{payload.verb}`", fields.key_place("for"), path=f"{path}.for")
     label = fields.read("as", lambda n, p: n.text if isinstance(n, Scalar) else None, None)
     if trigger is None or payload is None:
         return None
@@ -98,7 +96,7 @@ def _read_trigger(scope: Scope, fields: Fields) -> At | When | None:
     return When(read_state(scope, *found, "`when`"), timeout)
 
 
-def _read_payload(scope: Scope, fields: Fields, workloads: dict[str, Workload]) -> Payload | None:
+def _read_payload(scope: Scope, fields: Fields) -> Payload | None:
     reader = scope.reader
     assert fields.node is not None
     verbs = [key for key in fields.node.entries if key in VERBS]
@@ -123,7 +121,7 @@ def _read_payload(scope: Scope, fields: Fields, workloads: dict[str, Workload]) 
         )
     found = fields.get(verbs[0])
     assert found is not None
-    return READ_VERB[verbs[0]](scope, *found, workloads)
+    return VERBS[verbs[0]].read(scope, *found)
 
 
 def _read_repetition(reader: Reader, fields: Fields) -> tuple[int | None, int]:

@@ -9,14 +9,12 @@ from cluster.client.producer.config import producer_config_from
 from cluster.config import ConsumerConfig, ProducerConfig
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
-from scenarios.language.spec import DEFAULT_RECORD_BYTES, Arrival, Workload
+from scenarios.language.spec import BATCH_MAX, DEFAULT_RECORD_BYTES, RECORD_BYTES_MAX, Arrival, Workload
 from scenarios.language.values.reading import Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 WORKLOADS_MAX = 250
-BATCH_MAX = 100_000
-RECORD_BYTES_MAX = 1 << 20
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
 
 _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)

@@ -7,7 +7,8 @@ thrown away as soon as one error was noted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -123,8 +124,11 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------------ shapes
 
-    def fields(self, node: Node, path: str, what: str, known: Sequence[str], required: Sequence[str] = ()) -> Fields:
-        """A mapping with only `known` keys; an empty value counts as an empty mapping."""
+    def fields(self, node: Node, path: str, what: str, known: Sequence[str], required: Collection[str] = ()) -> Fields:
+        """A mapping with only `known` keys; an empty value counts as an empty mapping.
+
+        required: keys that must be there, perhaps each with an example of its value
+        """
         if isinstance(node, Scalar) and (node.is_empty or node.is_null):
             return self._required(Fields(self, None, path, what, node.place), required)
         if not isinstance(node, Mapping):
@@ -154,7 +158,7 @@ class Reader:
             path=f"{path}.{key}" if path else key,
         )
 
-    def _required(self, fields: Fields, required: Sequence[str]) -> Fields:
+    def _required(self, fields: Fields, required: Collection[str]) -> Fields:
         missing = [key for key in required if key not in fields]
         if missing and fields.node is not None:  # A misspelt key is one mistake, not two.
             keys = [key for key in fields.node.entries if key not in required]
@@ -163,7 +167,8 @@ class Reader:
         if missing:
             names = ", ".join(f"`{key}`" for key in missing)
             title = f"missing {names} in {fields.what}"
-            self.error("E105", title, fields.place, label=f"add `{missing[0]}: ...`", path=fields.path)
+            example = required[missing[0]] if isinstance(required, MappingType) else "..."
+            self.error("E105", title, fields.place, label=f"add `{missing[0]}: {example}`", path=fields.path)
         return fields
 
     def entries(self, node: Node, path: str, what: str) -> Iterator[tuple[str, Scalar, Node, str]]:

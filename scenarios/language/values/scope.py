@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replica.ids import OUTSIDE, TopicPartition
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.record_sets import RecordSetError, parse_record_names, split_record_name
 from scenarios.language.selectors import NOBODY, Selector, SelectorError, Term, parse_partition, parse_term, text_of
+from scenarios.language.spec import Workload
 from scenarios.language.values.reading import Reader, kind_of
 from scenarios.language.values.yaml_source import Node, Scalar, Sequence
 
@@ -37,6 +39,7 @@ class Scope:
     consumers: dict[str, str] = field(default_factory=dict)
     outsiders: list[str] = field(default_factory=list)
     """clients from outside, of a cluster that runs"""
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
     """record-name prefix -> producer"""
     labels: dict[str, str] = field(default_factory=dict)

@@ -2,59 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from replica.trace.signs import SIGNS
 from scenarios.language.conditions import NumberTest
-from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.language.expect import EventTest, Expect
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import Scenario
-from scenarios.language.steps import (
-    AddLatency,
-    At,
-    CancelReassign,
-    Check,
-    Cut,
-    Elect,
-    Flush,
-    Heal,
-    Hold,
-    Kill,
-    LimitBandwidth,
-    Loss,
-    PartitionNetwork,
-    Pause,
-    Payload,
-    PowerOff,
-    Produce,
-    Reassign,
-    Release,
-    ResetPeer,
-    Restart,
-    Resume,
-    Seek,
-    SetConfig,
-    Start,
-    Step,
-    Stop,
-    Tear,
-    Throttle,
-    When,
-    Wipe,
-)
-from scenarios.language.values.links import delay_text
+from scenarios.language.steps import At, Step, When
 from scenarios.language.values.sentences import records_text, state_sentence, window_text
-from scenarios.language.values.service_times import service_time_text
 from scenarios.language.values.trees import time_text
+from scenarios.language.verbs.checks import Check
+from scenarios.language.verbs.clients import Produce
+from scenarios.language.verbs.network import Heal, Release
+from scenarios.language.verbs.process import Resume, Start
 
 _SKETCH_WIDTH = 64
 
 
 def step_sentence(step: Step, records: str = "") -> str:
     """`kill leader(t-0)  (victim)`; records: names of what a produce step sends, where they are known."""
-    text = payload_sentence(step.payload)
+    text = step.payload.sentence()
     if records and isinstance(step.payload, Produce):
         text += f": {records}"
     if step.every_us is not None:
@@ -69,110 +35,6 @@ def trigger_text(step: Step) -> str:
     if isinstance(step.trigger, At):
         return f"{step.trigger.at_us / 1_000_000:.3f}"
     return f"when {state_sentence(step.trigger.state)}"
-
-
-def payload_sentence(payload: Payload) -> str:
-    """What the step does, in the imperative."""
-    return _SENTENCES[type(payload)](payload)
-
-
-def _direction(payload: Any) -> str:
-    words = {"both": "", "to": f", only what goes to {payload.side_a}", "from": f", only what {payload.side_a} sends"}
-    return words[payload.direction]
-
-
-def _hold(hold: Hold) -> str:
-    what = " ".join(word for word in (hold.api, hold.part and f"{hold.part}s") if word) or "everything"
-    return f"hold {what} from {hold.sender} to {hold.receiver}"
-
-
-def _disk(payload: SlowDisk | FillDisk | FailDisk) -> str:
-    return f"the disk {payload.log_dir} of {payload.brokers}" if payload.log_dir else f"the disk of {payload.brokers}"
-
-
-def _jump(payload: BumpClock | StrobeClock) -> str:
-    return f"{time_text(abs(payload.by_us))} {'ahead' if payload.by_us > 0 else 'back'}"
-
-
-def _elect(elect: Elect) -> str:
-    where = f" for {elect.partition}" if elect.partition else ""
-    who = str(elect.broker) if elect.broker else ("whoever is alive" if elect.unclean else "the preferred leader")
-    return f"elect {who}{where}{', uncleanly if need be' if elect.unclean else ''}"
-
-
-def _reassign(reassign: Reassign) -> str:
-    rate = "" if reassign.bytes_per_second is None else f", throttled to {reassign.bytes_per_second:,} B/s"
-    return f"move {reassign.partition} to {reassign.replicas}{rate}"
-
-
-def _throttle(throttle: Throttle) -> str:
-    where = f" of {throttle.topic}" if throttle.topic else ""
-    side = "" if throttle.side == "both" else f" as {throttle.side}"
-    if throttle.bytes_per_second is None:
-        return f"throttle the replication{where} on {throttle.brokers}{side} no more"
-    return f"throttle the replication{where} on {throttle.brokers}{side} to {throttle.bytes_per_second:,} B/s"
-
-
-def _set_config(change: SetConfig) -> str:
-    whose = f"topic {change.topic}" if change.brokers is None else str(change.brokers)
-    settings = [f"{key} of {whose} to {'its default' if value is None else value}" for key, value in change.config]
-    return f"set {', '.join(settings)}"
-
-
-def _produce(produce: Produce) -> str:
-    count = "1 record" if produce.count == 1 else f"{produce.count} records"
-    batches = f" in batches of {produce.batch}" if produce.batch > 1 and produce.count > 1 else ""
-    return f"{produce.producer} sends {count}{batches}"
-
-
-def _check(check: Check) -> str:
-    parts = [] if check.state is None else [state_sentence(check.state)]
-    parts += [f"the log of {test.partition} is {format_record_names(test.records)}" for test in check.logs]
-    parts += [f"{test.kind} are {records_text(test.at_least, test.at_most, test.count)}" for test in check.records]
-    if check.clock is not None:
-        parts.append(f"it is {window_text(check.clock)}")
-    if check.end_offset is not None:
-        end = check.end_offset
-        answer = end.error or (str(end.offset) if end.offset else "anything")
-        parts.append(f"{end.client} asks for the end of {end.partition} and is answered {answer}")
-    return f"check that {', and '.join(parts)}"
-
-
-_SENTENCES: dict[type[Any], Callable[[Any], str]] = {
-    Start: lambda p: f"start {p.nodes}",
-    Stop: lambda p: f"stop {p.nodes}",
-    Kill: lambda p: f"kill {p.nodes}",
-    PowerOff: lambda p: f"power off {p.nodes}",
-    Pause: lambda p: f"pause {p.nodes}",
-    Resume: lambda p: f"resume {p.nodes}",
-    Wipe: lambda p: f"wipe the disk of {p.nodes}",
-    Restart: lambda p: f"restart {p.nodes}",
-    PartitionNetwork: lambda p: f"partition {' | '.join(str(island) for island in p.islands)}",
-    Cut: lambda p: f"cut {p.side_a} from {p.side_b}{_direction(p)}",
-    Heal: lambda p: f"heal {', '.join(p.names) or 'everything'}",
-    AddLatency: lambda p: f"slow {p.side_a} and {p.side_b} down by {delay_text(p.add)}{_direction(p)}",
-    LimitBandwidth: lambda p: f"limit {p.side_a} and {p.side_b} to {p.bytes_per_second:,} B/s{_direction(p)}",
-    Loss: lambda p: f"lose {p.rate_ppm / 10_000:g} % between {p.side_a} and {p.side_b}{_direction(p)}",
-    ResetPeer: lambda p: f"reset the connections between {p.side_a} and {p.side_b}",
-    Hold: _hold,
-    Release: lambda p: f"release {', '.join(p.names) or 'everything'}",
-    Flush: lambda p: f"flush {p.partition or 'all logs'} on {p.brokers}",
-    Tear: lambda p: f"tear {p.size_bytes} bytes off {p.partition} on {p.broker}",
-    Bitflip: lambda p: f"flip a bit of the batch at offset {p.offset} of {p.partition} on {p.broker}",
-    SlowDisk: lambda p: f"slow {_disk(p)} down: {service_time_text(p.time)}",
-    FillDisk: lambda p: f"fill {_disk(p)}",
-    FailDisk: lambda p: f"break {_disk(p)}",
-    BumpClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)}",
-    StrobeClock: lambda p: f"set the wall clock of {p.brokers} {_jump(p)} and again, every {time_text(p.period_us)}",
-    Elect: _elect,
-    Reassign: _reassign,
-    CancelReassign: lambda p: f"cancel the reassignment of {p.partition}",
-    Throttle: _throttle,
-    SetConfig: _set_config,
-    Produce: _produce,
-    Seek: lambda p: f"{p.consumer} seeks {p.partition} to {p.to}",
-    Check: _check,
-}
 
 
 # -------------------------------------------------------------------------------------------------------- expectations

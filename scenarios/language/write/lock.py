@@ -5,56 +5,23 @@ Loading what `dump` writes gives an equal `Scenario`; so the file in a run folde
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from cluster.server.cpu import CpuTimes
-from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.language.expect import Expect
-from scenarios.language.selectors import Selector
 from scenarios.language.spec import SCHEMA, ClusterSpec, NetworkSpec, Scenario, TopicSpec, Workload
-from scenarios.language.steps import (
-    DEFAULT,
-    AddLatency,
-    At,
-    CancelReassign,
-    Check,
-    Cut,
-    Elect,
-    EndOffsetTest,
-    Flush,
-    Heal,
-    Hold,
-    LimitBandwidth,
-    Loss,
-    PartitionNetwork,
-    Payload,
-    Produce,
-    Reassign,
-    Release,
-    ResetPeer,
-    Seek,
-    SetConfig,
-    Step,
-    Tear,
-    Throttle,
-)
+from scenarios.language.steps import At, Step
 from scenarios.language.values.links import delay_tree
 from scenarios.language.values.service_times import service_time_tree
 from scenarios.language.values.trees import (
     Tree,
     given,
-    logs_tree,
-    names_of,
-    number_tree,
-    records_tree,
     selector_tree,
     share_text,
     state_tree,
     time_text,
-    window_tree,
 )
 from scenarios.language.write.lock_expect import expect_tree
 
@@ -209,7 +176,7 @@ def step_tree(step: Step) -> Tree:
         tree["when"] = state_tree(step.trigger.state)
         if step.trigger.timeout_us is not None:
             tree["timeout"] = time_text(step.trigger.timeout_us)
-    tree[step.verb] = payload_tree(step.payload)
+    tree[step.verb] = step.payload.tree()
     if step.for_us is not None:
         tree["for"] = time_text(step.for_us)
     if step.every_us is not None:
@@ -217,148 +184,3 @@ def step_tree(step: Step) -> Tree:
     if step.label is not None:
         tree["as"] = step.label
     return tree
-
-
-def payload_tree(payload: Payload) -> Any:
-    """What stands behind the verb."""
-    write = _WRITE.get(type(payload))
-    if write is not None:
-        return write(payload)
-    nodes: Selector = payload.nodes  # type: ignore[union-attr]  # every verb without a writer of its own takes nodes
-    return selector_tree(nodes)
-
-
-def _sides(payload: Any, **extra: object) -> Tree:
-    tree: Tree = {"between": [selector_tree(payload.side_a), selector_tree(payload.side_b)], **extra}
-    direction = getattr(payload, "direction", "both")
-    return tree if direction == "both" else {**tree, "direction": direction}
-
-
-def _hold(hold: Hold) -> Tree:
-    nodes = {"from": selector_tree(hold.sender), "to": selector_tree(hold.receiver)}
-    return given({**nodes, "api": hold.api, "part": hold.part})
-
-
-def _names(payload: Heal | Release) -> str | list[str]:
-    return list(payload.names) or "all"
-
-
-def _flush(flush: Flush) -> Any:
-    brokers = selector_tree(flush.brokers)
-    return brokers if flush.partition is None else {"brokers": brokers, "partition": str(flush.partition)}
-
-
-def _tear(tear: Tear) -> Tree:
-    return {**_replica(tear), "bytes": tear.size_bytes}
-
-
-def _replica(payload: Tear | Bitflip) -> Tree:
-    return {"broker": selector_tree(payload.broker), "partition": str(payload.partition)}
-
-
-def _disks(payload: SlowDisk | FillDisk | FailDisk) -> Tree:
-    return given({"brokers": selector_tree(payload.brokers), "log_dir": payload.log_dir})
-
-
-def _clock(payload: BumpClock | StrobeClock) -> Tree:
-    sign = "-" if payload.by_us < 0 else ""
-    return {"brokers": selector_tree(payload.brokers), "by": sign + time_text(abs(payload.by_us))}
-
-
-def _elect(elect: Elect) -> Any:
-    if elect == Elect():
-        return "preferred"
-    return given(
-        {
-            "partition": None if elect.partition is None else str(elect.partition),
-            "broker": None if elect.broker is None else selector_tree(elect.broker),
-            "unclean": elect.unclean or None,
-        }
-    )
-
-
-def _reassign(reassign: Reassign) -> Tree:
-    rate = reassign.bytes_per_second
-    throttle = None if rate is None else f"{rate}B/s"
-    to = list(reassign.replicas.plain_names or ()) or selector_tree(reassign.replicas)
-    return given({"partition": str(reassign.partition), "to": to, "throttle": throttle})
-
-
-def _throttle(throttle: Throttle) -> Tree:
-    rate = "none" if throttle.bytes_per_second is None else f"{throttle.bytes_per_second}B/s"
-    return given(
-        {
-            "brokers": selector_tree(throttle.brokers),
-            "rate": rate,
-            "side": None if throttle.side == "both" else throttle.side,
-            "topic": throttle.topic,
-        }
-    )
-
-
-def _set_config(change: SetConfig) -> Tree:
-    whose: Tree = {"topic": change.topic} if change.brokers is None else {"brokers": selector_tree(change.brokers)}
-    return {**whose, "config": {key: DEFAULT if value is None else value for key, value in change.config}}
-
-
-def _produce(produce: Produce) -> Tree:
-    return given(
-        {
-            "from": produce.producer,
-            "count": produce.count,
-            "batch": produce.batch,
-            "size": f"{produce.size_bytes}B",
-            "key": produce.key,
-            "partition": produce.partition,
-        }
-    )
-
-
-def _seek(seek: Seek) -> Tree:
-    return {"consumer": seek.consumer, "partition": str(seek.partition), "to": seek.to}
-
-
-def _check(check: Check) -> Tree:
-    return given(
-        {
-            "state": None if check.state is None else state_tree(check.state),
-            "logs": logs_tree(check.logs) or None,
-            "records": records_tree(check.records) or None,
-            "clock": window_tree(check.clock) or None,
-            "end_offset": None if check.end_offset is None else _end_offset(check.end_offset),
-        }
-    )
-
-
-def _end_offset(test: EndOffsetTest) -> Tree:
-    answer = {"is": number_tree(test.offset), "error": test.error}
-    return given({"consumer": test.client, "partition": str(test.partition), **answer})
-
-
-_WRITE: dict[type[Any], Callable[[Any], Any]] = {
-    PartitionNetwork: lambda payload: [names_of(island) for island in payload.islands],
-    Cut: _sides,
-    Heal: _names,
-    AddLatency: lambda payload: _sides(payload, add=delay_tree(payload.add)),
-    LimitBandwidth: lambda payload: _sides(payload, rate=f"{payload.bytes_per_second}B/s"),
-    Loss: lambda payload: _sides(payload, rate=share_text(payload.rate_ppm)),
-    ResetPeer: _sides,
-    Hold: _hold,
-    Release: _names,
-    Flush: _flush,
-    Tear: _tear,
-    Bitflip: lambda payload: {**_replica(payload), "offset": payload.offset},
-    SlowDisk: lambda payload: {**_disks(payload), **service_time_tree(payload.time)},
-    FillDisk: _disks,
-    FailDisk: _disks,
-    BumpClock: _clock,
-    StrobeClock: lambda payload: {**_clock(payload), "period": time_text(payload.period_us)},
-    Elect: _elect,
-    Reassign: _reassign,
-    CancelReassign: lambda payload: str(payload.partition),
-    Throttle: _throttle,
-    SetConfig: _set_config,
-    Produce: _produce,
-    Seek: _seek,
-    Check: _check,
-}

@@ -18,6 +18,7 @@ from scenarios.check.expectations import (
 )
 from scenarios.check.state_checks import state_failures, state_holds
 from scenarios.language.conditions import (
+    EndOffsetTest,
     LogTest,
     NodeTest,
     NumberTest,
@@ -37,7 +38,7 @@ from scenarios.language.expect import (
     UnavailableWindow,
 )
 from scenarios.language.selectors import NOBODY, Selector, Term, resolve
-from scenarios.language.steps import Check, EndOffsetTest
+from scenarios.language.verbs.checks import Check
 from scenarios.observe.availability import Window, write_windows
 
 S = 1_000_000

@@ -6,8 +6,9 @@ import shlex
 
 import pytest
 
-from scenarios.language.parse.fault_shorthand import EXAMPLES, FORMS, ShorthandError, step_of
-from scenarios.language.steps import VERBS
+from scenarios.language.parse.fault_shorthand import step_of
+from scenarios.language.verbs.command_words import ShorthandError
+from scenarios.language.verbs.every import VERBS
 
 NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")
 
@@ -69,8 +70,7 @@ def test_what_is_no_step_is_told_with_an_example(words: str, message: str, fix: 
     assert message in str(raised.value) and fix in raised.value.fix
 
 
-def test_every_example_is_a_step_itself() -> None:
-    assert list(EXAMPLES) == [verb for verb in EXAMPLES if verb in VERBS] and set(FORMS) <= set(EXAMPLES)
-    for verb, example in EXAMPLES.items():
-        if verb != "check":
-            assert verb in step_of(shlex.split(example), NODES, None, None)
+def test_every_usage_is_a_step_itself() -> None:
+    for verb in VERBS.values():
+        if verb.name != "check":
+            assert verb.name in step_of(shlex.split(verb.usage), NODES, None, None)

@@ -6,8 +6,8 @@ import pytest
 from small_scenario import errors_of, file_of, load
 
 from replica.ids import TopicPartition
-from replica.log.disk_speed import ServiceTime
 from scenarios.language.conditions import (
+    EndOffsetTest,
     LogTest,
     NodeTest,
     NumberTest,
@@ -17,44 +17,27 @@ from scenarios.language.conditions import (
     StateTest,
     TimeTest,
 )
-from scenarios.language.disk_steps import Bitflip, BumpClock, FailDisk, FillDisk, SlowDisk, StrobeClock
 from scenarios.language.parse.loading import load_text
 from scenarios.language.selectors import NOBODY, Selector, Term
-from scenarios.language.steps import (
-    VERBS,
+from scenarios.language.steps import At, Delay, When
+from scenarios.language.verbs.checks import Check
+from scenarios.language.verbs.clients import Produce, Seek
+from scenarios.language.verbs.clock import BumpClock, StrobeClock
+from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, Throttle
+from scenarios.language.verbs.disk import Bitflip, FailDisk, FillDisk, Flush, SlowDisk, Tear
+from scenarios.language.verbs.every import VERBS
+from scenarios.language.verbs.network import (
     AddLatency,
-    At,
-    CancelReassign,
-    Check,
     Cut,
-    Delay,
-    Elect,
-    EndOffsetTest,
-    Flush,
     Heal,
     Hold,
-    Kill,
     LimitBandwidth,
     Loss,
     PartitionNetwork,
-    Pause,
-    PowerOff,
-    Produce,
-    Reassign,
     Release,
     ResetPeer,
-    Restart,
-    Resume,
-    Seek,
-    SetConfig,
-    Start,
-    Stop,
-    Tear,
-    Throttle,
-    When,
-    Wipe,
 )
-from scenarios.language.write.describe import payload_sentence
+from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
 from scenarios.language.write.lock import dump
 
 T0 = TopicPartition("t", 0)
@@ -75,24 +58,24 @@ PAYLOADS = [
     ("resume: controller", Resume(Selector((Term("controller"),)))),
     ("restart: clients", Restart(Selector((Term("clients"),)))),
     ("partition: [[b1], [b2, c1]]", PartitionNetwork((nodes("b1"), nodes("b2", "c1")))),
-    ("cut: {between: [b1, [b2, b3]]}", Cut(nodes("b1"), nodes("b2", "b3"), "both")),
-    ("cut: {between: [b1, p1], direction: to}", Cut(nodes("b1"), nodes("p1"), "to")),
+    ("cut: {between: [b1, [b2, b3]]}", Cut((nodes("b1"), nodes("b2", "b3")), "both")),
+    ("cut: {between: [b1, p1], direction: to}", Cut((nodes("b1"), nodes("p1")), "to")),
     ("heal: all", Heal()),
     ("heal: one", Heal(("one",))),
     ("heal: [one]", Heal(("one",))),
     ("release: two", Release(("two",))),
-    ("latency: {between: [b1, b2], add: 200ms}", AddLatency(nodes("b1"), nodes("b2"), Delay("constant", 200_000))),
+    ("latency: {between: [b1, b2], add: 200ms}", AddLatency((nodes("b1"), nodes("b2")), Delay("constant", 200_000))),
     (
         "latency: {between: [b1, b2], add: {uniform: [1ms, 3ms]}, direction: from}",
-        AddLatency(nodes("b1"), nodes("b2"), Delay("uniform", 1000, 2000), "from"),
+        AddLatency((nodes("b1"), nodes("b2")), Delay("uniform", 1000, 2000), "from"),
     ),
     (
         "latency: {between: [b1, b2], add: {exponential: 5ms, least: 1ms}}",
-        AddLatency(nodes("b1"), nodes("b2"), Delay("exponential", 1000, 5000)),
+        AddLatency((nodes("b1"), nodes("b2")), Delay("exponential", 1000, 5000)),
     ),
-    ("bandwidth: {between: [b1, b2], rate: 50kB/s}", LimitBandwidth(nodes("b1"), nodes("b2"), 50_000)),
-    ("loss: {between: [b1, b2], rate: 0.5%}", Loss(nodes("b1"), nodes("b2"), 5000)),
-    ("reset_peer: {between: [p1, b1]}", ResetPeer(nodes("p1"), nodes("b1"))),
+    ("bandwidth: {between: [b1, b2], rate: 50kB/s}", LimitBandwidth((nodes("b1"), nodes("b2")), 50_000)),
+    ("loss: {between: [b1, b2], rate: 0.5%}", Loss((nodes("b1"), nodes("b2")), 5000)),
+    ("reset_peer: {between: [p1, b1]}", ResetPeer((nodes("p1"), nodes("b1")))),
     (
         "hold: {from: leader(t-0), to: followers(t-0), api: Fetch, part: response}",
         Hold(LEADER, Selector((Term("followers", (), T0),)), "Fetch", "response"),
@@ -102,20 +85,20 @@ PAYLOADS = [
     ("flush: rack(B)", Flush(Selector((Term("rack", ("B",)),)))),
     ("flush: {brokers: b1, partition: t-0}", Flush(nodes("b1"), T0)),
     ("bitflip: {broker: b2, partition: t-0, offset: 5}", Bitflip(nodes("b2"), T0, 5)),
-    ("slow_disk: {brokers: b1, append: 2s}", SlowDisk(nodes("b1"), ServiceTime(2_000_000))),
+    ("slow_disk: {brokers: b1, append: 2s}", SlowDisk(nodes("b1"), None, 2_000_000)),
     (
         "slow_disk: {brokers: b1, append: 10ms, read: 1s, throughput: 1MB/s}",
-        SlowDisk(nodes("b1"), ServiceTime(10_000, 1_000_000, 1_000_000)),
+        SlowDisk(nodes("b1"), None, 10_000, 1_000_000, 1_000_000),
     ),
     ("fill_disk: [b1, b2]", FillDisk(nodes("b1", "b2"))),
     ("fail_disk: {brokers: b1}", FailDisk(nodes("b1"))),
     ("bump_clock: {brokers: b1, by: 1.5s}", BumpClock(nodes("b1"), 1_500_000)),
     ("bump_clock: {brokers: [b1, b2], by: -1m}", BumpClock(nodes("b1", "b2"), -60_000_000)),
     ("strobe_clock: {brokers: b1, by: -4s, period: 100ms}", StrobeClock(nodes("b1"), -4_000_000, 100_000)),
-    ("elect: b2", Elect(nodes("b2"))),
+    ("elect: b2", Elect(broker=nodes("b2"))),
     ("elect: preferred", Elect()),
-    ("elect: {partition: t-0, unclean: true}", Elect(None, T0, True)),
-    ("elect: {partition: t-0, broker: b2, unclean: true}", Elect(nodes("b2"), T0, True)),
+    ("elect: {partition: t-0, unclean: true}", Elect(T0, None, True)),
+    ("elect: {partition: t-0, broker: b2, unclean: true}", Elect(T0, nodes("b2"), True)),
     ("reassign: {partition: t-0, to: [b1, b3]}", Reassign(T0, nodes("b1", "b3"))),
     ("reassign: {partition: t-0, to: b1, throttle: 1MB/s}", Reassign(T0, nodes("b1"), 1_000_000)),
     ("cancel_reassign: t-0", CancelReassign(T0)),
@@ -162,7 +145,7 @@ def test_payload(text: str, payload: object) -> None:
     step = scenario.timeline[-1]
     assert step.payload == payload
     assert step.trigger == At(5_000_000)
-    assert payload_sentence(step.payload)
+    assert step.payload.sentence()
     assert load_text(dump(scenario), "lock").scenario == scenario
 
 
@@ -186,7 +169,7 @@ def test_a_broker_that_may_have_halted_may_be_started() -> None:
 
 
 def test_every_verb_is_covered_by_the_tests_above() -> None:
-    assert {type(payload) for _, payload in PAYLOADS} | {Start, Tear, Wipe} == set(VERBS.values())
+    assert {type(payload) for _, payload in PAYLOADS} | {Start, Tear, Wipe} == {verb.made for verb in VERBS.values()}
 
 
 def test_a_start_that_only_the_run_can_judge_is_let_through() -> None:

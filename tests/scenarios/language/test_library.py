@@ -20,7 +20,7 @@ from scenarios.cli.main import cli
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import FIELDS, load_file, load_text
 from scenarios.language.parse.outline import read_outline
-from scenarios.language.steps import VERBS
+from scenarios.language.verbs.every import VERBS
 from scenarios.language.write.lock import as_tree, dump
 
 IDS = list(catalogue.bundled())

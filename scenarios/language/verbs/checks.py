@@ -1,0 +1,113 @@
+"""Check: what must hold while the run goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from scenarios.language.conditions import EndOffsetTest, LogTest, NumberTest, RecordsTest, StateTest, TimeTest
+from scenarios.language.record_sets import format_record_names
+from scenarios.language.values.condition_reading import read_logs, read_records, read_state
+from scenarios.language.values.scope import NO_PARTITION
+from scenarios.language.values.sentences import records_text, state_sentence, window_text
+from scenarios.language.values.trees import given as without_none
+from scenarios.language.values.trees import logs_tree, number_tree, records_tree, state_tree, window_tree
+from scenarios.language.verbs.command_words import ShorthandError, ShorthandWords
+from scenarios.language.verbs.declaration import Given, Kind, Verb, key, verb
+from scenarios.language.verbs.kinds import CONSUMER, ref
+
+STATE: Kind[StateTest] = Kind(
+    read=lambda given: read_state(given.scope, given.node, given.path, given.what),
+    write=state_tree,
+    schema=ref("state"),
+    blank=StateTest(),
+    example="{t-0: {leader: b2}}",
+)
+LOGS: Kind[tuple[LogTest, ...]] = Kind(
+    read=lambda given: read_logs(given.scope, given.node, given.path),
+    write=logs_tree,
+    schema=ref("logs"),
+    blank=(),
+    example="{t-0: r0..r9}",
+)
+RECORDS: Kind[tuple[RecordsTest, ...]] = Kind(
+    read=lambda given: read_records(given.scope, given.node, given.path),
+    write=records_tree,
+    schema=ref("records"),
+    blank=(),
+    example="{acked: r0..r9}",
+)
+
+
+def _read_clock(given: Given) -> TimeTest | None:
+    fields = given.reader.fields(given.node, given.path, given.what, ("between", "after", "before"))
+    return given.reader.bounds_of(fields)
+
+
+CLOCK: Kind[TimeTest | None] = Kind(
+    read=_read_clock, write=window_tree, schema=ref("timeBounds"), blank=None, example="{after: 5s}"
+)
+
+
+def _read_end_offset(given: Given) -> EndOffsetTest:
+    known, required = ("consumer", "partition", "is", "error"), ("consumer", "partition")
+    fields = given.reader.fields(given.node, given.path, given.what, known, required)
+    if "is" in fields and "error" in fields:
+        place, path = fields.key_place("error"), f"{fields.path}.error"
+        given.reader.error("E111", "`is` and `error` exclude each other", place, path=path)
+    scope = given.scope
+    partition: TopicPartition = fields.read(
+        "partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION
+    )
+    client = fields.read("consumer", lambda n, p: CONSUMER.read(Given(scope, n, p, "`consumer`", fields)), "")
+    offset: NumberTest | None = fields.number_test("is")
+    return EndOffsetTest(client, partition, offset, fields.choice("error", None, tuple(ErrorCode.__members__)))
+
+
+def _end_offset_tree(test: EndOffsetTest) -> Any:
+    answer = {"is": number_tree(test.offset), "error": test.error}
+    return without_none({"consumer": test.client, "partition": str(test.partition), **answer})
+
+
+END_OFFSET: Kind[EndOffsetTest] = Kind(
+    read=_read_end_offset,
+    write=_end_offset_tree,
+    schema=ref("endOffset"),
+    blank=EndOffsetTest("", NO_PARTITION),
+    example="{consumer: c1r, partition: t-0, is: 10}",
+)
+
+
+@verb(
+    "check",
+    example="{state: {t-0: {leader: b2, epoch: 1}}, records: {acked: r0..r9}}",
+    usage="--yaml '{check: {clock: {before: 60s}}}'",
+    disturbs=False,
+    any_of=("state", "logs", "records", "clock", "end_offset"),
+)
+class Check(Verb):
+    """Must hold at the moment the step fires. A failed check fails the run, which goes on."""
+
+    state: StateTest | None = key(STATE, default=None)
+    logs: tuple[LogTest, ...] = key(LOGS, default=())
+    records: tuple[RecordsTest, ...] = key(RECORDS, default=())
+    clock: TimeTest | None = key(CLOCK, default=None)
+    end_offset: EndOffsetTest | None = key(END_OFFSET, default=None)
+
+    @classmethod
+    def of_words(cls, words: ShorthandWords) -> object:
+        fix = "write its fields, FIELD=VALUE, or the step: --yaml '{check: ...}'"
+        raise ShorthandError("`check` has no short form", fix)
+
+    def sentence(self) -> str:
+        parts = [] if self.state is None else [state_sentence(self.state)]
+        parts += [f"the log of {test.partition} is {format_record_names(test.records)}" for test in self.logs]
+        parts += [f"{test.kind} are {records_text(test.at_least, test.at_most, test.count)}" for test in self.records]
+        if self.clock is not None:
+            parts.append(f"it is {window_text(self.clock)}")
+        if self.end_offset is not None:
+            end = self.end_offset
+            answer = end.error or (str(end.offset) if end.offset else "anything")
+            parts.append(f"{end.client} asks for the end of {end.partition} and is answered {answer}")
+        return f"check that {', and '.join(parts)}"

@@ -1,0 +1,172 @@
+"""Cluster: what an operator asks of the controller."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from replica.config import DynamicBrokerConfig, TopicConfig
+from replica.ids import TopicPartition
+from scenarios.language.selectors import Selector
+from scenarios.language.steps import DEFAULT
+from scenarios.language.verbs.command_words import PARTITION_WORD, SETTING_WORD, ShorthandWords, listed
+from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
+from scenarios.language.verbs.kinds import (
+    BANDWIDTH,
+    BANDWIDTH_OR_NONE,
+    BOOLEAN,
+    BROKERS,
+    PARTITION,
+    REPLICAS,
+    TOPIC,
+    choice,
+    ref,
+)
+
+Side = Literal["both", "leader", "follower"]
+Config = tuple[tuple[str, str | None], ...]
+"""A value of None takes a key back to its default."""
+
+
+@verb(
+    "elect",
+    example="b2",
+    more={
+        "preferred": "Preferred leader election, everywhere.",
+        "{partition: t-0, broker: b2, unclean: true}": (
+            "As it says; without `broker`, the preferred one, or with `unclean` whoever is alive."
+        ),
+    },
+    usage="elect orders-0 b1",
+    word="preferred",
+)
+class Elect(Verb):
+    """Make b2 leader of every partition it can lead."""
+
+    partition: TopicPartition | None = key(PARTITION, default=None)
+    broker: Selector | None = key(BROKERS, default=None, bare=True)
+    unclean: bool = key(BOOLEAN, default=False)
+
+    def sentence(self) -> str:
+        where = f" for {self.partition}" if self.partition else ""
+        who = str(self.broker) if self.broker else ("whoever is alive" if self.unclean else "the preferred leader")
+        return f"elect {who}{where}{', uncleanly if need be' if self.unclean else ''}"
+
+    def tree(self) -> Any:
+        return "preferred" if self == Elect() else Verb.tree(self)
+
+    @classmethod
+    def of_words(cls, words: ShorthandWords) -> object:
+        unclean = words.take_if("unclean".__eq__)
+        partition = words.take_if(lambda word: PARTITION_WORD.fullmatch(word) and word not in words.nodes)
+        broker = words.left.pop(0) if words.left else None
+        if partition is None and unclean is None:
+            return broker or "preferred"
+        fields = {"partition": partition, "broker": broker, "unclean": True if unclean else None}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+@verb(
+    "reassign",
+    example="{partition: t-0, to: [b1, b2, b4], throttle: 100kB/s}",
+    usage="reassign orders-0 b1,b2,b3",
+)
+class Reassign(Verb):
+    """Move its replicas (KIP-455). `throttle` is that of kafka-reassign-partitions: leader and follower rate of all
+    brokers involved, for the replicas there are and those that are added. It stays afterwards.
+    """
+
+    partition: TopicPartition = key(PARTITION)
+    replicas: Selector = key(REPLICAS, "to")
+    bytes_per_second: int | None = key(BANDWIDTH, "throttle", default=None, word=True)
+
+    def sentence(self) -> str:
+        rate = "" if self.bytes_per_second is None else f", throttled to {self.bytes_per_second:,} B/s"
+        return f"move {self.partition} to {self.replicas}{rate}"
+
+
+@verb("cancel_reassign", example="t-0", usage="cancel_reassign orders-0")
+class CancelReassign(Verb):
+    """Back to the replicas it had."""
+
+    partition: TopicPartition = key(PARTITION, bare=True)
+
+    def sentence(self) -> str:
+        return f"cancel the reassignment of {self.partition}"
+
+
+@verb(
+    "throttle",
+    example="{brokers: b3, rate: 80kB/s, side: follower, topic: t}",
+    more={"{brokers: b3, rate: none}": "Take it away."},
+    usage="throttle b1 1MB/s",
+    lasts=Lasts.UNTIL_ENDED,
+)
+class Throttle(Verb):
+    """Replication quota (KIP-73) of all replicas on those brokers: of what they send as leaders, fetch as followers, or
+    both; without `topic`, of all topics.
+    """
+
+    brokers: Selector = key(BROKERS, asked="brokers")
+    bytes_per_second: int | None = key(BANDWIDTH_OR_NONE, "rate")
+    side: Side = key(choice("both", "leader", "follower"), default="both", word=True)
+    topic: str | None = key(TOPIC, default=None, word=True)
+
+    def sentence(self) -> str:
+        where = f" of {self.topic}" if self.topic else ""
+        side = "" if self.side == "both" else f" as {self.side}"
+        if self.bytes_per_second is None:
+            return f"throttle the replication{where} on {self.brokers}{side} no more"
+        return f"throttle the replication{where} on {self.brokers}{side} to {self.bytes_per_second:,} B/s"
+
+
+def _read_config(given: Given) -> Config:
+    """Which keys there are depends on whose they are."""
+    of_brokers = given.beside is not None and "brokers" in given.beside
+    config = given.reader.config_changes(given.node, given.path, DynamicBrokerConfig if of_brokers else TopicConfig)
+    if given.is_empty:
+        label = "such as min.insync.replicas: 1"
+        given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
+    return tuple(config.items())
+
+
+CONFIG: Kind[Config] = Kind(
+    read=_read_config,
+    write=lambda config: {name: DEFAULT if value is None else value for name, value in config},
+    schema={"type": "object", "minProperties": 1, "additionalProperties": ref("scalar")},
+    blank=(),
+    example="{min.insync.replicas: 1}",
+)
+
+
+@verb(
+    "set_config",
+    example="{topic: t, config: {min.insync.replicas: 1}}",
+    more={
+        "{brokers: b3, config: {leader.replication.throttled.rate: 100000}}": (
+            "Dynamic keys of brokers: `leader.replication.throttled.rate`, `follower.replication.throttled.rate`."
+        )
+    },
+    usage="set_config orders min.insync.replicas=1",
+    one_of=("topic", "brokers"),
+)
+class SetConfig(Verb):
+    """Change topic keys while the cluster runs; the value `default` takes one back."""
+
+    topic: str | None = key(TOPIC, default=None)
+    brokers: Selector | None = key(BROKERS, default=None)
+    config: Config = key(CONFIG, default=(), required=True)
+
+    def sentence(self) -> str:
+        whose = f"topic {self.topic}" if self.brokers is None else str(self.brokers)
+        settings = [f"{name} of {whose} to {'its default' if value is None else value}" for name, value in self.config]
+        return f"set {', '.join(settings)}"
+
+    @classmethod
+    def of_words(cls, words: ShorthandWords) -> object:
+        whose = words.take("a topic or brokers, and settings")
+        config = words.settings()
+        words.left = [word for word in words.left if not SETTING_WORD.fullmatch(word)]
+        if not config:
+            raise words.wrong("`set_config` needs settings, KEY=VALUE")
+        brokers = words.are_nodes(whose)
+        return {("brokers" if brokers else "topic"): listed(whose) if brokers else whose, "config": config}

@@ -1,0 +1,274 @@
+"""What may stand behind the keys of verbs: how it is read and written, and its JSON Schema.
+
+The schemas refer to the definitions in write/json_schema.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from replica.ids import TopicPartition
+from scenarios.language.selectors import NOBODY, Selector
+from scenarios.language.steps import Delay, Direction
+from scenarios.language.values.links import Sides, delay_tree, read_delay, read_sides, sides_tree
+from scenarios.language.values.reading import NUMBER_MAX, SIZE_MAX
+from scenarios.language.values.scope import ANY_NODE, BROKER, LINK_END, NO_PARTITION
+from scenarios.language.values.trees import bandwidth_text, names_of, selector_tree, share_text, time_text
+from scenarios.language.values.yaml_source import Scalar
+from scenarios.language.verbs.command_words import RATE_WORD, ShorthandWords
+from scenarios.language.verbs.declaration import Given, Kind, Schema
+
+
+def ref(definition: str) -> Schema:
+    return {"$ref": f"#/$defs/{definition}"}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# ------------------------------------------------------------------------------------------------------- scalars
+
+
+def choice(*words: str, for_none: str | None = None) -> Kind[Any]:
+    """One of these words; `for_none` is what is written for None."""
+
+    def read(given: Given) -> str | None:
+        text = given.reader.choice(given.node, given.path, given.what, words)
+        return None if text == for_none else text
+
+    return Kind(
+        read=read, write=_same, schema={"enum": list(words)}, blank=words[0], example=words[0], fits=words.__contains__
+    )
+
+
+def integer(low: int = 0, high: int = NUMBER_MAX, *, example: str = "5", asked: str = "how many") -> Kind[int]:
+    return Kind(
+        read=lambda given: given.reader.integer(given.node, given.path, given.what, low, high),
+        write=_same,
+        schema={"type": "integer", "minimum": low, "maximum": high},
+        blank=low,
+        example=example,
+        asked=asked,
+    )
+
+
+def size(low: int = 1, high: int = SIZE_MAX) -> Kind[int]:
+    return Kind(
+        read=lambda given: given.reader.size(given.node, given.path, given.what, low, high),
+        write=lambda value: f"{value}B",
+        schema={**ref("size"), "minimum": low, "maximum": high},
+        blank=low,
+        example="1kB",
+        asked="how many bytes",
+    )
+
+
+def time(low_us: int = 1, *, example: str = "200ms", asked: str = "how long, such as 200ms") -> Kind[int]:
+    return Kind(
+        read=lambda given: given.reader.time(given.node, given.path, given.what, low_us),
+        write=time_text,
+        schema=ref("time"),
+        blank=low_us,
+        example=example,
+        asked=asked,
+    )
+
+
+BYTES = replace(size(), write=_same)
+"""The lock file has it as a plain number."""
+
+BOOLEAN = Kind(
+    read=lambda given: given.reader.boolean(given.node, given.path, given.what),
+    write=_same,
+    schema={"type": "boolean"},
+    blank=False,
+    example="true",
+)
+
+
+def _text(given: Given) -> str:
+    if given.is_nothing:
+        given.reader.error("E111", f"{given.what} must be text, not nothing", given.node.place, path=given.path)
+    return given.reader.text(given.node, given.path, given.what)
+
+
+TEXT = Kind(read=_text, write=_same, schema=ref("scalar"), blank="", example="k")
+
+SHARE = Kind(
+    read=lambda given: given.reader.share_ppm(given.node, given.path, given.what),
+    write=share_text,
+    schema=ref("share"),
+    blank=0,
+    example="10%",
+    asked="a rate",
+)
+BANDWIDTH: Kind[int] = Kind(
+    read=lambda given: given.reader.bandwidth(given.node, given.path, given.what),
+    write=bandwidth_text,
+    schema=ref("bandwidth"),
+    blank=1,
+    example="50kB/s",
+    asked="a rate",
+    fits=RATE_WORD.fullmatch,
+)
+BANDWIDTH_OR_NONE: Kind[int | None] = Kind(
+    read=lambda given: None if given.says("none") else BANDWIDTH.read(given),
+    write=lambda value: "none" if value is None else bandwidth_text(value),
+    schema={"oneOf": [BANDWIDTH.schema, {"const": "none"}]},
+    blank=1,
+    example="none",
+    asked="a rate, such as 1MB/s, or none",
+)
+
+
+# --------------------------------------------------------------------------------------------------------- nodes
+
+
+def _nodes(
+    of: str, example: str, take: Callable[[ShorthandWords, str], object] = ShorthandWords.take_listed
+) -> Kind[Selector]:
+    return Kind(
+        read=lambda given: given.scope.some_nodes(given.node, given.path, given.what, of),
+        write=selector_tree,
+        schema=ref("nodes"),
+        blank=NOBODY,
+        example=example,
+        asked="a broker" if of == BROKER else "a node",
+        take=take,
+    )
+
+
+NODES = _nodes(ANY_NODE, "b1", ShorthandWords.take_nodes)
+ALL_BROKERS = _nodes(BROKER, "b1", ShorthandWords.take_nodes)
+"""A command may name many of them, one after the other."""
+BROKERS = _nodes(BROKER, "b1")
+LINK_ENDS = _nodes(LINK_END, "b1")
+REPLICAS: Kind[Selector] = replace(
+    BROKERS,
+    write=lambda replicas: list(replicas.plain_names or ()) or selector_tree(replicas),
+    example="[b1, b2]",
+    asked="replicas, such as b1,b2",
+)
+"""A list, where one can be written."""
+
+
+def _read_apart(given: Given) -> Sides:
+    sides = read_sides(given.scope, given.node, given.path)
+    check_apart(given, sides or ())
+    return sides or (NOBODY, NOBODY)
+
+
+def check_apart(given: Given, sides: tuple[Selector, ...]) -> None:
+    """The same node cannot stand on two sides."""
+    seen: list[str] = []
+    for side in sides:
+        for name in side.plain_names or ():
+            if name in seen:
+                given.reader.error("E134", f"`{name}` stands on both sides", given.node.place, path=given.path)
+            seen.append(name)
+
+
+SIDES: Kind[Sides] = Kind(
+    read=_read_apart,
+    write=sides_tree,
+    schema=ref("sides"),
+    blank=(NOBODY, NOBODY),
+    example="[b1, b3]",
+    asked="two sides, such as b1-b3",
+    take=ShorthandWords.take_sides,
+)
+DIRECTION: Kind[Direction] = replace(choice("both", "to", "from"), schema=ref("direction"))
+DELAY: Kind[Delay] = Kind(
+    read=lambda given: read_delay(given.reader, given.node, given.path, given.what),
+    write=delay_tree,
+    schema=ref("delay"),
+    blank=Delay("constant", 0),
+    example="200ms",
+    asked="how much, such as 200ms",
+)
+
+
+def _read_islands(given: Given) -> tuple[Selector, ...]:
+    items = given.reader.items(given.node, given.path, given.what)
+    islands = tuple(given.scope.some_nodes(item, path, "an island", LINK_END) for item, path in items)
+    if len(islands) < 2:
+        title = f"{given.what} needs two islands or more"
+        given.reader.error("E105", title, given.node.place, path=given.path, label="such as [[b1], [b2, b3, c1]]")
+    check_apart(given, islands)
+    return islands
+
+
+ISLANDS: Kind[tuple[Selector, ...]] = Kind(
+    read=_read_islands,
+    write=lambda islands: [names_of(island) for island in islands],
+    schema={"type": "array", "minItems": 2, "items": ref("nodes")},
+    blank=(),
+    example="[[b1], [b2, b3, c1]]",
+    asked="islands",
+    take=ShorthandWords.take_islands,
+)
+
+
+def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
+    """`all`, a label, or a list of labels of steps that have one of these verbs."""
+
+    def read(given: Given) -> tuple[str, ...]:
+        scope, node = given.scope, given.node
+        if given.says("all"):
+            return ()
+        is_one = isinstance(node, Scalar)
+        items = [(node, given.path)] if is_one else given.reader.items(node, given.path, given.what)
+        known = [label for label, verb in scope.labels.items() if verb in verbs]
+        names: list[str] = []
+        for item, item_path in items:
+            name = given.reader.text(item, item_path, given.what).removeprefix("@")
+            if name not in known and isinstance(item, Scalar):
+                verb = scope.labels.get(name)
+                missing = f"no {' or '.join(verbs)} is named `{name}`"
+                title = f"{given.what}: {missing if verb is None else f'`{name}` is a {verb}'}"
+                scope.unknown(title, name, [*known, "all"], item.place, item_path)
+            names.append(name)
+        if not names and not is_one:
+            title = f"{given.what} names nothing"
+            given.reader.error("E105", title, node.place, path=given.path, label="a name, or `all`")
+        return tuple(names)
+
+    return Kind(
+        read=read,
+        write=lambda names: list(names) or "all",
+        schema=ref("labels"),
+        blank=(),
+        example="all",
+        take=ShorthandWords.take_labels,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- cluster
+
+PARTITION: Kind[TopicPartition] = Kind(
+    read=lambda given: given.scope.partition(given.node, given.path, given.what),
+    write=str,
+    schema=ref("partitionName"),
+    blank=NO_PARTITION,
+    example="t-0",
+    asked="a partition",
+)
+
+
+def _name_of(kind: str, example: str, asked: str, known: Callable[[Given], list[str]]) -> Kind[str]:
+    return Kind(
+        read=lambda given: given.scope.client(given.node, given.path, given.what, known(given), kind),
+        write=_same,
+        schema={"type": "string"},
+        blank="",
+        example=example,
+        asked=asked,
+    )
+
+
+TOPIC = _name_of("topic", "t", "a topic", lambda given: list(given.scope.topics))
+PRODUCER = _name_of("producer", "p1", "a producer of the scenario", lambda given: list(given.scope.producers))
+CONSUMER = _name_of("consumer", "c1r", "a consumer of the scenario", lambda given: list(given.scope.consumers))

@@ -1,0 +1,219 @@
+"""Network: links are cut, slowed and healed, messages held."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from scenarios.language.selectors import Selector
+from scenarios.language.steps import Delay, Direction
+from scenarios.language.values.links import Sides, delay_text
+from scenarios.language.values.reading import Fields
+from scenarios.language.values.scope import Scope
+from scenarios.language.verbs.command_words import TIME_WORD, ShorthandWords, listed
+from scenarios.language.verbs.declaration import Lasts, Verb, key, verb
+from scenarios.language.verbs.kinds import (
+    BANDWIDTH,
+    DELAY,
+    DIRECTION,
+    ISLANDS,
+    LINK_ENDS,
+    SHARE,
+    SIDES,
+    choice,
+    labels_of,
+)
+
+HOLDABLE_APIS = (
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetForLeaderEpoch",
+    "InitProducerId",
+    "ApiVersions",
+    "CreateTopics",
+    "ElectLeaders",
+    "AlterPartition",
+    "BrokerRegistration",
+    "BrokerHeartbeat",
+    "AllocateProducerIds",
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+    "ControlledShutdown",
+    "ZooKeeper",
+)
+Part = Literal["request", "response", "body"]
+
+
+def _direction(between: Sides, direction: Direction) -> str:
+    one = between[0]
+    return {"both": "", "to": f", only what goes to {one}", "from": f", only what {one} sends"}[direction]
+
+
+@verb(
+    "partition",
+    example="[[b1], [b2, b3, c1]]",
+    usage="partition b1 b2,b3,c1",
+    undoable=True,
+    lasts=Lasts.UNTIL_ENDED,
+)
+class PartitionNetwork(Verb):
+    """Nothing passes between islands. A node in no island reaches everybody."""
+
+    islands: tuple[Selector, ...] = key(ISLANDS, bare=True)
+
+    def sentence(self) -> str:
+        return f"partition {' | '.join(map(str, self.islands))}"
+
+
+@verb(
+    "cut",
+    example="{between: [b1, [b2, b3]], direction: both}",
+    usage="cut b1-b3",
+    undoable=True,
+    lasts=Lasts.UNTIL_ENDED,
+)
+class Cut(Verb):
+    """One relation. `direction` is relative to the first side: `to` stops what goes to it, `from` what it sends. What
+    is under way waits until `heal`.
+    """
+
+    between: Sides = key(SIDES)
+    direction: Direction = key(DIRECTION, default="both", word=True)
+
+    def sentence(self) -> str:
+        one, two = self.between
+        return f"cut {one} from {two}{_direction(self.between, self.direction)}"
+
+
+@verb("heal", example="isolation", usage="heal")
+class Heal(Verb):
+    """Undo `partition`, `cut`, `latency`, `bandwidth`, `loss` by label, list of labels, or `all`."""
+
+    names: tuple[str, ...] = key(labels_of("partition", "cut", "latency", "bandwidth", "loss"), default=(), bare=True)
+
+    def sentence(self) -> str:
+        return f"heal {', '.join(self.names) or 'everything'}"
+
+
+@verb(
+    "latency",
+    example="{between: [b1, b3], add: 200ms}",
+    usage="latency b1-b2 200ms",
+    undoable=True,
+    lasts=Lasts.UNTIL_ENDED,
+)
+class AddLatency(Verb):
+    """On top of the link's own; `add` is any latency; `direction` as above."""
+
+    between: Sides = key(SIDES)
+    add: Delay = key(DELAY)
+    direction: Direction = key(DIRECTION, default="both", word=True)
+
+    def sentence(self) -> str:
+        one, two = self.between
+        return f"slow {one} and {two} down by {delay_text(self.add)}{_direction(self.between, self.direction)}"
+
+
+@verb(
+    "bandwidth",
+    example="{between: [b1, b3], rate: 50kB/s}",
+    usage="bandwidth b1-b2 50kB/s",
+    undoable=True,
+    lasts=Lasts.UNTIL_ENDED,
+)
+class LimitBandwidth(Verb):
+    """The link carries no more than that."""
+
+    between: Sides = key(SIDES)
+    bytes_per_second: int = key(BANDWIDTH, "rate")
+    direction: Direction = key(DIRECTION, default="both", word=True)
+
+    def sentence(self) -> str:
+        one, two = self.between
+        return f"limit {one} and {two} to {self.bytes_per_second:,} B/s{_direction(self.between, self.direction)}"
+
+
+@verb(
+    "loss",
+    example="{between: [b1, b3], rate: 10%}",
+    usage="loss b1-b2 5%",
+    undoable=True,
+    lasts=Lasts.UNTIL_ENDED,
+)
+class Loss(Verb):
+    """Each message is lost with this probability; on TCP that is the delay of a retransmission."""
+
+    between: Sides = key(SIDES)
+    rate_ppm: int = key(SHARE, "rate")
+    direction: Direction = key(DIRECTION, default="both", word=True)
+
+    def sentence(self) -> str:
+        one, two = self.between
+        return f"lose {self.rate_ppm / 10_000:g} % between {one} and {two}{_direction(self.between, self.direction)}"
+
+
+@verb("reset_peer", example="{between: [p1, b1]}", usage="reset_peer b1-b3")
+class ResetPeer(Verb):
+    """TCP RST on every connection between the sides: what is under way is gone; what has arrived can still be read, as
+    on Linux.
+    """
+
+    between: Sides = key(SIDES)
+
+    def sentence(self) -> str:
+        one, two = self.between
+        return f"reset the connections between {one} and {two}"
+
+
+@verb(
+    "hold",
+    example="{from: b1, to: [b2, b3], api: Fetch, part: response}",
+    more={
+        "{from: b1, to: b3, api: Fetch, part: body}": (
+            "A Fetch response stops between its header and its file bytes. They leave the file on release: what it"
+            " holds then, whatever was promised."
+        )
+    },
+    usage="hold b2-b1 Fetch request",
+    undoable=True,
+    lasts=Lasts.UNTIL_ENDED,
+)
+class Hold(Verb):
+    """Messages travelling from `from` to `to` wait, in order. Without `api`, those of every API; without `part`,
+    requests and responses.
+    """
+
+    sender: Selector = key(LINK_ENDS, "from")
+    receiver: Selector = key(LINK_ENDS, "to")
+    api: str | None = key(choice(*HOLDABLE_APIS), default=None)
+    part: Part | None = key(choice("request", "response", "body", "both", for_none="both"), default=None)
+
+    def sentence(self) -> str:
+        what = " ".join(word for word in (self.api, self.part and f"{self.part}s") if word) or "everything"
+        return f"hold {what} from {self.sender} to {self.receiver}"
+
+    def judge(self, scope: Scope, given: Fields) -> None:
+        if self.part == "body" and self.api != "Fetch":
+            title = "only responses of `api: Fetch` have a body that comes from a file"
+            place, path = given.key_place("part"), f"{given.path}.part"
+            scope.reader.error("E135", title, place, path=path, label="add `api: Fetch`")
+
+    @classmethod
+    def of_words(cls, words: ShorthandWords) -> object:
+        sender, receiver = words.sides()
+        tree = {"from": listed(sender), "to": listed(receiver)}
+        part = words.take_if(("request", "response", "body", "both").__contains__)
+        api = words.take_if(lambda word: not TIME_WORD.fullmatch(word))
+        return tree | ({} if api is None else {"api": api}) | ({} if part is None else {"part": part})
+
+
+@verb("release", example="freeze", usage="release")
+class Release(Verb):
+    """Let what is held go: a label, a list, or `all`."""
+
+    names: tuple[str, ...] = key(labels_of("hold"), default=(), bare=True)
+
+    def sentence(self) -> str:
+        return f"release {', '.join(self.names) or 'everything'}"
