@@ -26,9 +26,12 @@ from scenarios.cli.main import cli
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import as_markdown, rule_rows
+from scenarios.language.verbs.every import GROUPS
+from scenarios.language.write.step_table import step_table
 
 ROOT = Path(__file__).parent.parent
 RULES = ROOT / "replica" / "RULES.md"
+LANGUAGE = ROOT / "scenarios" / "LANGUAGE.md"
 PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports", "tests")
 Generated = Callable[[Path, str, str], None]
 README_LINES_MAX = 200
@@ -223,6 +226,11 @@ def test_every_switch_belongs_to_a_rule() -> None:
 def test_the_table_of_switches(generated: Generated) -> None:
     rows = rule_rows(load_file(path) for path in bundled().values())
     generated(RULES, "highwater rules --format markdown", as_markdown(rows))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_steps_of_a_timeline(group: str, generated: Generated) -> None:
+    generated(LANGUAGE, f"steps: {group}", step_table(GROUPS[group]))
 
 
 def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:

@@ -22,7 +22,7 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, 
 
 VARIANTS_MAX = 50
 SEED_MAX = 2**63 - 1
-_REQUIRED = ("schema", "id", "title", "duration", "cluster", "topics", "workloads", "timeline")
+REQUIRED_FIELDS = ("schema", "id", "title", "duration", "cluster", "topics", "workloads", "timeline")
 FIELDS = (
     "schema",
     "id",
@@ -159,7 +159,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     """None when the tree has not even the parts that the rest refers to."""
     reader = Reader(problems)
     scope = Scope(reader)
-    fields = reader.fields(tree, "", "the scenario", FIELDS, _REQUIRED)
+    fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS)
     _read_schema(reader, fields)
     profile, rules = read_era(reader, fields)
     cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p, rules), None)

@@ -22,7 +22,7 @@ def read_state(scope: Scope, node: Node, path: str, what: str) -> StateTest:
             partitions.append(_read_partition_test(scope, key, key_node, value, value_path))
         else:
             nodes.append(_read_node_test(scope, key_node, value, value_path))
-    if isinstance(node, Mapping) and not node.entries:
+    if node.is_nothing:
         scope.reader.error("E105", f"{what} is empty", node.place, path=path, label="such as {t-0: {leader: b2}}")
     return StateTest(partitions=tuple(partitions), nodes=tuple(nodes))
 

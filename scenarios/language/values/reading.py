@@ -27,12 +27,19 @@ TIME_MAX_US = 30 * 24 * 3600 * 1_000_000
 NUMBER_MAX = 2**62
 SIZE_MAX = 1 << 40
 
-_TIME = re.compile(r"(\d{1,15})(?:\.(\d{1,9}))?(us|ms|s|m)", re.ASCII)
+TIME_PATTERN = r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(us|ms|s|m)"
+SIZE_PATTERN = r"([0-9]{1,12})(?:\.([0-9]{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?"
+SHARE_PATTERN = r"(100(?=%|\.0+%)|0?[0-9]{1,2})(?:\.([0-9]{1,4}))?%"
+SLUG_PATTERN = "[a-z0-9]+(-[a-z0-9]+)*"
+"""The JSON Schema has them too."""
+
+_TIME = re.compile(TIME_PATTERN)
 _UNITS_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000}
 _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
-_SIZE = re.compile(r"(\d{1,12})(?:\.(\d{1,3}))?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
+_SIZE = re.compile(SIZE_PATTERN, re.ASCII)
 _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_SHARE = re.compile(SHARE_PATTERN)
+SLUG = re.compile(SLUG_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ class Reader:
 
         required: keys that must be there, perhaps each with an example of its value
         """
-        if isinstance(node, Scalar) and (node.is_empty or node.is_null):
+        if isinstance(node, Scalar) and node.is_nothing:
             return self._required(Fields(self, None, path, what, node.place), required)
         if not isinstance(node, Mapping):
             self.error(
@@ -173,7 +180,7 @@ class Reader:
 
     def entries(self, node: Node, path: str, what: str) -> Iterator[tuple[str, Scalar, Node, str]]:
         """(key, key node, value, path) of a mapping with free keys."""
-        if isinstance(node, Scalar) and (node.is_empty or node.is_null):
+        if isinstance(node, Scalar) and node.is_nothing:
             return
         if not isinstance(node, Mapping):
             self.error("E111", f"{what} must be a mapping, not {kind_of(node)}", node.place, path=path)
@@ -344,7 +351,7 @@ class Reader:
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return 0
-        found = re.fullmatch(r"(\d{1,3})(?:\.(\d{1,4}))?%", text, re.ASCII)
+        found = _SHARE.fullmatch(text)
         ppm = -1 if found is None else int(found[1] + (found[2] or "").ljust(4, "0"))
         if not 0 <= ppm <= 1_000_000:
             self.error(
@@ -449,7 +456,7 @@ def kind_of(node: Node) -> str:
         return "a mapping"
     if isinstance(node, SequenceNode):
         return "a list"
-    return "nothing" if node.is_empty or node.is_null else f"`{node.text[:40]}`"
+    return "nothing" if node.is_nothing else f"`{node.text[:40]}`"
 
 
 def _power_of_ten(fraction: str | None) -> int:

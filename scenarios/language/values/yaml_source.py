@@ -40,11 +40,19 @@ class Scalar:
     def is_empty(self) -> bool:
         return not self.quoted and self.text == ""
 
+    @property
+    def is_nothing(self) -> bool:
+        return self.is_null or self.is_empty
+
 
 @dataclass(slots=True)
 class Sequence:
     place: Place
     items: list[Node] = field(default_factory=list)
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.items
 
 
 @dataclass(slots=True)
@@ -53,6 +61,10 @@ class Mapping:
 
     place: Place
     entries: dict[str, tuple[Scalar, Node]] = field(default_factory=dict)
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.entries
 
     def get(self, key: str) -> Node | None:
         entry = self.entries.get(key)

@@ -11,11 +11,12 @@ from scenarios.language.record_sets import format_record_names
 from scenarios.language.values.condition_reading import read_logs, read_records, read_state
 from scenarios.language.values.scope import NO_PARTITION
 from scenarios.language.values.sentences import records_text, state_sentence, window_text
+from scenarios.language.values.shapes import ref
 from scenarios.language.values.trees import given as without_none
 from scenarios.language.values.trees import logs_tree, number_tree, records_tree, state_tree, window_tree
 from scenarios.language.verbs.command_words import ShorthandError, ShorthandWords
 from scenarios.language.verbs.declaration import Given, Kind, Verb, key, verb
-from scenarios.language.verbs.kinds import CONSUMER, ref
+from scenarios.language.verbs.kinds import CONSUMER
 
 STATE: Kind[StateTest] = Kind(
     read=lambda given: read_state(given.scope, given.node, given.path, given.what),

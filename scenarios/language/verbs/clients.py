@@ -81,7 +81,7 @@ TARGET: Kind[Target] = Kind(
     disturbs=False,
 )
 class Seek(Verb):
-    """Or `to: beginning`, `to: end`."""
+    """The consumer goes on from this offset, or from `to: beginning`, `to: end`."""
 
     consumer: str = key(CONSUMER)
     partition: TopicPartition = key(PARTITION)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from scenarios.language.selectors import Selector
+from scenarios.language.values.shapes import ref
 from scenarios.language.values.trees import time_text
 from scenarios.language.values.yaml_source import Scalar
 from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
-from scenarios.language.verbs.kinds import BROKERS, ref, time
+from scenarios.language.verbs.kinds import BROKERS, time
 
 STROBE_PERIOD_MIN_US = 1_000
 

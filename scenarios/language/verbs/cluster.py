@@ -8,6 +8,7 @@ from replica.config import DynamicBrokerConfig, TopicConfig
 from replica.ids import TopicPartition
 from scenarios.language.selectors import Selector
 from scenarios.language.steps import DEFAULT
+from scenarios.language.values.shapes import ref
 from scenarios.language.verbs.command_words import PARTITION_WORD, SETTING_WORD, ShorthandWords, listed
 from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
 from scenarios.language.verbs.kinds import (
@@ -19,7 +20,6 @@ from scenarios.language.verbs.kinds import (
     REPLICAS,
     TOPIC,
     choice,
-    ref,
 )
 
 Side = Literal["both", "leader", "follower"]
@@ -123,7 +123,7 @@ def _read_config(given: Given) -> Config:
     """Which keys there are depends on whose they are."""
     of_brokers = given.beside is not None and "brokers" in given.beside
     config = given.reader.config_changes(given.node, given.path, DynamicBrokerConfig if of_brokers else TopicConfig)
-    if given.is_empty:
+    if given.node.is_nothing:
         label = "such as min.insync.replicas: 1"
         given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
     return tuple(config.items())

@@ -29,13 +29,13 @@ import yaml
 from scenarios.language.steps import Payload
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
+from scenarios.language.values.shapes import Schema
 from scenarios.language.values.yaml_source import Mapping as MappingNode
 from scenarios.language.values.yaml_source import Node, Scalar
 from scenarios.language.verbs.command_words import ShorthandWords
 
 T = TypeVar("T")
 V = TypeVar("V", bound="Verb")
-Schema = Mapping[str, Any]
 Tree = dict[str, Any]
 
 
@@ -52,14 +52,6 @@ class Given:
     @property
     def reader(self) -> Reader:
         return self.scope.reader
-
-    @property
-    def is_nothing(self) -> bool:
-        return isinstance(self.node, Scalar) and (self.node.is_null or self.node.is_empty)
-
-    @property
-    def is_empty(self) -> bool:
-        return self.is_nothing or (isinstance(self.node, MappingNode) and not self.node.entries)
 
     def says(self, word: str) -> bool:
         return isinstance(self.node, Scalar) and self.node.text == word
@@ -213,8 +205,7 @@ class Declaration:
         if bare is not None and (bare is self.only_bare or not isinstance(node, MappingNode)):
             return self.made(**{bare.attribute: bare.kind.read(Given(scope, node, path, what))})
         given = scope.reader.fields(node, path, what, [one.name for one in self.keys], self._required_in(node))
-        nothing = isinstance(node, Scalar) and (node.is_null or node.is_empty)
-        if given.node is not None or (nothing and not any(one.required for one in self.keys)):
+        if given.node is not None or (node.is_nothing and not any(one.required for one in self.keys)):
             self._judge_choice(given)
         values: Tree = {}
         for one in self.keys:
@@ -296,7 +287,7 @@ class Declaration:
         return {"description": self.doc, "oneOf": [bare.kind.schema, mapping]}
 
     def _schema_of(self, one: Key) -> Schema:
-        has_default = not one.required and one.default_of is None and one.default not in (None, ())
+        has_default = not one.required and one.default_of is None and one.default
         return {**one.kind.schema, "default": one.kind.write(one.default)} if has_default else one.kind.schema
 
 

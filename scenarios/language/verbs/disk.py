@@ -10,9 +10,10 @@ from scenarios.language.selectors import Selector
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.service_times import service_time_text
+from scenarios.language.values.shapes import ref
 from scenarios.language.verbs.command_words import RATE_WORD, ShorthandWords
 from scenarios.language.verbs.declaration import Kind, Lasts, Verb, key, verb
-from scenarios.language.verbs.kinds import ALL_BROKERS, BANDWIDTH, BROKERS, BYTES, PARTITION, integer, ref, time
+from scenarios.language.verbs.kinds import ALL_BROKERS, BANDWIDTH, BROKERS, BYTES, PARTITION, integer, time
 
 LOG_DIR: Kind[str] = Kind(
     read=lambda given: given.reader.text(given.node, given.path, given.what),

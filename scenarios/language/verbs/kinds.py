@@ -1,6 +1,6 @@
 """What may stand behind the keys of verbs: how it is read and written, and its JSON Schema.
 
-The schemas refer to the definitions in write/json_schema.py.
+The schemas refer to the definitions in schema/definitions.py.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from scenarios.language.steps import Delay, Direction
 from scenarios.language.values.links import Sides, delay_tree, read_delay, read_sides, sides_tree
 from scenarios.language.values.reading import NUMBER_MAX, SIZE_MAX
 from scenarios.language.values.scope import ANY_NODE, BROKER, LINK_END, NO_PARTITION
+from scenarios.language.values.shapes import ref
 from scenarios.language.values.trees import bandwidth_text, names_of, selector_tree, share_text, time_text
 from scenarios.language.values.yaml_source import Scalar
 from scenarios.language.verbs.command_words import RATE_WORD, ShorthandWords
-from scenarios.language.verbs.declaration import Given, Kind, Schema
-
-
-def ref(definition: str) -> Schema:
-    return {"$ref": f"#/$defs/{definition}"}
+from scenarios.language.verbs.declaration import Given, Kind
 
 
 def _same(value: Any) -> Any:
@@ -90,7 +87,7 @@ BOOLEAN = Kind(
 
 
 def _text(given: Given) -> str:
-    if given.is_nothing:
+    if isinstance(given.node, Scalar) and given.node.is_nothing:
         given.reader.error("E111", f"{given.what} must be text, not nothing", given.node.place, path=given.path)
     return given.reader.text(given.node, given.path, given.what)
 
@@ -127,9 +124,10 @@ BANDWIDTH_OR_NONE: Kind[int | None] = Kind(
 # --------------------------------------------------------------------------------------------------------- nodes
 
 
-def _nodes(
-    of: str, example: str, take: Callable[[ShorthandWords, str], object] = ShorthandWords.take_listed
-) -> Kind[Selector]:
+Take = Callable[[ShorthandWords, str], object]
+
+
+def _nodes(of: str, example: str, take: Take = ShorthandWords.take_listed) -> Kind[Selector]:
     return Kind(
         read=lambda given: given.scope.some_nodes(given.node, given.path, given.what, of),
         write=selector_tree,

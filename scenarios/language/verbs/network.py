@@ -75,8 +75,8 @@ class PartitionNetwork(Verb):
     lasts=Lasts.UNTIL_ENDED,
 )
 class Cut(Verb):
-    """One relation. `direction` is relative to the first side: `to` stops what goes to it, `from` what it sends. What
-    is under way waits until `heal`.
+    """Nothing passes between the two sides. `direction` is relative to the first: `to` stops what goes to it, `from`
+    what it sends. What is under way waits until `heal`.
     """
 
     between: Sides = key(SIDES)
@@ -105,7 +105,7 @@ class Heal(Verb):
     lasts=Lasts.UNTIL_ENDED,
 )
 class AddLatency(Verb):
-    """On top of the link's own; `add` is any latency; `direction` as above."""
+    """The link is slower: `add` is any latency, on top of the link's own; `direction` as above."""
 
     between: Sides = key(SIDES)
     add: Delay = key(DELAY)

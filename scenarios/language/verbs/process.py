@@ -49,7 +49,7 @@ class PowerOff(Verb):
 
 @verb("pause", example="b1", usage="pause b2 3s", undoable=True, lasts=Lasts.WHILE_PAUSED)
 class Pause(Verb):
-    """SIGSTOP."""
+    """SIGSTOP: the process stands still, its connections stay open."""
 
     nodes: Selector = key(NODES, bare=True)
 
@@ -59,7 +59,7 @@ class Pause(Verb):
 
 @verb("resume", example="b1", usage="resume b2")
 class Resume(Verb):
-    """SIGCONT."""
+    """SIGCONT: a paused process goes on."""
 
     nodes: Selector = key(NODES, bare=True)
 

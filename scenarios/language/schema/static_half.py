@@ -1,0 +1,119 @@
+"""The schema of what does not happen: sources, cluster, topics, network, workloads, expectations."""
+
+from __future__ import annotations
+
+from scenarios.language.anomalies import ANOMALIES
+from scenarios.language.expect import LATENCY_STATISTICS
+from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS, PARTITIONS_MAX
+from scenarios.language.parse.workloads import WORKLOADS_MAX
+from scenarios.language.spec import BATCH_MAX
+from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, pattern, ref, table, text
+
+NONE: Schema = {"const": "none"}
+SOURCE = mapping({"ref": text(), "url": text(), "recalled": {"type": "boolean"}}, ["ref"])
+
+_CPU_TIMES = {name: ref("time") for name in ("request", "produce", "fetch", "replicate", "connection")}
+_BROKER = mapping(
+    {
+        "rack": text(),
+        "disk": ref("serviceTime"),
+        "cpu": mapping({**_CPU_TIMES, "connections_per_poll": one_of({"const": "all"}, integer(1))}),
+        "config": ref("brokerConfig"),
+    },
+    or_nothing=True,
+)
+CLUSTER = mapping(
+    {
+        "controllers": {**array(ref("slug"), min(CONTROLLERS)), "maxItems": max(CONTROLLERS)},
+        "brokers": {**table(_BROKER, ref("slug")), "minProperties": 1, "maxProperties": BROKERS_MAX},
+        "config": ref("brokerConfig"),
+        "phases": {
+            "description": "where in their periods the periodic checks fall: random (from the seed), or a time each",
+            **one_of({"const": "random"}, table(ref("time"), ref("slug"))),
+        },
+    },
+    ["brokers"],
+)
+_ASSIGNMENT = {**table(array(text(), 1), {"pattern": "^[0-9]+$"}), "minProperties": 1}
+TOPIC = mapping(
+    {
+        "partitions": one_of(_ASSIGNMENT, integer(1, PARTITIONS_MAX)),
+        "replication_factor": integer(1, BROKERS_MAX),
+        "config": ref("topicConfig"),
+    },
+    ["partitions"],
+)
+_LINK = mapping(
+    {"between": ref("sides"), "latency": ref("delay"), "bandwidth": ref("bandwidth"), "loss": ref("share")},
+    ["between"],
+)
+NETWORK = mapping(
+    {
+        "latency": ref("delay"),
+        "jitter": ref("time"),
+        "bandwidth": ref("bandwidth"),
+        "card": ref("bandwidth"),
+        "cards": table(ref("bandwidth")),
+        "links": array(_LINK),
+    }
+)
+
+_OF_ANY_CLIENT = {"topic": text(), "start": ref("time"), "stop": ref("time")}
+PRODUCER = mapping(
+    {
+        "kind": {"const": "producer"},
+        **_OF_ANY_CLIENT,
+        "rate": ref("rate"),
+        "poisson": ref("rate"),
+        "size": ref("size"),
+        "batch": integer(1, BATCH_MAX),
+        "prefix": pattern("[a-z]{1,8}"),
+        "config": ref("producerConfig"),
+    },
+    ["kind", "topic"],
+)
+CONSUMER = mapping(
+    {
+        "kind": {"const": "consumer"},
+        **_OF_ANY_CLIENT,
+        "count": integer(1, WORKLOADS_MAX),
+        "config": ref("consumerConfig"),
+    },
+    ["kind", "topic"],
+)
+
+_OF_ANOMALY = {"enum": list(ANOMALIES)}
+_DIVERGED = mapping({"offsets": array(integer(0)), "replicas": array(text())}, ["offsets", "replicas"])
+_BOUNDS = mapping({f"{word}_{end}": ref("time") for word in ("first", "last") for end in ("after", "before")})
+_ERROR = one_of(NONE, integer(0), mapping({"count": ref("number"), **_BOUNDS["properties"]}))
+_LATENCY = {
+    **mapping({"between": ref("window"), "at_least": ref("time"), "at_most": ref("time")}),
+    "minProperties": 1,
+}
+_MEASURED = {"anyOf": [{"enum": list(LATENCY_STATISTICS)}, pattern("[a-z]{1,8}[0-9]+")]}
+_WINDOWS = one_of(NONE, array(mapping({"from": ref("time"), "to": ref("time"), "slack": ref("time")}, ["from", "to"])))
+_EVENT = {
+    "type": "object",
+    "oneOf": [{"required": ["event"]}, {"required": ["never"]}],
+    "properties": {
+        "event": text(),
+        "never": text(),
+        "between": ref("window"),
+        "after": ref("time"),
+        "before": ref("time"),
+        "count": ref("number"),
+    },
+}
+EXPECT = mapping(
+    {
+        "verdict": one_of({"const": "ok"}, _OF_ANOMALY, array(_OF_ANOMALY, 1)),
+        "records": ref("records"),
+        "logs": ref("logs"),
+        "diverged": one_of(NONE, table(_DIVERGED, ref("partitionName"))),
+        "state": ref("state"),
+        "events": array(_EVENT),
+        "errors": table(one_of(NONE, table(_ERROR))),
+        "latency": table(table(_LATENCY, _MEASURED)),
+        "unavailable": table(mapping({"writes": _WINDOWS, "reads": _WINDOWS}), ref("partitionName")),
+    }
+)
