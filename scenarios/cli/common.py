@@ -130,8 +130,8 @@ def execute(
     scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True, world: NewWorld | None = None
 ) -> RunResult:
     """Run with progress; a folder that cannot be written or a step that cannot be done ends the command clearly."""
+    from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.runner import run_scenario
-    from scenarios.run.simulation import SimulationError
     from scenarios.run.worlds import simulated
 
     try:
@@ -152,7 +152,7 @@ def execute(
             ExitCode.MISSING,
             "make room or choose another place with --out DIR",
         )
-    except SimulationError as error:
+    except NotPossibleNow as error:
         fail(f"{scenario.run_name}: {error}", ExitCode.EXPECTATION_FAILED)
 
 

@@ -137,7 +137,7 @@ def _check_ports(port: int, brokers: int) -> None:
 
 def _run(server: Server, record: Path) -> RunResult:
     from cluster.live.sockets import PortTaken
-    from scenarios.run.simulation import SimulationError
+    from scenarios.run.cluster_under_test import NotPossibleNow
 
     try:
         return server.run(record)
@@ -146,7 +146,7 @@ def _run(server: Server, record: Path) -> RunResult:
         if taken.is_foreign:
             fix = "choose an address of this machine with --host"
         fail(str(taken), ExitCode.MISSING, fix)
-    except SimulationError as error:
+    except NotPossibleNow as error:
         fail(str(error), ExitCode.EXPECTATION_FAILED)
     except OSError as error:
         place = error.filename or record

@@ -103,15 +103,15 @@ def play_additions(
 
 
 def _play(job: tuple[str, SettingsChange]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.runner import run_scenario
-    from scenarios.run.simulation import SimulationError
 
     lock_text, change = job
     settings = [f"protocol.{setting}" for setting in change.settings]
     try:
         scenario = load_text(lock_text, "scenario.lock.yaml", settings).scenario
         result = run_scenario(scenario, runs_dir=None)
-    except (ScenarioInvalid, SimulationError):
+    except (ScenarioInvalid, NotPossibleNow):
         return change.settings, None
     return change.settings, tuple(dict.fromkeys(fact.invariant for fact in result.broken))
 

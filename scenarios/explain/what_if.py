@@ -178,14 +178,14 @@ def play_changes(
 
 
 def _play(job: tuple[str, tuple[str, ...], SettingsChange]) -> tuple[RecordFate, ...]:
+    from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.runner import run_scenario
-    from scenarios.run.simulation import SimulationError
 
     lock_text, records, change = job
     try:
         scenario = load_text(lock_text, "scenario.lock.yaml", change.settings).scenario
         summary = run_scenario(scenario, runs_dir=None).summary
-    except (ScenarioInvalid, SimulationError):
+    except (ScenarioInvalid, NotPossibleNow):
         return ()
     return tuple(outcome_of(summary, record, change) for record in records)
 

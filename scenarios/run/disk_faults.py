@@ -10,15 +10,15 @@ from scenarios.language.values.service_times import service_time_text
 from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.clock import BumpClock, StrobeClock
 from scenarios.language.verbs.disk import Bitflip, FailDisk, FillDisk, SlowDisk
+from scenarios.run.cluster_under_test import ClusterUnderTest
 from scenarios.run.fault_words import Done, Nodes, by_number, listed_nodes, performs
-from scenarios.run.simulation import Simulation
 
 
 class DiskFaults:
     """`resolve` is asked when a step fires."""
 
-    def __init__(self, simulation: Simulation, resolve: Callable[[Selector], Nodes]) -> None:
-        self._sim = simulation
+    def __init__(self, cluster: ClusterUnderTest, resolve: Callable[[Selector], Nodes]) -> None:
+        self._cluster = cluster
         self._resolve = resolve
 
     # --------------------------------------------------------------------------------------------------------- disk
@@ -27,7 +27,7 @@ class DiskFaults:
     async def _bitflip(self, name: str, payload: Bitflip) -> Done:
         nodes = self._resolve(payload.broker)
         for node in nodes:
-            self._sim.flip_bit(node, payload.partition, payload.offset)
+            self._cluster.flip_bit(node, payload.partition, payload.offset)
         where = f"the batch at offset {payload.offset} of {payload.partition}"
         return Done(nodes, f"a bit flips in {where} on {listed_nodes(nodes)}")
 
@@ -65,12 +65,12 @@ class DiskFaults:
     async def _fail_disk(self, name: str, payload: FailDisk) -> Done:
         nodes = self._resolve(payload.brokers)
         for node in nodes:
-            for disk in self._sim.disks(node, payload.log_dir):
-                self._sim.break_disk(node, disk)
+            for disk in self._cluster.disks(node, payload.log_dir):
+                self._cluster.break_disk(node, disk)
         return Done(nodes, f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'breaks', 'break')}")
 
     def _disks_of(self, nodes: Nodes, log_dir: str | None) -> list[Disk]:
-        return [disk for node in nodes for disk in self._sim.disks(node, log_dir)]
+        return [disk for node in nodes for disk in self._cluster.disks(node, log_dir)]
 
     # -------------------------------------------------------------------------------------------------------- clock
 
@@ -87,12 +87,12 @@ class DiskFaults:
 
     def _set_clocks(self, nodes: Nodes, by_us: int) -> None:
         for node in nodes:
-            self._sim.machines[node].clock.offset_us += by_us
+            self._cluster.machines[node].clock.offset_us += by_us
 
     @performs(StrobeClock)
     async def _strobe_clock(self, name: str, payload: StrobeClock) -> Done:
         nodes = self._resolve(payload.brokers)
-        strobe = _Strobe(self._sim, nodes, payload)
+        strobe = _Strobe(self._cluster, nodes, payload)
         strobe.jump()
 
         async def undo() -> str:
@@ -107,8 +107,8 @@ class DiskFaults:
 class _Strobe:
     """Jumps there and back until it is stopped."""
 
-    def __init__(self, simulation: Simulation, nodes: Nodes, payload: StrobeClock) -> None:
-        self._sim = simulation
+    def __init__(self, cluster: ClusterUnderTest, nodes: Nodes, payload: StrobeClock) -> None:
+        self._cluster = cluster
         self._nodes = nodes
         self._payload = payload
         self._away = False
@@ -118,7 +118,7 @@ class _Strobe:
         if self._stopped:
             return
         self._move()
-        self._sim.time.at(self._sim.time.now_us + self._payload.period_us, self.jump)
+        self._cluster.time.at(self._cluster.time.now_us + self._payload.period_us, self.jump)
 
     def stop(self) -> None:
         self._stopped = True
@@ -129,7 +129,7 @@ class _Strobe:
         by_us = -self._payload.by_us if self._away else self._payload.by_us
         self._away = not self._away
         for node in self._nodes:
-            self._sim.machines[node].clock.offset_us += by_us
+            self._cluster.machines[node].clock.offset_us += by_us
 
 
 def _clocks(nodes: Nodes) -> str:

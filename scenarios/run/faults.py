@@ -1,4 +1,4 @@
-"""What each verb of a timeline does to the simulated cluster, and how `for` undoes it.
+"""What each verb of a timeline does to the cluster, and how `for` undoes it.
 
 A performer resolves its selectors at the moment it fires and returns the nodes it touched and a sentence; the trace has
 both. Facts about the consequences come from the nodes themselves.
@@ -32,37 +32,37 @@ from scenarios.language.verbs.network import (
     ResetPeer,
 )
 from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
+from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.disk_faults import DiskFaults
 from scenarios.run.fault_words import Done, Nodes, performers_of, performs
 from scenarios.run.fault_words import by_number as _s
 from scenarios.run.fault_words import listed_nodes as _list
 from scenarios.run.operations import Operator
-from scenarios.run.simulation import Simulation, SimulationError
 from scenarios.run.worlds import link_latency
 
 
 class Faults:
     """Performs payloads. `captured` holds what `as` names stand for."""
 
-    def __init__(self, simulation: Simulation, captured: dict[str, Nodes]) -> None:
-        self._sim = simulation
+    def __init__(self, cluster: ClusterUnderTest, captured: dict[str, Nodes]) -> None:
+        self._cluster = cluster
         self.captured = captured  # shared with the timeline, which fills it
-        self._operator = Operator(simulation)
-        self._performers = {**performers_of(self), **performers_of(DiskFaults(simulation, self.resolve))}
+        self._operator = Operator(cluster)
+        self._performers = {**performers_of(self), **performers_of(DiskFaults(cluster, self.resolve))}
 
     async def perform(self, name: str, payload: Payload) -> Done:
-        """raises: SimulationError, SelectorError when it cannot be done at this moment"""
+        """raises: NotPossibleNow, SelectorError when it cannot be done at this moment"""
         return await self._performers[type(payload)](name, payload)
 
     def resolve(self, selector: Selector) -> Nodes:
-        return resolve(selector, self._sim.view, self.captured)
+        return resolve(selector, self._cluster.view, self.captured)
 
     # ------------------------------------------------------------------------------------------------------ process
 
     @performs(Start)
     async def _start(self, name: str, payload: Start) -> Done:
         nodes = self.resolve(payload.nodes)
-        later = tuple(node for node in nodes if not self._sim.start(node))
+        later = tuple(node for node in nodes if not self._cluster.start(node))
         sentence = f"{_list(nodes)} {_s(nodes, 'starts', 'start')}"
         if later:
             who = "" if later == nodes else f", {_list(later)}"
@@ -73,31 +73,31 @@ class Faults:
     async def _stop(self, name: str, payload: Stop) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            if self._sim.machines[node].role in ("producer", "consumer"):
-                await self._sim.kill(node)
+            if self._cluster.machines[node].role in ("producer", "consumer"):
+                await self._cluster.kill(node)
             else:
-                self._sim.stop(node)
+                self._cluster.stop(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} asked to shut down", self._undo_with_start(nodes))
 
     @performs(Kill)
     async def _kill(self, name: str, payload: Kill) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            await self._sim.kill(node)
+            await self._cluster.kill(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} killed", self._undo_with_start(nodes))
 
     @performs(PowerOff)
     async def _power_off(self, name: str, payload: PowerOff) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            await self._sim.power_off(node)
+            await self._cluster.power_off(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'loses', 'lose')} power", self._undo_with_start(nodes))
 
     def _undo_with_start(self, nodes: Nodes) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
             for node in nodes:
-                if not self._sim.running(node) or self._sim.machines[node].stopping:
-                    self._sim.start(node)
+                if not self._cluster.running(node) or self._cluster.machines[node].stopping:
+                    self._cluster.start(node)
             return f"{_list(nodes)} {_s(nodes, 'starts', 'start')} again"
 
         return undo
@@ -106,11 +106,11 @@ class Faults:
     async def _pause(self, name: str, payload: Pause) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            self._sim.pause(node)
+            self._cluster.pause(node)
 
         async def undo() -> str:
             for node in nodes:
-                self._sim.resume(node)
+                self._cluster.resume(node)
             return f"{_list(nodes)} {_s(nodes, 'continues', 'continue')}"
 
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'freezes', 'freeze')} (SIGSTOP)", undo)
@@ -119,22 +119,22 @@ class Faults:
     async def _resume(self, name: str, payload: Resume) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            self._sim.resume(node)
+            self._cluster.resume(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'continues', 'continue')} (SIGCONT)")
 
     @performs(Wipe)
     async def _wipe(self, name: str, payload: Wipe) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            self._sim.wipe(node)
+            self._cluster.wipe(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'gets', 'get')} an empty disk")
 
     @performs(Restart)
     async def _restart(self, name: str, payload: Restart) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            await self._sim.kill(node)
-            self._sim.start(node)
+            await self._cluster.kill(node)
+            self._cluster.start(node)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} restarted")
 
     # ------------------------------------------------------------------------------------------------------ network
@@ -200,15 +200,15 @@ class Faults:
         return undo
 
     def _heal_links(self, labels: Sequence[str]) -> None:
-        for link in self._sim.network.links():
+        for link in self._cluster.network.links():
             for label in labels:
                 link.remove(label)
-        self._sim.fabric.move_on()
+        self._cluster.fabric.move_on()
 
     def _network_faults(self) -> tuple[str, ...]:
         """Labels of every network fault in force; what the file's `network` block says is no fault."""
         labels: dict[str, None] = {}
-        for link in self._sim.network.links():
+        for link in self._cluster.network.links():
             labels.update(dict.fromkeys([*link.cuts, *link.added, *link.loss, *link.bytes_per_second]))
         return tuple(label for label in labels if not label.startswith("network"))
 
@@ -221,19 +221,21 @@ class Faults:
                     pairs.append((a, b))
                 if direction in ("both", "to"):
                     pairs.append((b, a))
-        return [self._sim.network.link(source, target) for source, target in dict.fromkeys(pairs) if source != target]
+        return [
+            self._cluster.network.link(source, target) for source, target in dict.fromkeys(pairs) if source != target
+        ]
 
     @performs(ResetPeer)
     async def _reset_peer(self, name: str, payload: ResetPeer) -> Done:
         one, two = map(self.resolve, payload.between)
-        count = sum([await self._sim.fabric.reset(a, b) for a in one for b in two])
+        count = sum([await self._cluster.fabric.reset(a, b) for a in one for b in two])
         return Done((*one, *two), f"{count} connections between {_list(one)} and {_list(two)} are reset")
 
     @performs(Hold)
     async def _hold(self, name: str, payload: Hold) -> Done:
         sources, targets = self.resolve(payload.sender), self.resolve(payload.receiver)
         api = None if payload.api is None else api_key(payload.api)
-        self._sim.network.holds.append(HoldRule(name, sources, targets, api, payload.part))
+        self._cluster.network.holds.append(HoldRule(name, sources, targets, api, payload.part))
         what = f"{payload.api or 'every'} {payload.part or 'message'}"
         sentence = f"{what} from {_list(sources)} to {_list(targets)} is held back"
 
@@ -245,14 +247,14 @@ class Faults:
 
     @performs(Release)
     async def _release(self, name: str, payload: Release) -> Done:
-        names = payload.names or tuple(hold.fault for hold in self._sim.network.holds)
+        names = payload.names or tuple(hold.fault for hold in self._cluster.network.holds)
         self._release_holds(names)
         return Done((), f"what was held goes on: {', '.join(names) or 'nothing was held'}", ended=names)
 
     def _release_holds(self, names: Sequence[str]) -> None:
-        holds = self._sim.network.holds
+        holds = self._cluster.network.holds
         holds[:] = [hold for hold in holds if hold.fault not in names]
-        self._sim.fabric.move_on()
+        self._cluster.fabric.move_on()
 
     # --------------------------------------------------------------------------------------------------------- disk
 
@@ -260,14 +262,14 @@ class Faults:
     async def _flush(self, name: str, payload: Flush) -> Done:
         nodes = self.resolve(payload.brokers)
         for node in nodes:
-            await self._sim.flush(node, payload.partition)
+            await self._cluster.flush(node, payload.partition)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
 
     @performs(Tear)
     async def _tear(self, name: str, payload: Tear) -> Done:
         nodes = self.resolve(payload.broker)
         for node in nodes:
-            self._sim.tear(node, payload.partition, payload.size_bytes)
+            self._cluster.tear(node, payload.partition, payload.size_bytes)
         return Done(nodes, f"{_list(nodes)} {_s(nodes, 'loses', 'lose')} the last {payload.size_bytes} bytes of a log")
 
     # ------------------------------------------------------------------------------------------------------ cluster
@@ -275,12 +277,12 @@ class Faults:
     @performs(Elect)
     async def _elect(self, name: str, payload: Elect) -> Done:
         desired = None if payload.broker is None else self.resolve(payload.broker)
-        ids = self._sim.scenario.cluster.ids
+        ids = self._cluster.scenario.cluster.ids
         answers = []
         for topic_partition in self._partitions_to_elect(payload, desired):
             replies: list[Reply | None] = []
             broker_id = None if desired is None else ids[desired[0]]
-            self._sim.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
+            self._cluster.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
             answers.append(f"{topic_partition}: {_outcome(replies)}")
         kind = "an unclean election" if payload.unclean else "a preferred election"
         whom = f" of {desired[0]}" if desired is not None else ""
@@ -289,7 +291,7 @@ class Faults:
     def _partitions_to_elect(self, payload: Elect, desired: Nodes | None) -> list[TopicPartition]:
         if payload.partition is not None:
             return [payload.partition]
-        view = self._sim.view
+        view = self._cluster.view
         return [name for name in sorted(view.partitions) if desired is None or desired[0] in view.replicas(name)]
 
     @performs(Reassign)
@@ -327,9 +329,9 @@ class Faults:
 
     @performs(Seek)
     async def _seek(self, name: str, payload: Seek) -> Done:
-        machine = self._sim.machines[payload.consumer]
+        machine = self._cluster.machines[payload.consumer]
         if not isinstance(machine.core, ConsumerCore) or not machine.host.running:
-            raise SimulationError(f"{payload.consumer} is not running")
+            raise NotPossibleNow(f"{payload.consumer} is not running")
         machine.host.call(partial(machine.core.seek, payload.partition, payload.to))
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
 

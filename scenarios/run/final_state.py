@@ -16,7 +16,7 @@ from replica.log.disk import Disk
 from replica.log.log import Log
 from replica.log.records import BatchHeader, check_crc, read_records
 from replica.trace.events import LogEntryFound, ReplicaFound
-from scenarios.run.simulation import Machine, Simulation
+from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
 
 
 def record_name(value: bytes | None) -> str:
@@ -31,31 +31,27 @@ None: records are not to be told of one by one
 """
 
 
-def state_final_logs(simulation: Simulation, name_batch: NameBatch) -> None:
+def state_final_logs(cluster: ClusterUnderTest, name_batch: NameBatch) -> None:
     """Emit LogEntryFound and ReplicaFound for every replica, in the order of partitions and brokers."""
-    brokers = simulation.brokers()
-    for topic_partition in sorted(simulation.view.partitions):
-        for name in simulation.view.partitions[topic_partition].assigned:
+    brokers = cluster.brokers()
+    for topic_partition in sorted(cluster.view.partitions):
+        for name in cluster.view.partitions[topic_partition].assigned:
             if name in brokers:
                 partition = brokers[name].replicas.partitions.get(topic_partition)
                 if partition is not None:
-                    _state_replica(
-                        simulation, name_batch, topic_partition, name, partition.log, partition.high_watermark
-                    )
+                    _state_replica(cluster, name_batch, topic_partition, name, partition.log, partition.high_watermark)
                 elif (
                     topic_partition in brokers[name].logs.logs
                 ):  # on its disk, and nobody has told it what to do with it
                     logs = brokers[name].logs
                     checkpointed = logs.high_watermark_checkpoint(topic_partition)
-                    _state_replica(
-                        simulation, name_batch, topic_partition, name, logs.logs[topic_partition], checkpointed
-                    )
-            elif name in simulation.machines:  # else a client has registered as a broker, and has no disk here
-                _state_stopped(simulation, name_batch, topic_partition, name, simulation.machines[name])
+                    _state_replica(cluster, name_batch, topic_partition, name, logs.logs[topic_partition], checkpointed)
+            elif name in cluster.machines:  # else a client has registered as a broker, and has no disk here
+                _state_stopped(cluster, name_batch, topic_partition, name, cluster.machines[name])
 
 
 def _state_stopped(
-    simulation: Simulation, name_batch: NameBatch, topic_partition: TopicPartition, name: str, machine: Machine
+    cluster: ClusterUnderTest, name_batch: NameBatch, topic_partition: TopicPartition, name: str, machine: Machine
 ) -> None:
     """Read a stopped broker's log as its next start would recover it, in a copy: the disk stays as the run left it."""
     disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
@@ -66,13 +62,13 @@ def _state_stopped(
         copy = Path(scratch) / str(topic_partition)
         shutil.copytree(directory, copy)
         log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
-        if simulation.running(name):  # in a process of its own, which stands still
-            replica = simulation.view.partitions[topic_partition].replica(name)
+        if cluster.running(name):  # in a process of its own, which stands still
+            replica = cluster.view.partitions[topic_partition].replica(name)
             high_watermark = replica.high_watermark
             log.log_start_offset = max(log.log_start_offset, replica.log_start_offset)
         else:
             high_watermark = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
-        _state_replica(simulation, name_batch, topic_partition, name, log, min(high_watermark, log.log_end_offset))
+        _state_replica(cluster, name_batch, topic_partition, name, log, min(high_watermark, log.log_end_offset))
         log.abandon()
 
 
@@ -91,15 +87,15 @@ def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: 
 
 
 def _state_replica(
-    simulation: Simulation,
+    cluster: ClusterUnderTest,
     name_batch: NameBatch,
     topic_partition: TopicPartition,
     name: str,
     log: Log,
     high_watermark: int,
 ) -> None:
-    view, trace = simulation.view, simulation.trace
-    running = simulation.running(name)
+    view, trace = cluster.view, cluster.trace
+    running = cluster.running(name)
     # No client has sent what is in the offsets topic: it has no names and no fate, and groups tell what it means.
     batches = () if topic_partition.topic == OFFSETS_TOPIC else log.raw_batches()
     for header, batch in batches:

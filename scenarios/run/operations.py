@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from controller.events import AlterReassignment, ChangeBrokerConfig, ChangeConfig, Event, Reply, TopicReply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from scenarios.run.simulation import Simulation, SimulationError
+from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
@@ -21,28 +21,28 @@ Pairs = Iterable[tuple[int, int]]
 
 
 class Operator:
-    """Asks the active controller; every method raises SimulationError when it is down or refuses."""
+    """Asks the active controller; every method raises NotPossibleNow when it is down or refuses."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._sim = simulation
+    def __init__(self, cluster: ClusterUnderTest) -> None:
+        self._cluster = cluster
 
     def _ask(self, what: str, event: Callable[[int], Event]) -> None:
         replies: list[Reply | None] = []
-        self._sim.operate(event, replies.append)
+        self._cluster.operate(event, replies.append)
         # A controller that has to ask others first answers later; then nobody waits for it.
         reply = replies[0] if replies else None
         if isinstance(reply, TopicReply) and reply.error is not ErrorCode.NONE:
-            raise SimulationError(f"{what} is refused: {reply.error.name} {reply.message}")
+            raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}")
 
     def _ids(self, names: Iterable[str]) -> tuple[int, ...]:
-        ids = self._sim.scenario.cluster.ids
+        ids = self._cluster.scenario.cluster.ids
         return tuple(ids[name] for name in names)
 
     # ---------------------------------------------------------------------------------------------- reassignments
 
     async def reassign(self, name: TopicPartition, target: tuple[str, ...], bytes_per_second: int | None) -> None:
         """With a rate the quotas are set first, as kafka-reassign-partitions --throttle does; they stay afterwards."""
-        before = self._sim.view.replicas(name)
+        before = self._cluster.view.replicas(name)
         if bytes_per_second is not None:
             adding = [(name.partition, broker) for broker in self._ids(target) if broker not in self._ids(before)]
             await self._add_throttled(name.topic, LEADER_REPLICAS, [(name.partition, one) for one in self._ids(before)])
@@ -74,12 +74,12 @@ class Operator:
         for broker in brokers:
             self.set_broker_config(broker, {rates[side]: rate for side in sides})
         ids = self._ids(brokers)
-        for one in self._sim.scenario.topics if topic is None else (topic,):
+        for one in self._cluster.scenario.topics if topic is None else (topic,):
             replicas = [
                 (name.partition, broker)
-                for name in sorted(self._sim.view.partitions)
+                for name in sorted(self._cluster.view.partitions)
                 if name.topic == one
-                for broker in self._ids(self._sim.view.replicas(name))
+                for broker in self._ids(self._cluster.view.replicas(name))
                 if broker in ids
             ]
             for side in sides:
@@ -89,7 +89,7 @@ class Operator:
                     await self._add_throttled(one, lists[side], replicas)
 
     async def _throttled(self, topic: str, key: str) -> list[str]:
-        text = (await self._sim.topic_config(topic)).get(key, "")
+        text = (await self._cluster.topic_config(topic)).get(key, "")
         return [pair for pair in text.split(",") if pair]
 
     async def _add_throttled(self, topic: str, key: str, replicas: Pairs) -> None:

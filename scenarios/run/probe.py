@@ -9,7 +9,7 @@ from cluster.broker.replicas.partition import Partition
 from replica.ids import TopicPartition
 from scenarios.check.invariants.checker import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot, MetadataLogSnapshot
 from scenarios.observe.view import ClusterView
-from scenarios.run.simulation import Simulation
+from scenarios.run.cluster_under_test import ClusterUnderTest
 
 PARTITIONS_PER_PROBE = 128
 """A cluster of more partitions is looked at in rounds, so that a probe costs the same whatever its size."""
@@ -43,10 +43,10 @@ class PartitionRounds:
 
 
 class CoreProbe:
-    """Implements invariants.Probe over the brokers of a simulation; looks, never touches. among: None for all"""
+    """Implements invariants.Probe over the brokers in this process; looks, never touches. among: None for all"""
 
-    def __init__(self, simulation: Simulation, among: Sequence[TopicPartition] | None = None) -> None:
-        self._simulation = simulation
+    def __init__(self, cluster: ClusterUnderTest, among: Sequence[TopicPartition] | None = None) -> None:
+        self._cluster = cluster
         self._among = among
 
     def _partitions(self, broker: BrokerCore) -> Iterator[tuple[TopicPartition, Partition]]:
@@ -57,7 +57,7 @@ class CoreProbe:
             yield from ((name, known[name]) for name in self._among if name in known)
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
-        names = self._simulation.scenario.cluster.names
+        names = self._cluster.scenario.cluster.names
         return [
             LeaderSnapshot(
                 node,
@@ -68,31 +68,31 @@ class CoreProbe:
                 tuple(map(names, partition.leader.maximal_isr)),
                 partition.leader.pending_isr is not None,
             )
-            for node, broker in self._simulation.brokers().items()
+            for node, broker in self._cluster.brokers().items()
             for name, partition in self._partitions(broker)
             if partition.leader is not None
         ]
 
     def fetchers(self) -> Sequence[FetcherSnapshot]:
-        names = self._simulation.scenario.cluster.names
+        names = self._cluster.scenario.cluster.names
         return [
             FetcherSnapshot(node, name, names(source))
-            for node, broker in self._simulation.brokers().items()
+            for node, broker in self._cluster.brokers().items()
             for name, source in broker.fetchers.sources(self._among)
         ]
 
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]:
         return [
             EpochCacheSnapshot(node, name, tuple(partition.log.leader_epochs.entries))
-            for node, broker in self._simulation.brokers().items()
+            for node, broker in self._cluster.brokers().items()
             for name, partition in self._partitions(broker)
         ]
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
-        if self._simulation.scenario.rules.membership == "zk-session":
+        if self._cluster.scenario.rules.membership == "zk-session":
             return 0, {}  # There is no metadata log: brokers know what controllers have told them.
-        applied = {node: broker.cache.image.offset + 1 for node, broker in self._simulation.brokers().items()}
-        ends = [core.log.end.offset for core in self._simulation.controllers().values()]
+        applied = {node: broker.cache.image.offset + 1 for node, broker in self._cluster.brokers().items()}
+        ends = [core.log.end.offset for core in self._cluster.controllers().values()]
         return max(ends or applied.values(), default=0), applied
 
     def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
@@ -104,5 +104,5 @@ class CoreProbe:
                 core.quorum.high_watermark,
                 core.log.log.log_start_offset,
             )
-            for node, core in self._simulation.controllers().items()
+            for node, core in self._cluster.controllers().items()
         ]

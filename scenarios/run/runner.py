@@ -33,11 +33,11 @@ from scenarios.observe.story import Story
 from scenarios.observe.trace_writer import TraceWriter, trace_sha256
 from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
+from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.faults import Faults
 from scenarios.run.final_state import NameBatch, state_final_logs
 from scenarios.run.probe import CoreProbe, PartitionRounds
 from scenarios.run.runs import lock_sha256
-from scenarios.run.simulation import Simulation, SimulationError
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
 from scenarios.run.worlds import NewWorld, simulated
@@ -126,10 +126,10 @@ class ScenarioRun:
         self.trace = TraceLog(listeners)
         log_root = work_dir / "logs"
         fabric = world(scenario, self.trace, log_root)
-        self.simulation = Simulation(scenario, self.trace, self.view, log_root, fabric)
-        self.workloads = Workloads(self.simulation)
-        self.faults = Faults(self.simulation, self.captured)
-        self.timeline = Timeline(self.simulation, self.sight, self.faults, self.workloads, self.answers)
+        self.cluster = ClusterUnderTest(scenario, self.trace, self.view, log_root, fabric)
+        self.workloads = Workloads(self.cluster)
+        self.faults = Faults(self.cluster, self.captured)
+        self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers)
         self.is_ready = trio.Event()
         """Every broker serves, and the scenario's topics exist."""
         self.name_batch: NameBatch = self.mirror.sent.records
@@ -138,8 +138,8 @@ class ScenarioRun:
         self._next_probe = 0
         self._events_per_probe = LIVE_EVENTS_PER_PROBE if fabric.is_live else EVENTS_PER_PROBE
         # Looked at after every event of virtual time.
-        self._time = self.simulation.time
-        self._exits = self.simulation.fabric.exits
+        self._time = self.cluster.time
+        self._exits = self.cluster.fabric.exits
         self._violations = self.invariants.violations
         self._violations_stated = 0
         self._progress = progress
@@ -164,26 +164,26 @@ class ScenarioRun:
 
     def between(self) -> bool:
         """After every event of virtual time; true when steps of the timeline are due."""
-        simulation = self.simulation
+        cluster = self.cluster
         if not self._topics_exist:
-            self._topics_exist = simulation.create_topics()
+            self._topics_exist = cluster.create_topics()
             if self._topics_exist:
                 self.is_ready.set()
         if self._exits:
-            simulation.state_exits()
-            if simulation.has_died_out:
+            cluster.state_exits()
+            if cluster.has_died_out:
                 self._stop()
-        if not self._topics_exist and simulation.time.now_us > TOPICS_MUST_EXIST_BY_US and not simulation.has_died_out:
-            raise SimulationError("the brokers did not come up within 30 s, so the topics could not be created")
+        if not self._topics_exist and cluster.time.now_us > TOPICS_MUST_EXIST_BY_US and not cluster.has_died_out:
+            raise NotPossibleNow("the brokers did not come up within 30 s, so the topics could not be created")
         events = self._time.events
         if events >= self._next_probe:
             self._next_probe = events + self._events_per_probe
-            self.invariants.probe(CoreProbe(self.simulation, self._rounds.take()))
+            self.invariants.probe(CoreProbe(self.cluster, self._rounds.take()))
         if len(self._violations) != self._violations_stated:
             self._state_violations()
         if self._progress is not None and events >= self._next_progress:
             self._next_progress = events + EVENTS_PER_PROGRESS
-            self._progress(simulation.time.now_us, self.scenario.duration_us, self.trace.next_seq)
+            self._progress(cluster.time.now_us, self.scenario.duration_us, self.trace.next_seq)
         return self.timeline.is_due() or self.workloads.is_due()
 
     async def work(self) -> None:
@@ -193,11 +193,11 @@ class ScenarioRun:
     def finish(self) -> None:
         self.timeline.finish()
         self.trace.cause = None
-        state_final_logs(self.simulation, self.name_batch)
-        self.invariants.probe(CoreProbe(self.simulation))
+        state_final_logs(self.cluster, self.name_batch)
+        self.invariants.probe(CoreProbe(self.cluster))
         self.invariants.end()
         self._state_violations()
-        end_us = min(self.scenario.duration_us, self.simulation.time.now_us)
+        end_us = min(self.scenario.duration_us, self.cluster.time.now_us)
         self.trace.emit(RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))
 
     def _state_violations(self) -> None:
@@ -217,7 +217,7 @@ class ScenarioRun:
         async with trio.open_nursery() as nursery:
             for companion in self._companions:
                 nursery.start_soon(companion, self)
-            await self.simulation.run(
+            await self.cluster.run(
                 until_us=self.scenario.duration_us,
                 begin=self.begin,
                 between=self.between,
@@ -234,7 +234,7 @@ class ScenarioRun:
 
     def ended_early(self) -> None:
         """Somebody has stopped it: it is as long as it has been."""
-        self.scenario = replace(self.scenario, duration_us=self.simulation.time.now_us)
+        self.scenario = replace(self.scenario, duration_us=self.cluster.time.now_us)
 
 
 def run_scenario(
@@ -280,12 +280,12 @@ def run_scenario(
             results,
             Counters(
                 events=run.trace.next_seq,
-                steps=run.simulation.time.events,
-                bytes={name: machine.host.bytes for name, machine in run.simulation.machines.items()},
+                steps=run.cluster.time.events,
+                bytes={name: machine.host.bytes for name, machine in run.cluster.machines.items()},
                 trace_sha256=digest,
                 run_dir=run_dir,
                 wall_s=time.perf_counter() - started,
-                live=run.simulation.fabric.is_live,
+                live=run.cluster.fabric.is_live,
             ),
         )
         if run_dir is not None:

@@ -14,9 +14,9 @@ from scenarios.language.selectors import SelectorError
 from scenarios.language.steps import At, Step, When
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
+from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.fault_words import Done
 from scenarios.run.faults import Faults
-from scenarios.run.simulation import Simulation, SimulationError
 from scenarios.run.workload import Workloads
 
 Work = Callable[[], Awaitable[None]]
@@ -61,14 +61,14 @@ class Timeline:
 
     def __init__(
         self,
-        simulation: Simulation,
+        cluster: ClusterUnderTest,
         sight: RunSight,
         faults: Faults,
         workloads: Workloads,
         answers: EndOffsetAnswers,
     ) -> None:
         self.checks: list[Expectation] = []
-        self._sim = simulation
+        self._cluster = cluster
         self._sight = sight
         self._faults = faults
         self._workloads = workloads
@@ -82,7 +82,7 @@ class Timeline:
 
     def begin(self) -> None:
         """Put every `at` step into the queue; arm the first step if it is a `when`."""
-        steps = self._sim.scenario.timeline
+        steps = self._cluster.scenario.timeline
         for previous, step in zip((None, *steps), steps, strict=False):
             match step.trigger:
                 case At():
@@ -93,15 +93,17 @@ class Timeline:
                     self._waiting_for[previous.index] = step
 
     def _at(self, at_us: int, step: Step, turn: int = 1) -> None:
-        self._sim.time.at(max(at_us, self._sim.time.now_us), lambda: self._due.append(lambda: self._fire(step, turn)))
+        self._cluster.time.at(
+            max(at_us, self._cluster.time.now_us), lambda: self._due.append(lambda: self._fire(step, turn))
+        )
 
     def _arm(self, step: Step) -> None:
         assert isinstance(step.trigger, When)
         self._armed[step.index] = (step, step.trigger)
         self._seen_version = -1
         if step.trigger.timeout_us is not None:
-            deadline_us = self._sim.time.now_us + step.trigger.timeout_us
-            self._sim.time.at(deadline_us, lambda: self._due.append(lambda: self._time_out(step)))
+            deadline_us = self._cluster.time.now_us + step.trigger.timeout_us
+            self._cluster.time.at(deadline_us, lambda: self._due.append(lambda: self._time_out(step)))
 
     def is_due(self) -> bool:
         """Look at the conditions of waiting steps if anything has changed; whether there is a step to perform."""
@@ -153,7 +155,7 @@ class Timeline:
         async def fire() -> None:
             try:
                 sentence, held = await self._perform(step)
-            except (SimulationError, SelectorError) as error:
+            except (NotPossibleNow, SelectorError) as error:
                 tell(str(error), False)
                 return
             tell(sentence, held)
@@ -163,7 +165,7 @@ class Timeline:
             case When():
                 self._arm(step)
                 tell(f"{step.name} waits for its state", True)
-            case At() if step.trigger.at_us > self._sim.time.now_us:
+            case At() if step.trigger.at_us > self._cluster.time.now_us:
                 self._at(step.trigger.at_us, step)
                 tell(f"{step.name} waits for its time", True)
             case At():
@@ -179,14 +181,14 @@ class Timeline:
         self._soon(end)
 
     def _soon(self, work: Work) -> None:
-        self._sim.time.at(self._sim.time.now_us, lambda: self._due.append(work))
+        self._cluster.time.at(self._cluster.time.now_us, lambda: self._due.append(work))
 
     # -------------------------------------------------------------------------------------------------------- firing
 
     async def _fire(self, step: Step, turn: int) -> None:
         try:
             await self._perform(step)
-        except (SimulationError, SelectorError) as error:
+        except (NotPossibleNow, SelectorError) as error:
             self._note(Expectation(f"step {step.name}", False, str(error)), step)
         self._repeat(step, turn)
         if turn == 1:
@@ -195,7 +197,7 @@ class Timeline:
                 self._arm(follower)
 
     async def _perform(self, step: Step) -> tuple[str, bool]:
-        """What it did, and of a check whether it held. raises: SimulationError, SelectorError"""
+        """What it did, and of a check whether it held. raises: NotPossibleNow, SelectorError"""
         payload = step.payload
         match payload:
             case Check():
@@ -209,15 +211,15 @@ class Timeline:
 
     def _repeat(self, step: Step, turn: int) -> None:
         if step.every_us is not None and turn < step.times:
-            self._at(self._sim.time.now_us + step.every_us, step, turn + 1)
+            self._at(self._cluster.time.now_us + step.every_us, step, turn + 1)
 
     async def _do(self, step: Step) -> Done:
-        cause = self._sim.trace.cause
+        cause = self._cluster.trace.cause
         done = await self._faults.perform(step.name, step.payload)
-        await self._sim.fabric.settle()
+        await self._cluster.fabric.settle()
         if step.label is not None:
             self._captured[step.label] = done.targets
-        self._sim.trace.emit(
+        self._cluster.trace.emit(
             FaultBegan(fault=step.name, verb=step.verb, targets=done.targets, reason=done.sentence),
             *(() if cause is None else (cause,)),
         )
@@ -225,11 +227,11 @@ class Timeline:
             for ended in self._in_force.pop(label, ()):
                 self._state_end(ended, done.sentence)
         if done.undo is not None:
-            fault = InForce(step, done, self._sim.time.now_us)
+            fault = InForce(step, done, self._cluster.time.now_us)
             self._in_force.setdefault(step.name, []).append(fault)
             if step.for_us is not None:
-                due_us = self._sim.time.now_us + step.for_us
-                self._sim.time.at(due_us, lambda: self._due.append(lambda: self._end(fault)))
+                due_us = self._cluster.time.now_us + step.for_us
+                self._cluster.time.at(due_us, lambda: self._due.append(lambda: self._end(fault)))
         return done
 
     async def _end(self, fault: InForce) -> None:
@@ -241,17 +243,17 @@ class Timeline:
         self._in_force[fault.step.name].remove(fault)
         assert fault.done.undo is not None
         sentence = await fault.done.undo()
-        await self._sim.fabric.settle()
+        await self._cluster.fabric.settle()
         self._state_end(fault, sentence)
         return sentence
 
     def _state_end(self, fault: InForce, sentence: str) -> None:
         step, targets = fault.step, fault.done.targets
-        self._sim.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=targets, reason=sentence))
+        self._cluster.trace.emit(FaultEnded(fault=step.name, verb=step.verb, targets=targets, reason=sentence))
 
     def _check(self, step: Step, payload: Check) -> Expectation:
         name = f"check {step.label}" if step.label else step.name
-        result = check_now(payload, self._sight, self._sim.time.now_us, name)
+        result = check_now(payload, self._sight, self._cluster.time.now_us, name)
         self._note(result, step)
         if payload.end_offset is not None:
             self._answers.waiting.append((payload.end_offset, name))
@@ -262,4 +264,4 @@ class Timeline:
         """The user is told the step's line; the trace is not, for the lock file has other lines and the same trace."""
         shown = result if step is None or not step.line else replace(result, what=f"{result.what} (line {step.line})")
         self.checks.append(shown)
-        self._sim.trace.emit(CheckMade(held=result.held, reason=f"{result.what}: {result.why}"))
+        self._cluster.trace.emit(CheckMade(held=result.held, reason=f"{result.what}: {result.why}"))

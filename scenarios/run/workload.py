@@ -10,7 +10,7 @@ from cluster.client.producer.producer import ProducerCore, ProducerRecord
 from replica.ids import TopicPartition
 from scenarios.language.spec import Workload
 from scenarios.language.verbs.clients import Produce
-from scenarios.run.simulation import Simulation
+from scenarios.run.cluster_under_test import ClusterUnderTest
 
 MIN_VALUE_BYTES = 1
 
@@ -18,27 +18,27 @@ MIN_VALUE_BYTES = 1
 class Workloads:
     """Names records in the order they are sent: r0, r1, ... per producer, whatever process of it sends them."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._sim = simulation
+    def __init__(self, cluster: ClusterUnderTest) -> None:
+        self._cluster = cluster
         self._sent: dict[str, int] = {}
         self._streams: dict[str, random.Random] = {}
         self._pending_stops: list[str] = []
 
     def begin(self) -> None:
         """Put starts, stops and first arrivals of all workloads into the queue."""
-        for workload in self._sim.scenario.workloads.values():
+        for workload in self._cluster.scenario.workloads.values():
             self._sent[workload.name] = 0
-            self._streams[workload.name] = random.Random(f"{self._sim.scenario.seed}/arrivals/{workload.name}")
-            self._sim.time.at(workload.start_us, partial(self._start, workload.name))
+            self._streams[workload.name] = random.Random(f"{self._cluster.scenario.seed}/arrivals/{workload.name}")
+            self._cluster.time.at(workload.start_us, partial(self._start, workload.name))
             if workload.arrival is not None:
                 # The first record leaves at `start`, as the first tick of a clock that is started then.
-                self._sim.time.at(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
+                self._cluster.time.at(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
             elif workload.kind == "consumer" and workload.stop_us is not None:
-                self._sim.time.at(workload.stop_us, partial(self._pending_stops.append, workload.name))
+                self._cluster.time.at(workload.stop_us, partial(self._pending_stops.append, workload.name))
 
     def _start(self, name: str) -> None:
-        if not self._sim.running(name):
-            self._sim.start(name)
+        if not self._cluster.running(name):
+            self._cluster.start(name)
 
     def is_due(self) -> bool:
         return bool(self._pending_stops)
@@ -46,7 +46,7 @@ class Workloads:
     async def perform_due(self) -> None:
         """Consumers whose time is over."""
         while self._pending_stops:
-            await self._sim.kill(self._pending_stops.pop(0))
+            await self._cluster.kill(self._pending_stops.pop(0))
 
     # ------------------------------------------------------------------------------------------------------ arrivals
 
@@ -63,17 +63,17 @@ class Workloads:
         else:
             # From the start, not from the last one: rounding must not change the rate.
             next_us = workload.start_us + (number + 1) * workload.batch * arrival.period_us // arrival.count
-        self._sim.time.at(next_us, partial(self._arrive, workload, number + 1, next_us))
+        self._cluster.time.at(next_us, partial(self._arrive, workload, number + 1, next_us))
 
     def produce(self, step: Produce) -> None:
-        workload = self._sim.scenario.workloads[step.producer]
+        workload = self._cluster.scenario.workloads[step.producer]
         self._send(workload, step.count, step.batch, step.size_bytes, step.record_key, step.partition)
 
     def _send(
         self, workload: Workload, count: int, batch: int, size_bytes: int, key: str | None, partition: int | None
     ) -> None:
         """An application that is down sends nothing; its records are not even named."""
-        machine = self._sim.machines[workload.name]
+        machine = self._cluster.machines[workload.name]
         if not machine.host.running or not isinstance(machine.core, ProducerCore):
             return
         shell, core = machine.host.shell, machine.core
@@ -94,6 +94,6 @@ class Workloads:
 
     def ask_end_offset(self, client: str, topic_partition: TopicPartition) -> None:
         """Let a client ask for the end of a partition (ListOffsets latest)."""
-        machine = self._sim.machines[client]
+        machine = self._cluster.machines[client]
         if machine.host.running and isinstance(machine.core, ConsumerCore):
             machine.host.call(partial(machine.core.ask_end_offset, topic_partition))

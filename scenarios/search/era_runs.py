@@ -15,8 +15,8 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.write import lock
+from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import run_scenario
-from scenarios.run.simulation import SimulationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def play_in_era(job: EraJob) -> dict[str, Any]:
     except ScenarioInvalid as invalid:
         errors = [found.title for found in invalid.diagnostics if found.severity == "error"]
         return {**not_played, "ending": "not-applicable", "why": errors[0]}
-    except SimulationError as error:
+    except NotPossibleNow as error:
         return {**not_played, "ending": "not-applicable", "why": str(error)}
     endings = ("held", "failed") if written_for == job.profile else ("same", "differs")
     ending = "broken" if result.broke_an_invariant else endings[not result.held]

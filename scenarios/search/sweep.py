@@ -21,8 +21,8 @@ from scenarios.language.spec import Scenario
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.wording import replay_command
 from scenarios.process.collector import collect_rarely
+from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import run_scenario
-from scenarios.run.simulation import SimulationError
 
 Settings = tuple[str, ...]
 """One `path=value` for each path that varies, in the order of the command line."""
@@ -122,7 +122,7 @@ class SweepScenario:
         except ScenarioInvalid as invalid:
             errors = [found.title for found in invalid.diagnostics if found.severity == "error"]
             return {"status": "invalid", "error": errors[0]}
-        except SimulationError as error:
+        except NotPossibleNow as error:
             return {"status": "stopped", "error": str(error)}
         return figures(result.summary, result.ledger)
 

@@ -12,13 +12,13 @@ from scenarios.run.timeline import InForce
 
 def cluster_state(run: ScenarioRun) -> dict[str, Any]:
     """Plain values for JSON; offsets are exclusive ends, times in seconds of the run."""
-    view, time = run.view, run.simulation.time
+    view, time = run.view, run.cluster.time
     return {
         "profile": run.scenario.profile,
         "at_s": round(time.now_us / 1e6, 3),
-        "bootstrap": [f"{host}:{port}" for host, port in run.simulation.bootstrap],
+        "bootstrap": [f"{host}:{port}" for host, port in run.cluster.bootstrap],
         "nodes": [_node(view, name) for name in (*view.brokers, *view.controllers, *view.clients)],
-        "outside_clients": list(run.simulation.fabric.outsiders),
+        "outside_clients": list(run.cluster.fabric.outsiders),
         "partitions": [_partition(view, name) for name in sorted(view.partitions)],
         "faults": [_fault(one) for one in run.timeline.in_force() if _still_holds(view, one)],
     }

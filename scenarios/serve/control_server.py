@@ -107,7 +107,7 @@ class ControlServer:
             case {"yaml": str(text)}:
                 return await self._step(text)
             case {"words": list(words), "for": lasts, "as": label} if _are_texts(words, lasts, label):
-                nodes = [*run.simulation.machines, *run.simulation.fabric.outsiders]
+                nodes = [*run.cluster.machines, *run.cluster.fabric.outsiders]
                 return await self._step(_as_yaml(step_of(words, nodes, lasts, label)))
             case _:
                 raise BadRequest("neither a step nor a question")

@@ -67,7 +67,7 @@ def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
     scope = Scope(reader, brokers=list(cluster.brokers), controllers=list(cluster.controllers))
     scope.log_dirs.update({name: cluster.log_dirs(name) for name in cluster.brokers})
     scope.racks.extend(dict.fromkeys(cluster.racks.values()))
-    scope.outsiders.extend(run.simulation.fabric.outsiders)
+    scope.outsiders.extend(run.cluster.fabric.outsiders)
     for partition in sorted(view.partitions):
         scope.topics[partition.topic] = max(scope.topics.get(partition.topic, 0), partition.partition + 1)
     scope.producers.update({workload.name: workload.topic for workload in scenario.producers})

@@ -130,7 +130,7 @@ class Server:
         self._time: LiveTime | None = None
 
     def run(self, runs_dir: Path) -> RunResult:
-        """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, SimulationError"""
+        """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, NotPossibleNow"""
         self._record = runs_dir
         return run_scenario(
             self.scenario,
@@ -164,11 +164,11 @@ class Server:
         from cluster.live.client_tap import ClientTap
         from cluster.live.fabric import TcpFabric
 
-        fabric, simulation = run.simulation.fabric, run.simulation
+        fabric, cluster = run.cluster.fabric, run.cluster
         assert isinstance(fabric, TcpFabric)
 
         def topic_name(topic: str | UUID) -> str | None:
-            names = (broker.cache.topic_name(topic) for broker in simulation.brokers().values())
+            names = (broker.cache.topic_name(topic) for broker in cluster.brokers().values())
             return next((name for name in names if name is not None), None)
 
         if self._reads_along:
@@ -192,7 +192,7 @@ class Server:
         from scenarios.serve.control_server import ControlServer
 
         assert self._time is not None
-        bootstrap = ",".join(f"{host}:{port}" for host, port in run.simulation.bootstrap)
+        bootstrap = ",".join(f"{host}:{port}" for host, port in run.cluster.bootstrap)
         try:
             with announced(self._record, run.writer.trace_dir, bootstrap, int(time.time())) as listener:
                 await ControlServer(run, self._time).serve(listener)
@@ -225,15 +225,15 @@ class Server:
 
 def ready_lines(run: ScenarioRun) -> list[str]:
     """What to connect to, and how to try it."""
-    simulation, scenario = run.simulation, run.scenario
-    bootstrap = ",".join(f"{host}:{port}" for host, port in simulation.bootstrap)
-    took = f"{simulation.time.now_us / 1_000_000:.2f} s"
+    cluster, scenario = run.cluster, run.scenario
+    bootstrap = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap)
+    took = f"{cluster.time.now_us / 1_000_000:.2f} s"
     lines = [
         "",
         f"  {count_of(len(scenario.cluster.brokers), 'broker')} up in {took}, {scenario.profile}",
         *(
             f"    {name}  {host}:{port}"
-            for name, (host, port) in zip(scenario.cluster.brokers, simulation.bootstrap, strict=True)
+            for name, (host, port) in zip(scenario.cluster.brokers, cluster.bootstrap, strict=True)
         ),
     ]
     for topic in scenario.topics.values():
@@ -241,7 +241,7 @@ def ready_lines(run: ScenarioRun) -> list[str]:
         sizes = f"{count_of(topic.partitions, 'partition')}, RF {topic.replication_factor}"
         lines.append(f"  topic {topic.name}: {sizes}, min.insync.replicas {minimum}")
     lines += ["", f"  bootstrap.servers={bootstrap}"]
-    first = simulation.bootstrap[0]
+    first = cluster.bootstrap[0]
     at = f"-b {first[0]}:{first[1]}"
     lines.append(f"    kcat {at} -L")
     for name in list(scenario.topics)[:1]:

@@ -52,7 +52,7 @@ class LiveCluster:
     async def _take_hold(self, run: ScenarioRun) -> None:
         self._run, self._token = run, trio.lowlevel.current_trio_token()
         await run.is_ready.wait()
-        self.bootstrap = ",".join(f"{host}:{port}" for host, port in run.simulation.bootstrap)
+        self.bootstrap = ",".join(f"{host}:{port}" for host, port in run.cluster.bootstrap)
         self._ready.set()
 
     def _call(self, function: Callable[..., Any], *args: object) -> Any:
@@ -66,20 +66,20 @@ class LiveCluster:
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
-        self._call(self._run.simulation.kill, name)
+        self._call(self._run.cluster.kill, name)
 
     def start(self, name: str) -> None:
-        self._call(self._run.simulation.start, name)
+        self._call(self._run.cluster.start, name)
 
     def pause(self, name: str) -> None:
-        self._call(self._run.simulation.fabric.hosts[name].pause)
+        self._call(self._run.cluster.fabric.hosts[name].pause)
 
     def resume(self, name: str) -> None:
-        self._call(self._run.simulation.fabric.hosts[name].resume)
+        self._call(self._run.cluster.fabric.hosts[name].resume)
 
     @property
     def request_memory(self) -> RequestMemory:
-        fabric = self._run.simulation.fabric
+        fabric = self._run.cluster.fabric
         assert isinstance(fabric, TcpFabric)
         return fabric.request_memory
 
@@ -102,7 +102,7 @@ class LiveCluster:
 
     def stop(self) -> None:
         def stop() -> None:
-            self._run.simulation.time.stop()
+            self._run.cluster.time.stop()
             self._run.ended_early()
 
         if self._thread.is_alive():

@@ -22,8 +22,8 @@ from cluster.network.world import Fabric
 from replica.trace.events import CheckMade, NodeStopped, TraceLog, TraceRow
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
+from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
-from scenarios.run.simulation import SimulationError
 from scenarios.run.worlds import NewWorld, live, processes, simulated
 
 KILLS = """
@@ -107,8 +107,8 @@ async def end_when_whole(run: ScenarioRun, count: int) -> None:
         await trio.sleep(0.2)
     assert open_pipes() == before
     run.ended_early()
-    assert isinstance(run.simulation.time, LiveTime)
-    run.simulation.time.stop()
+    assert isinstance(run.cluster.time, LiveTime)
+    run.cluster.time.stop()
 
 
 def open_pipes() -> int:
@@ -212,7 +212,7 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
         (log_root / "b1").write_text("not a directory")
         return processes(scenario, trace, log_root)
 
-    with pytest.raises(SimulationError, match="did not come up"):
+    with pytest.raises(NotPossibleNow, match="did not come up"):
         monkeypatch.setattr("scenarios.run.runner.TOPICS_MUST_EXIST_BY_US", 2_000_000)
         run_scenario(scenario, runs_dir=None, world=spoil, watchers=[rows.append])
     (died,) = [row.event for row in rows if isinstance(row.event, NodeStopped)]

@@ -15,8 +15,8 @@ from replica.trace.events import (
     RecordsSent,
 )
 from scenarios.language.parse.loading import load_text
+from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import RunResult, run_scenario
-from scenarios.run.simulation import SimulationError
 
 FRAME = """
 schema: 1
@@ -116,7 +116,7 @@ def test_what_is_asked_of_a_controller_that_is_down_cannot_be_done(asked: str) -
 
 
 def test_brokers_that_never_come_up_are_an_error_of_their_own() -> None:
-    with pytest.raises(SimulationError, match="did not come up within 30 s"):
+    with pytest.raises(NotPossibleNow, match="did not come up within 30 s"):
         play("{at: 0s, partition: [[c1], [b1, b2, b3]]}")
 
 

@@ -42,7 +42,7 @@ N = TypeVar("N", bound=OperatedNode)
 A = TypeVar("A")
 
 
-class SimulationError(Exception):
+class NotPossibleNow(Exception):
     """The scenario asked for something that cannot be done at that moment; the text says what."""
 
 
@@ -66,7 +66,7 @@ class Machine:
     starts_when_stopped: bool = False
 
 
-class Simulation:
+class ClusterUnderTest:
     """Builds the cluster of one scenario in `log_root` (a directory per broker) and runs processes on its machines.
 
     fabric: the world they are in, without any machine yet
@@ -187,11 +187,11 @@ class Simulation:
         return self.machines[name].host.running
 
     def start(self, name: str) -> bool:
-        """False while it still shuts down in order: it starts as soon as it is down. raises: SimulationError"""
+        """False while it still shuts down in order: it starts as soon as it is down. raises: NotPossibleNow"""
         machine = self.machines[name]
         if machine.host.running:
             if not machine.stopping:
-                raise SimulationError(f"{name} is running already")
+                raise NotPossibleNow(f"{name} is running already")
             machine.starts_when_stopped = True
             return False
         machine.stopping = machine.starts_when_stopped = False
@@ -243,17 +243,17 @@ class Simulation:
         """Controlled shutdown: begins now, the process exits by itself. Clients just close."""
         machine = self.machines[name]
         if not machine.host.running:
-            raise SimulationError(f"{name} is not running")
+            raise NotPossibleNow(f"{name} is not running")
         node = self._nodes.named(name)
         if node is not None:
             machine.stopping = True
             machine.host.call(node.begin_shutdown)
 
     async def flush(self, name: str, wanted: TopicPartition | None) -> None:
-        """fsync what a broker has in its page cache: of one partition or of all. raises: SimulationError"""
+        """fsync what a broker has in its page cache: of one partition or of all. raises: NotPossibleNow"""
         broker = self._answering(self._nodes.brokers, name)
         if broker is None:
-            raise SimulationError(f"{name} is not running, so it cannot flush")
+            raise NotPossibleNow(f"{name} is not running, so it cannot flush")
         await self._answer_of(name, partial(broker.flush, wanted))
 
     async def _seize(self, name: str) -> None:
@@ -263,42 +263,42 @@ class Simulation:
 
     def pause(self, name: str) -> None:
         if not self.running(name):
-            raise SimulationError(f"{name} is not running")
+            raise NotPossibleNow(f"{name} is not running")
         self.machines[name].host.pause()
 
     def resume(self, name: str) -> None:
         self.machines[name].host.resume()
 
     def wipe(self, name: str) -> None:
-        """A new, empty disk. raises: SimulationError while the broker runs"""
+        """A new, empty disk. raises: NotPossibleNow while the broker runs"""
         machine = self.machines[name]
         if machine.host.running:
-            raise SimulationError(f"{name} is running; stop, kill or power it off before its disk can be replaced")
+            raise NotPossibleNow(f"{name} is running; stop, kill or power it off before its disk can be replaced")
         if machine.log_dir is None:
-            raise SimulationError(f"{name} has no disk")
+            raise NotPossibleNow(f"{name} has no disk")
         for replica in self._replicas_on(machine):
             self._state_loss(name, replica, -1, "is gone with the old disk")
         shutil.rmtree(machine.log_dir, ignore_errors=True)
         self._set_up_disks(name, machine)
 
     def tear(self, name: str, topic_partition: TopicPartition, size_bytes: int) -> None:
-        """Cut bytes off the end of a stopped broker's log. raises: SimulationError"""
+        """Cut bytes off the end of a stopped broker's log. raises: NotPossibleNow"""
         machine = self.machines[name]
         if machine.host.running:
-            raise SimulationError(f"{name} is running; a log can only be torn while its broker is down")
+            raise NotPossibleNow(f"{name} is running; a log can only be torn while its broker is down")
         disk = self._disk_of(machine, topic_partition)
         if disk is None:
-            raise SimulationError(f"{name} has no replica of {topic_partition}")
+            raise NotPossibleNow(f"{name} has no replica of {topic_partition}")
         loss = disk.tear(topic_partition, size_bytes)
         self._state_loss(name, topic_partition, loss.bytes, "was torn off the end of the log")
 
     def flip_bit(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
-        """Damage the batch at `offset` on the disk, whether the broker runs or not. raises: SimulationError"""
+        """Damage the batch at `offset` on the disk, whether the broker runs or not. raises: NotPossibleNow"""
         machine = self.machines[name]
         disk = self._disk_of(machine, topic_partition)
         found = None if disk is None else disk.flip_bit(topic_partition, offset)
         if found is None:
-            raise SimulationError(f"{name} holds no record {offset} of {topic_partition}")
+            raise NotPossibleNow(f"{name} holds no record {offset} of {topic_partition}")
         self.trace.emit(
             BatchCorrupted(
                 node=name,
@@ -312,12 +312,12 @@ class Simulation:
         )
 
     def disks(self, name: str, log_dir: str | None = None) -> list[Disk]:
-        """All disks of a broker, or the one of a log directory.     raises: SimulationError"""
+        """All disks of a broker, or the one of a log directory.     raises: NotPossibleNow"""
         disks = self.machines[name].disks
         if log_dir is None:
             return list(disks.values())
         if log_dir not in disks:
-            raise SimulationError(f"{name} has no log directory {log_dir}")
+            raise NotPossibleNow(f"{name} has no log directory {log_dir}")
         return [disks[log_dir]]
 
     def break_disk(self, name: str, disk: Disk) -> None:
@@ -416,50 +416,50 @@ class Simulation:
             )
             return bool(replies) and self._create_topic(topic)
         if isinstance(reply, CreateTopicReply) and reply.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise SimulationError(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
+            raise NotPossibleNow(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
         return True
 
     def elect_leader(
         self, name: TopicPartition, desired: int | None, unclean: bool, answer: Callable[[Reply | None], None]
     ) -> None:
-        """Ask the active controller for an election. raises: SimulationError while there is none"""
+        """Ask the active controller for an election. raises: NotPossibleNow while there is none"""
         node = self._active_controller() if not self.in_zookeeper_era else self._broker_that_controls()
         self.machines[self.view.controller].host.call(partial(node.elect_leader, name, desired, unclean, answer))
 
     def operate(self, event: Callable[[int], Event], answer: Callable[[Reply | None], None]) -> None:
         """Any other request to the active controller of a quorum, or to the registry of the ZooKeeper era.
 
-        raises: SimulationError while there is none
+        raises: NotPossibleNow while there is none
         """
         if self.in_zookeeper_era:
             name = self.scenario.cluster.controllers[0]
             registry = self._answering(self._nodes.registries, name)
             if registry is None:
-                raise SimulationError(f"the registry {name} is down")
+                raise NotPossibleNow(f"the registry {name} is down")
             self.machines[name].host.call(partial(registry.operate, event, answer))
             return
         controller = self._active_controller()
         self.machines[self.view.controller].host.call(partial(controller.operate, event, answer))
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
-        """As the active controller knows it. raises: SimulationError while there is none of them"""
+        """As the active controller knows it. raises: NotPossibleNow while there is none of them"""
         if all(name.topic != topic for name in self.view.partitions):
-            raise SimulationError(f"there is no topic {topic} yet")
+            raise NotPossibleNow(f"there is no topic {topic} yet")
         controller = self._active_controller()
         return await self._answer_of(self.view.controller, partial(controller.topic_config, topic)) or {}
 
     def _active_controller(self) -> OperatedController:
-        """raises: SimulationError while there is none"""
+        """raises: NotPossibleNow while there is none"""
         controller = self._answering(self._nodes.controllers, self.view.controller)
         if controller is None:
-            raise SimulationError("no controller is active")
+            raise NotPossibleNow("no controller is active")
         return controller
 
     def _broker_that_controls(self) -> OperatedBroker:
-        """In the ZooKeeper era. raises: SimulationError while there is none"""
+        """In the ZooKeeper era. raises: NotPossibleNow while there is none"""
         broker = self._answering(self._nodes.brokers, self.view.controller)
         if broker is None:
-            raise SimulationError("no controller is active")
+            raise NotPossibleNow("no controller is active")
         return broker
 
     def _answering(self, nodes: Mapping[str, N], name: str) -> N | None:
