@@ -1,0 +1,101 @@
+"""`highwater view RUN...`: the page of a run, or of several side by side, in a second and without Spark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scenarios.cli.common import fail, must_hold_files
+from scenarios.terminal.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PAGE_NAME = "view.html"
+RUNS_MAX = 9
+"""Runs on one page: each has a key, 1 to 9."""
+
+open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+
+
+@click.command()
+@click.argument("runs", nargs=-1)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the run's folder.")
+@open_option
+def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
+    """Write the page of RUN: step through it, predict, ask why. Several RUNs stand side by side on one clock.
+
+    RUN is a folder, an id, `last`, `last~1` or a unique beginning; without it, `last`.
+    """
+    from scenarios.run.runs import RunNotFound, find_run
+
+    if len(runs) > RUNS_MAX:
+        raise click.UsageError(f"{len(runs)} runs: a page holds at most {RUNS_MAX}")
+    try:
+        folders = [find_run(name) for name in runs or ("last",)]
+    except RunNotFound as missing:
+        fail(str(missing), ExitCode.USAGE)
+    page = write_page(folders, out or folders[0] / PAGE_NAME)
+    click.echo(f"  {page}")
+    if opens:
+        open_page(page)
+    return ExitCode.HELD
+
+
+def write_page(folders: Sequence[Path], page: Path) -> Path:
+    """The page of finished runs; it appears under its name only when it is whole."""
+    from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
+    from scenarios.run.runs import RunNotFound, read_summary
+    from scenarios.view.page import page_of, run_document
+
+    must_hold_files(page.parent)
+    documents: list[dict[str, Any]] = []
+    for folder in folders:
+        try:
+            summary = read_summary(folder)
+            check_trace(folder / "trace", summary.get("trace_sha256"))
+            documents.append(run_document(list(read_rows(folder / "trace")), summary, _question(folder)))
+        except RunNotFound as missing:
+            fail(str(missing), ExitCode.USAGE)
+        except (TraceError, OSError) as error:
+            fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
+        except (KeyError, TypeError, AttributeError) as error:
+            fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
+    _write(page, page_of(documents))
+    return page
+
+
+def _write(page: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=page.parent, prefix=".view-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, page)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _question(folder: Path) -> str:
+    """The scenario's own question, from its lock; none where there is no lock."""
+    import yaml
+
+    try:
+        lock: Mapping[str, Any] = yaml.safe_load((folder / "scenario.lock.yaml").read_text(encoding="utf-8"))
+        return str(lock.get("question", ""))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError):
+        return ""
+
+
+def open_page(page: Path) -> None:
+    """In the user's browser; where there is none, the address is all there is."""
+    import webbrowser
+
+    if not webbrowser.open(page.absolute().as_uri()):
+        click.echo(f"no browser was found: open {page.absolute().as_uri()}", err=True)

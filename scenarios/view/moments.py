@@ -1,0 +1,69 @@
+"""Which moment of a run decides, and the stories of the records that met a bad end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica.trace.events import TraceRow
+from scenarios.explain.explanation import Explanation
+from scenarios.explain.record import RecordUnknown, explain_record
+from scenarios.view.tape import Tape
+
+ROWS_READ_MAX = 400_000
+"""Each story goes through the whole trace once: so many events in all, then no more stories."""
+STORIES_MAX = 24
+
+_TELLING_SIGNS = ("lost", "truncated", "bad", "elected", "offline", "refused", "isr", "fault", "down")
+"""Signs of key moments: without a finding, the page opens on the first moment of the first sign that there is."""
+
+
+def stories_of(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> list[Explanation]:
+    """Why the records of the findings met their end, one story for each record, as many as there is time for."""
+    wanted: dict[str, None] = {}
+    for anomaly in summary["anomalies"]:
+        wanted.update(dict.fromkeys(anomaly["records"]))
+    wanted.update(dict.fromkeys(summary["records"]["missing"]))
+    room = min(STORIES_MAX, max(1, ROWS_READ_MAX // max(1, len(rows))))
+    stories = []
+    for name in list(wanted)[:room]:
+        try:
+            stories.append(explain_record(rows, name))
+        except RecordUnknown:
+            continue  # a finding about a name that no producer of this run has sent
+    return stories
+
+
+def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[str, Any]) -> int:
+    """The place on the tape at which the page opens."""
+    for story in stories:
+        places = [tape.places[one.seq] for one in story.moments if one.decisive and one.seq in tape.places]
+        if places:
+            return places[-1]
+    for anomaly in summary["anomalies"]:
+        places = [tape.places[seq] for seq in anomaly.get("seqs", ()) if seq in tape.places]
+        if places:
+            return places[-1]
+    for sign in _TELLING_SIGNS:
+        for place, found in enumerate(tape.key):
+            if found == sign and tape.at_us[place] > 0:
+                return place
+    first_change = next((place for place, changes in enumerate(tape.changes) if changes), 0)
+    return first_change
+
+
+def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:
+    """A story with places on the tape instead of seqs."""
+    document = story.as_json()
+    return {
+        "record": document["record"],
+        "part": document["partition"],
+        "fate": document["fate"],
+        "ending": document["ending"],
+        "would": document["would_have_saved"],
+        "would_not": document["would_not_have_saved"],
+        "moments": [
+            [tape.places.get(one.seq, -1), one.at_us, one.sentence, int(one.decisive)] for one in story.moments
+        ],
+        "holdings": [[one.at_us, dict(one.brokers), one.producer] for one in story.holdings],
+    }

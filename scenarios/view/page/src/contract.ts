@@ -1,0 +1,90 @@
+// What Python writes into the page (scenarios/view/tape.py, page.py), and how it is read.
+
+/** A place in one of the tape's lists, or NOTHING. */
+export type Place = number;
+export const NOTHING = -1;
+
+/** Each change begins with the name of its kind. */
+export type Change =
+  | ["node", Place, number]
+  | ["part", Place, Place, number, Place[], Place[], number, Place[]]
+  | ["replica", Place, Place, number, number, number, number, number]
+  | ["append", Place, Place, number, number, Place[]]
+  | ["record", Place, number, Place, Place]
+  | ["read", Place, Place, number, Place]
+  | ["gone", Place];
+
+export interface Head {
+  scenario: string; label: string; title: string; question: string; seed: number; era: string; live: boolean;
+  built: string[]; verdict: string[]; acked: number; sent: number;
+  findings: { kind: string; sentence: string; records: string[]; partition: string }[];
+  lost: string[]; missing: string[]; duplicated: string[];
+}
+
+/** Lists of one item an event, and the names that they refer to by place. Times are microseconds. */
+export interface Tape {
+  nodes: [string, string][]; partitions: string[]; records: string[]; texts: string[]; kinds: string[];
+  faults: [verb: string, text: string, targets: string[], from: number, until: number | null][];
+  at: number[]; kind: Place[]; node: Place[]; part: Place[]; text: Place[]; sender: Place[]; key: string[];
+  changes: Change[][]; left_out: number; end_us: number;
+}
+
+export interface Story {
+  record: string; part: string; fate: string; ending: string; would: string[]; would_not: string[];
+  moments: [place: Place, at: number, sentence: string, decisive: number][];
+  holdings: [at: number, brokers: Record<string, string>, producer: string][];
+}
+
+export type Question = [before: Place, ask: string, options: string[], answer: number, because: string];
+
+export interface Run { head: Head; tape: Tape; opens_at: Place; stories: Story[]; questions: Question[] }
+
+/** The runs inside the page. Times on the tape are written as differences. */
+export async function readRuns(packed: string): Promise<Run[]> {
+  const bytes = Uint8Array.from(atob(packed.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const runs = JSON.parse(await new Response(stream).text()) as Run[];
+  for (const run of runs) {
+    let at = 0;
+    run.tape.at = run.tape.at.map((step) => (at += step));
+  }
+  return runs;
+}
+
+/** The last event at or before a time, NOTHING before the first. */
+export function placeAt(tape: Tape, time: number): Place {
+  let low = 0, high = tape.at.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (tape.at[middle]! <= time) low = middle + 1; else high = middle;
+  }
+  return low - 1;
+}
+
+export const sentence = (tape: Tape, place: Place): string => tape.texts[tape.text[place] ?? NOTHING] ?? "The run begins";
+export const nameOf = (tape: Tape, node: Place): string => tape.nodes[node]?.[0] ?? "";
+export const kindOf = (tape: Tape, place: Place): string => tape.kinds[tape.kind[place] ?? NOTHING] ?? "";
+
+/** `10.302` */
+export const seconds = (at: number): string => (at / 1e6).toFixed(3);
+
+/** r1, r2, r3, r7 -> `r1..r3, r7` */
+export function ranges(names: readonly string[]): string {
+  const found: { prefix: string; first: number; last: number; text: string }[] = [];
+  for (const name of names) {
+    const match = /^(.*?)(\d{1,9})$/.exec(name);
+    const last = found.at(-1);
+    const number = match ? Number(match[2]) : NOTHING;
+    if (match && last && last.prefix === match[1] && last.last + 1 === number && String(number) === match[2]) last.last = number;
+    else found.push({ prefix: match?.[1] ?? name, first: number, last: number, text: name });
+  }
+  return found.map((one) => (one.first === one.last ? one.text : `${one.text}..${one.prefix}${one.last}`)).join(", ");
+}
+
+export function verdictOf(head: Head): { good: boolean; text: string } {
+  if (head.lost.length) return { good: false, text: `${head.lost.length} acked ${head.lost.length === 1 ? "record" : "records"} lost` };
+  const other = head.verdict.filter((word) => word !== "ok");
+  if (other.length) return { good: false, text: other.join(", ") };
+  if (head.missing.length) return { good: false, text: `${head.missing.length} never arrived` };
+  return { good: true, text: head.acked ? "nothing lost" : "nothing promised" };
+}

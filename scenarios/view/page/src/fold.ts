@@ -1,0 +1,129 @@
+// The state of the cluster after each event: changes are applied going forward and taken back going backward.
+import { type Change, type Place, type Tape, NOTHING } from "./contract";
+
+export const DOWN = 0, RUNNING = 1, PAUSED = 2;
+export const UNSENT = -1, SENT = 0, ACKED = 1, HANDED_OVER = 2, FAILED = 3, RETRIED = 4;
+export const NO_ROLE = 0, LEADS = 2;
+
+export interface Cell { record: Place; epoch: number }
+
+/** cells: by offset, from the first that was ever here; those below start are deleted */
+export interface Replica { role: number; epoch: number; start: number; leo: number; hw: number; cells: (Cell | undefined)[] }
+
+export interface Partition {
+  exists: boolean; leader: Place; epoch: number; isr: Place[]; elr: Place[]; minIsr: number; assigned: Place[];
+  replicas: Map<Place, Replica>; sent: Place[];
+}
+
+export interface Known { state: number; client: Place; partition: Place }
+
+const newReplica = (): Replica => ({ role: NO_ROLE, epoch: NOTHING, start: 0, leo: 0, hw: 0, cells: [] });
+const newPartition = (): Partition => ({
+  exists: false, leader: NOTHING, epoch: NOTHING, isr: [], elr: [], minIsr: 1, assigned: [], replicas: new Map(), sent: [],
+});
+
+/** The cluster after the event at `place`. `seek` moves it to any event. */
+export class Cluster {
+  place: Place = NOTHING;
+  readonly nodes: number[];
+  readonly partitions: Partition[];
+  readonly records: Known[];
+  /** positions of consumers by `client/partition` */
+  readonly positions = new Map<string, number>();
+  private readonly undo: (() => void)[][] = [];
+
+  constructor(readonly tape: Tape) {
+    this.nodes = tape.nodes.map(() => DOWN);
+    this.partitions = tape.partitions.map(newPartition);
+    this.records = tape.records.map(() => ({ state: UNSENT, client: NOTHING, partition: NOTHING }));
+  }
+
+  seek(place: Place): void {
+    const goal = Math.max(NOTHING, Math.min(place, this.tape.at.length - 1));
+    while (this.place < goal) {
+      this.place += 1;
+      this.undo[this.place] = (this.tape.changes[this.place] ?? []).map((change) => this.apply(change));
+    }
+    while (this.place > goal) {
+      for (const back of this.undo[this.place]!.reverse()) back();
+      this.place -= 1;
+    }
+  }
+
+  private replica(partition: Place, node: Place): Replica {
+    const replicas = this.partitions[partition]!.replicas;
+    let found = replicas.get(node);
+    if (!found) replicas.set(node, (found = newReplica()));
+    return found;
+  }
+
+  /** Returns what takes it back. */
+  private apply(change: Change): () => void {
+    switch (change[0]) {
+      case "node": {
+        const [, node, state] = change, before = this.nodes[node]!;
+        this.nodes[node] = state;
+        return () => void (this.nodes[node] = before);
+      }
+      case "part": {
+        const [, place, leader, epoch, isr, elr, minIsr, assigned] = change;
+        return this.assign(this.partitions[place]!, { exists: true, leader, epoch, isr, elr, minIsr, assigned });
+      }
+      case "replica": {
+        const [, place, node, role, epoch, start, leo, hw] = change;
+        const replica = this.replica(place, node);
+        const cut = replica.cells.slice(leo), back = this.assign(replica, { role, epoch, start, leo, hw });
+        if (cut.length) replica.cells.length = leo;
+        return () => {
+          back();
+          replica.cells.push(...cut);
+        };
+      }
+      case "append": {
+        const [, place, node, base, epoch, records] = change, replica = this.replica(place, node);
+        const before = replica.cells.length;
+        while (replica.cells.length < base) replica.cells.push(undefined);
+        const covered = replica.cells.splice(base, records.length, ...records.map((record) => ({ record, epoch })));
+        return () => {
+          replica.cells.splice(base, records.length, ...covered);
+          replica.cells.length = before;
+        };
+      }
+      case "record": {
+        const [, record, state, client, place] = change, known = this.records[record]!, sent = this.partitions[place]!.sent;
+        const isNew = known.state === UNSENT, back = this.assign(known, { state, client, partition: place });
+        if (isNew) sent.push(record);
+        return () => {
+          back();
+          if (isNew) sent.pop();
+        };
+      }
+      case "read": {
+        const [, client, place, position] = change, key = `${client}/${place}`, before = this.positions.get(key);
+        this.positions.set(key, position);
+        return () => void (before === undefined ? this.positions.delete(key) : this.positions.set(key, before));
+      }
+      case "gone": {
+        const place = change[1], before = this.partitions[place]!;
+        this.partitions[place] = newPartition();
+        return () => void (this.partitions[place] = before);
+      }
+    }
+  }
+
+  private assign<T extends object>(target: T, values: Partial<T>): () => void {
+    const before: Partial<T> = {};
+    for (const key of Object.keys(values) as (keyof T)[]) before[key] = target[key];
+    Object.assign(target, values);
+    return () => void Object.assign(target, before);
+  }
+}
+
+/** Every replica that the partition ever had, in order of the brokers on the tape. */
+export function replicasOf(tape: Tape, partition: Place): Place[] {
+  const found = new Set<Place>();
+  for (const changes of tape.changes)
+    for (const change of changes)
+      if (change[0] === "part" && change[1] === partition) for (const node of change[7]) found.add(node);
+  return [...found].sort((one, other) => tape.nodes[one]![0].localeCompare(tape.nodes[other]![0], "en", { numeric: true }));
+}

@@ -1,0 +1,46 @@
+// Many partitions: one row each, a cell for each broker, and who led over the run.
+import { type Place, type Run, nameOf } from "./contract";
+import { fitted, h, s } from "./dom";
+import { type Cluster } from "./fold";
+import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, LEADING, OUT, standingOf } from "./series";
+import { brokerClass } from "./stage";
+
+const SIGN: Record<number, [sign: string, words: string]> = {
+  [LEADING]: ["\u265b", "leads"], [2]: ["\u25a0", "in the ISR"], [OUT]: ["\u25a1", "out of the ISR"], [GONE]: ["\u2715", "down"],
+  [DOWN_IN]: ["\u2715!", "down, still in the ISR"], [FROZEN_IN]: ["\u2016", "frozen, in the ISR"], [FROZEN_OUT]: ["\u2016", "frozen"],
+};
+
+/** Leaders of every partition over the run, in one pass. */
+export function leadersOf(run: Run): Map<Place, [at: number, leader: Place][]> {
+  const found = new Map<Place, [number, Place][]>();
+  run.tape.changes.forEach((changes, place) => {
+    for (const change of changes) if (change[0] === "part") {
+      const steps = found.get(change[1]) ?? [];
+      if (steps.at(-1)?.[1] !== change[2]) steps.push([run.tape.at[place]!, change[2]]);
+      found.set(change[1], steps);
+    }
+  });
+  return found;
+}
+
+export function overviewPane(run: Run, cluster: Cluster, leaders: Map<Place, [number, Place][]>, limit: number, choose: (partition: Place) => void): HTMLElement {
+  const { tape } = run, brokers = tape.nodes.map((_, place) => place).filter((place) => tape.nodes[place]![1] === "broker");
+  const end = Math.max(1, tape.end_us), lost = new Set(run.head.findings.map((finding) => finding.partition));
+  const rows = tape.partitions.map((name, partition) => {
+    const part = cluster.partitions[partition]!;
+    const bar = s("svg", { class: "leaders", width: 220, height: 12, viewBox: "0 0 220 12", role: "img", "aria-label": "leaders over the run" });
+    (leaders.get(partition) ?? []).forEach(([at, leader], place, steps) => {
+      if (at > limit) return;
+      const until = Math.min(limit, steps[place + 1]?.[0] ?? end);
+      bar.append(s("rect", { class: leader < 0 ? "fault" : `badge ${brokerClass({ replicas: brokers }, run, leader)}`, x: (at / end) * 220, y: 0, width: Math.max(1, ((until - at) / end) * 220), height: 12 }, s("title", {}, leader < 0 ? "no leader" : nameOf(tape, leader))));
+    });
+    return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", click: () => choose(partition) }, fitted(name, 220)), limit >= end && lost.has(name) && h("span", { class: "bad" }, " \u2715")),
+      ...brokers.map((node) => {
+        if (!part.assigned.includes(node)) return h("td", {}, "");
+        const [sign, words] = SIGN[standingOf(cluster, partition, node)] ?? ["", ""], replica = part.replicas.get(node);
+        return h("td", { class: `standing s${standingOf(cluster, partition, node)}`, title: `${words}, LEO ${replica?.leo ?? 0}, HW ${replica?.hw ?? 0}` }, `${sign} ${replica?.leo ?? 0}`);
+      }), h("td", {}, part.exists ? `${part.isr.length} of ${part.assigned.length}` : "-"), h("td", {}, bar));
+  });
+  return h("div", { class: "overview-pane" }, h("table", {}, h("caption", {}, "\u265b leads   \u25a0 in the ISR   \u25a1 out   \u2715 down   \u2715! down, still in the ISR   the number is the LEO"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "partition"), ...brokers.map((node) => h("th", { scope: "col" }, nameOf(tape, node))), h("th", { scope: "col" }, "ISR"), h("th", { scope: "col" }, "leader over the run"))), h("tbody", {}, ...rows)));
+}

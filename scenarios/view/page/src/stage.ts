@@ -1,0 +1,283 @@
+// The stage: clients, brokers and the controller as rows; heads at the left, messages in flight, logs on one offset axis.
+import { type Place, type Run, NOTHING, kindOf, nameOf } from "./contract";
+import { fitted, h, s } from "./dom";
+import { ACKED, type Cluster, DOWN, FAILED, HANDED_OVER, LEADS, PAUSED, RETRIED, SENT } from "./fold";
+
+export interface Scene {
+  run: Run; cluster: Cluster; partition: Place; replicas: Place[]; now: number;
+  /** the reader is to predict: nothing may give the end away */
+  hides: boolean;
+  /** first event after which a lost record may be called lost */
+  knownFrom: Place;
+  picked: Place;
+  compact: boolean;
+  /** first offset on the axis, where several stages share one */
+  first?: number;
+}
+
+interface Lane { node: Place; y: number; height: number; role: "producer" | "broker" | "controller" | "consumer" }
+
+const GAP = 3, HEAD = 208, LANE = 86, SIDE_LANE = 66;
+
+const cellOf = (scene: Scene, width: number): number => (scene.compact || width < 620 ? 30 : 40);
+
+export function brokerClass(scene: { replicas: Place[] }, run: Run, node: Place): string {
+  const brokers = run.tape.nodes.map((_, place) => place).filter((place) => run.tape.nodes[place]![1] === "broker")
+    .sort((one, other) => nameOf(run.tape, one).localeCompare(nameOf(run.tape, other), "en", { numeric: true }));
+  const place = brokers.indexOf(node);
+  return `broker-${(place < 0 ? Math.max(0, scene.replicas.indexOf(node)) : place) % 8}`;
+}
+
+function lanesOf(scene: Scene, width: number): Lane[] {
+  const { run, cluster, partition, replicas } = scene, lanes: Lane[] = [];
+  const nodes = run.tape.nodes.map(([, role], node) => ({ node, role }));
+  const sends = new Set(cluster.records.filter((one) => one.partition === partition).map((one) => one.client));
+  const producers = nodes.filter(({ role, node }) => role === "producer" || sends.has(node));
+  const busy = producers.filter(({ node }) => sends.has(node));
+  let y = 26;
+  const add = (node: Place, role: Lane["role"], height: number): void => {
+    lanes.push({ node, role, y, height });
+    y += height;
+  };
+  for (const { node } of (busy.length ? busy : producers).slice(0, 2)) add(node, "producer", SIDE_LANE);
+  y += 18;
+  for (const node of replicas) add(node, "broker", scene.compact || width < 760 ? LANE + 12 : LANE);
+  if (!scene.compact) {
+    const controllers = nodes.filter(({ role }) => role === "controller");
+    if (controllers[0]) add((controllers.find(({ node }) => cluster.nodes[node] !== DOWN) ?? controllers[0]).node, "controller", 50);
+  }
+  const readers = nodes.filter(({ role, node }) => role === "consumer" || cluster.positions.has(`${node}/${partition}`));
+  add(readers[0]?.node ?? NOTHING, "consumer", SIDE_LANE);
+  return lanes;
+}
+
+/** Draws the cluster as it is now. width: of the place it stands in */
+export function drawStage(scene: Scene, width: number): SVGSVGElement {
+  const { cluster, partition, run } = scene;
+  const lanes = lanesOf(scene, width), part = cluster.partitions[partition];
+  const narrow = width < 760, head = scene.compact ? 92 : narrow ? 118 : HEAD;
+  const wire = scene.compact || width < 620 ? 0 : Math.round(Math.min(300, width * 0.24));
+  const last = lanes.at(-1)!, height = last.y + last.height + 6;
+  const CELL = cellOf(scene, width);
+  const room = Math.max(4, Math.floor((width - head - wire - 34) / (CELL + GAP)));
+  const top = Math.max(0, ...scene.replicas.map((node) => part?.replicas.get(node)?.leo ?? 0));
+  const leaderEnd = part && part.leader >= 0 ? part.replicas.get(part.leader)?.leo ?? top : top;
+  const first = scene.first ?? Math.max(0, Math.min(top - room + (top >= room ? 1 : 0), Math.max(leaderEnd - 3, top - 4 * room)));
+  const left = head + wire + 26;
+  const root = s("svg", { class: "stage", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": describe(scene) });
+  const offsetsY = lanes.find((lane) => lane.role === "broker")!.y - 6;
+  for (let place = 0; place < room; place += 1)
+    root.append(s("text", { class: "small mono muted", x: left + place * (CELL + GAP) + CELL / 2, y: offsetsY, "text-anchor": "middle" }, String(first + place)));
+  for (const lane of lanes) {
+    const group = s("g", { class: `lane ${lane.role}` });
+    if (lane.role === "broker") drawBroker(group, scene, lane, { left, head, first, room, width, cell: CELL });
+    else if (lane.role === "producer") drawProducer(group, scene, lane, { left, room, head, cell: CELL });
+    else if (lane.role === "consumer") drawConsumer(group, scene, lane, { left, first, room, head, cell: CELL });
+    else drawController(group, scene, lane, head);
+    root.append(group);
+  }
+  if (wire) root.append(drawWire(scene, lanes, head + 4, wire));
+  if (run.tape.partitions.length === 0) root.append(s("text", { x: left, y: 60 }, "This run has no partition"));
+  return root;
+}
+
+/** Cells that fit beside the heads of a small stage. */
+export const compactRoom = (width: number): number => Math.max(4, Math.floor((width - 92 - 34) / (30 + GAP)));
+
+interface Room { left: number; head: number; first: number; room: number; width: number; cell: number }
+
+function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, first, room, width, cell: CELL }: Room): void {
+  const { run, cluster, partition } = scene, { node, y, height } = lane;
+  const part = cluster.partitions[partition]!, replica = part.replicas.get(node), state = cluster.nodes[node];
+  const leads = part.leader === node, inside = part.isr.includes(node), isDown = state === DOWN;
+  const color = brokerClass(scene, run, node), middle = y + height / 2;
+  if (leads) group.append(s("rect", { class: "leads", x: 3, y: y + 3, width: width - 6, height: height - 6, rx: 10 }));
+  if (isDown || state === PAUSED) group.append(s("rect", { class: "fault-area", x: 5, y: y + 5, width: head - 8, height: height - 10, rx: 8 }));
+  group.append(
+    s("rect", { class: `badge ${color}`, x: 12, y: middle - 26, width: 46, height: 36, rx: 8 }),
+    s("text", { class: "badge-name", x: 35, y: middle - 2, "text-anchor": "middle" }, fitted(nameOf(run.tape, node), 44, 11)),
+  );
+  if (leads) group.append(s("text", { class: "crown", x: 35, y: middle - 27, "text-anchor": "middle", "aria-hidden": "true" }, "\u265B"));
+  const status = isDown ? "DOWN" : state === PAUSED ? "FROZEN" : "", words: [string, string][] = [];
+  const leadership = leads ? (scene.compact ? "leader" : `leader, epoch ${part.epoch}`) : !isDown && replica?.role === LEADS ? `thinks it leads, epoch ${replica.epoch}` : "";
+  if (status || leadership) words.push([status || !leads ? "bad" : "lead", [status, leadership].filter(Boolean).join(", ")]);
+  if (!part.assigned.includes(node)) words.push(["muted", "no replica"]);
+  else if (inside) words.push([isDown ? "bad" : "good", isDown ? "still in the ISR" : "\u2713 in the ISR"]);
+  else words.push(["muted", part.elr.includes(node) ? "in the ELR" : "out of the ISR"]);
+  const x = 68;
+  if (scene.compact || head < 160) {
+    const shown = words.slice(0, 2);
+    shown.forEach(([kind, text], place) => group.append(
+      s("text", { class: `word ${kind}`, x: 8, y: middle + 25 + place * 15 }, fitted(text, head - 4, 6.2))));
+  } else {
+    words.slice(0, 2).forEach(([kind, text], place) => group.append(
+      s("text", { class: `word ${kind}`, x, y: middle - 14 + place * 17 }, fitted(text, head - x - 4, 7.4))));
+    if (replica) {
+      const behind = leads ? 0 : (part.replicas.get(part.leader)?.leo ?? replica.leo) - replica.leo;
+      const line = s("text", { class: "figures", x: 14, y: middle + 30 }, "LEO ", s("tspan", { class: "mono" }, String(replica.leo)),
+        "  HW ", s("tspan", { class: "mono water-text" }, String(replica.hw)));
+      if (behind > 0) line.append(s("tspan", { class: "bad" }, `  ${behind} behind`));
+      group.append(line);
+    }
+  }
+  if (!replica) return;
+  const cellY = middle - 22, at = (offset: number): number => left + (offset - first) * (CELL + GAP);
+  const water = Math.min(replica.hw, replica.leo);
+  if (water > first) group.append(s("rect", { class: "water", x: left - 6, y: cellY - 6, width: Math.min(at(water), at(first + room)) - left + 3, height: 46, rx: 4 }));
+  for (let place = 0; place < room; place += 1)
+    group.append(s("rect", { class: "slot", x: at(first + place), y: cellY, width: CELL, height: 34, rx: 5 }));
+  if (replica.start > first) group.append(s("text", { class: "small muted", x: left, y: cellY - 9 }, `starts at ${replica.start}`));
+  if (first > 0) group.append(s("text", { class: "muted", x: left - 8, y: cellY + 22, "text-anchor": "end" }, "\u2026"));
+  for (let offset = Math.max(first, replica.start); offset < Math.min(replica.leo, first + room); offset += 1) {
+    const cell = replica.cells[offset], record = cell?.record ?? NOTHING;
+    const isLost = isKnownLost(scene, record), name = record >= 0 ? run.tape.records[record]! : "\u00b7";
+    const kind = isLost ? "lost" : offset < replica.hw ? "committed" : "uncommitted";
+    const picked = record >= 0 && record === scene.picked;
+    const box = s("g", { class: `cell ${kind} epoch-${Math.max(0, cell?.epoch ?? 0) % 4}${isDown ? " faint" : ""}${picked ? " picked" : ""}`, "data-record": record },
+      s("rect", { x: at(offset), y: cellY, width: CELL, height: 34, rx: 5 }),
+      s("text", { class: "name", x: at(offset) + CELL / 2, y: cellY + 16, "text-anchor": "middle" }, fitted(name, CELL, 7.6)),
+      s("text", { class: "epoch", x: at(offset) + CELL / 2, y: cellY + 29, "text-anchor": "middle" }, `e${cell?.epoch ?? "?"}`));
+    if (isLost) box.append(s("circle", { class: "lost-mark", cx: at(offset) + CELL - 4, cy: cellY, r: 8 }),
+      s("text", { class: "lost-sign", x: at(offset) + CELL - 4, y: cellY + 4, "text-anchor": "middle" }, "\u2715"));
+    group.append(box);
+  }
+  flag(group, at(Math.min(replica.leo, first + room)) - GAP / 2, cellY, `LEO ${replica.leo}`, "leo", scene.compact);
+  if (replica.hw >= first) flag(group, at(Math.min(replica.hw, first + room)) - GAP / 2, cellY, `HW ${replica.hw}`, "hw", scene.compact);
+}
+
+function flag(group: SVGGElement, x: number, cellY: number, text: string, kind: "leo" | "hw", compact: boolean): void {
+  const isHigh = kind === "leo", y1 = isHigh ? cellY - 10 : cellY - 4, y2 = isHigh ? cellY + 36 : cellY + 44;
+  group.append(s("line", { class: `flag ${kind}`, x1: x, x2: x, y1, y2 }));
+  if (isHigh && compact) return;
+  const width = text.length * 9 + 8;
+  if (!isHigh) group.append(s("rect", { class: "hw-flag", x: Math.max(2, x - width + 1), y: cellY + 40, width, height: 15 }));
+  group.append(s("text", { class: `flag-text ${kind}`, x: isHigh ? x - 3 : x - 3, y: isHigh ? cellY - 9 : cellY + 52, "text-anchor": "end" }, text));
+}
+
+function isKnownLost(scene: Scene, record: Place): boolean {
+  if (record < 0 || scene.hides || scene.cluster.place < scene.knownFrom) return false;
+  const name = scene.run.tape.records[record]!, { lost, missing } = scene.run.head;
+  return lost.includes(name) || missing.includes(name);
+}
+
+const TOLD: Record<number, [kind: string, sign: string]> = {
+  [SENT]: ["waiting", "\u2026"], [ACKED]: ["acked", "\u2713"], [HANDED_OVER]: ["handed", "\u2192"], [FAILED]: ["failed", "!"], [RETRIED]: ["waiting", "\u21bb"],
+};
+
+function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room, head, cell: CELL }: Omit<Room, "width" | "first">): void {
+  const { run, cluster, partition } = scene, { y, node } = lane;
+  const acks = run.head.built.find((one) => one.startsWith(`${nameOf(run.tape, node)} acks=`))?.split(" ")[1] ?? "";
+  const sent = (cluster.partitions[partition]?.sent ?? []).filter((record) => cluster.records[record]!.client === node);
+  const count = (state: number): number => sent.filter((record) => cluster.records[record]!.state === state).length;
+  group.append(
+    s("text", { class: "lane-name", x: 12, y: y + 18 }, fitted(nameOf(run.tape, node), head - 16, 9)),
+    s("text", { class: "mono accent", x: 12, y: y + 36 }, acks),
+    s("text", { class: "small", x: 12, y: y + 53 }, fitted(acks === "acks=0" ? `${sent.length} sent` : `${sent.length} sent, ${count(ACKED)} acked`, head - 16, 6.6)),
+  );
+  if (!scene.compact) group.append(s("text", { class: "small muted", x: left, y: y + 10 }, room < 9 ? "What the producer knows" : "What the producer knows   \u2713 acked   \u2026 waiting   \u2192 no answer asked   ! failed"));
+  sent.slice(-room).forEach((record, place) => {
+    const x = left + place * (CELL + GAP), isLost = isKnownLost(scene, record);
+    const [kind, sign] = TOLD[cluster.records[record]!.state] ?? ["waiting", ""];
+    group.append(s("g", { class: `told ${isLost ? "lost" : kind}${record === scene.picked ? " picked" : ""}`, "data-record": record },
+      s("rect", { x, y: y + 18, width: CELL, height: 38, rx: 5 }),
+      s("text", { class: "name", x: x + CELL / 2, y: y + 33, "text-anchor": "middle" }, fitted(run.tape.records[record]!, CELL, 7.6)),
+      s("text", { class: "sign", x: x + CELL / 2, y: y + 50, "text-anchor": "middle" }, isLost ? "\u2715" : sign)));
+  });
+}
+
+function drawConsumer(group: SVGGElement, scene: Scene, lane: Lane, { left, first, room, head, cell: CELL }: Omit<Room, "width">): void {
+  const { run, cluster, partition } = scene, { y, node } = lane, part = cluster.partitions[partition]!;
+  const leader = part.leader >= 0 && cluster.nodes[part.leader] !== DOWN ? part.replicas.get(part.leader) : undefined;
+  const readable = leader ? Math.min(leader.hw, leader.leo) : 0;
+  group.append(s("text", { class: "lane-name", x: 12, y: y + 22 }, node >= 0 ? fitted(nameOf(run.tape, node), head - 16, 9) : "Consumers"));
+  const position = node >= 0 ? cluster.positions.get(`${node}/${partition}`) : undefined;
+  if (position !== undefined) group.append(s("text", { class: "small", x: 12, y: y + 40 }, `position ${position}`));
+  const text = leader ? (room < 9 ? `Readable below ${leader.hw}` : `Readable: below the leader's high watermark ${leader.hw}`) : "Nothing is readable: no live leader";
+  group.append(s("text", { class: `small ${leader ? "muted" : "bad"}`, x: left, y: y + 12 }, scene.compact ? (leader ? `readable below ${leader.hw}` : "nothing readable") : text));
+  for (let offset = first; offset < first + room; offset += 1) {
+    const x = left + (offset - first) * (CELL + GAP), cell = offset < readable ? leader?.cells[offset] : undefined;
+    const isThere = offset < readable && offset >= (leader?.start ?? 0);
+    group.append(s("g", { class: `told ${isThere ? "acked" : "empty"}` }, s("rect", { x, y: y + 20, width: CELL, height: 28, rx: 5 }),
+      s("text", { class: "name", x: x + CELL / 2, y: y + 39, "text-anchor": "middle" },
+        isThere ? fitted(run.tape.records[cell?.record ?? NOTHING] ?? "\u00b7", CELL, 7.6) : "")));
+  }
+  if (position !== undefined && position >= first && position <= first + room)
+    group.append(s("path", { class: "position", d: `M${left + (position - first) * (CELL + GAP) - 1} ${y + 50} l-6 10 h12 z` }));
+}
+
+function drawController(group: SVGGElement, scene: Scene, lane: Lane, head: number): void {
+  const { run, cluster, partition } = scene, part = cluster.partitions[partition]!;
+  group.append(s("text", { class: "lane-name", x: 12, y: lane.y + 20 }, fitted(`${nameOf(run.tape, lane.node)} controller`, head - 16, 8)));
+  const isr = part.isr.map((node) => nameOf(run.tape, node)).join(", ");
+  const tooFew = part.isr.length < part.minIsr;
+  group.append(s("text", { class: `mono small ${tooFew ? "bad" : ""}`, x: 12, y: lane.y + 38 },
+    fitted(`ISR {${isr}}${tooFew ? ` < min ${part.minIsr}` : ""}`, head - 16, 6.8)));
+}
+
+// ---------------------------------------------------------------------------------------------------------- messages
+
+const COLOUR_OF: Record<string, string> = {
+  batch_appended: "records", record_acked: "ack", batch_refused: "refusal", follower_fetched: "fetch", record_read: "read",
+};
+
+/** A sliding diagram of space and time: a message is a line from its sender's row to its receiver's. */
+function drawWire(scene: Scene, lanes: Lane[], x0: number, width: number): SVGGElement {
+  const { tape } = scene.run, place = scene.cluster.place, now = scene.now;
+  const yOf = new Map(lanes.map((lane) => [lane.node, lane.y + lane.height / 2 - (lane.role === "broker" ? 8 : 0)]));
+  const bottomY = lanes.at(-1)!.y + lanes.at(-1)!.height, clip = `wire-${Math.round(width)}-${lanes.length}`;
+  const group = s("g", { class: "wire", "clip-path": `url(#${clip})` }, s("clipPath", { id: clip }, s("rect", { x: x0, y: 4, width, height: bottomY })));
+  const nowX = x0 + width - 46, bottom = lanes.at(-1)!.y + lanes.at(-1)!.height;
+  const seen: { from: Place; to: Place }[] = [];
+  for (let to = place + 400; to > place - 600 && seen.length < 60; to -= 1) {
+    const from = tape.sender[to] ?? NOTHING;
+    if (from < 0 || from > place || !yOf.has(tape.node[to]!) || !yOf.has(tape.node[from]!)) continue;
+    if (!tape.changes[to]!.length && kindOf(tape, to) !== "follower_fetched" && to <= place - 200) continue;
+    seen.push({ from, to });
+  }
+  const oldest = seen.slice(0, 14).reduce((least, { from }) => Math.min(least, tape.at[from]!), now);
+  const span = Math.min(400_000, Math.max(6_000, now - oldest)), xAt = (at: number): number => nowX - ((now - at) / span) * (width - 60);
+  group.append(s("rect", { class: "wire-area", x: x0, y: 6, width, height: bottom - 10, rx: 8 }),
+    s("text", { class: "small muted", x: x0 + 6, y: 20 }, `${span < 1e6 ? `${Math.round(span / 1000)} ms` : `${span / 1e6} s`} past`),
+    s("text", { class: "small strong", x: nowX, y: 20, "text-anchor": "middle" }, "now"));
+  for (const [node, y] of yOf) {
+    const state = scene.cluster.nodes[node];
+    group.append(s("line", { class: state === DOWN ? "row down" : state === PAUSED ? "row frozen" : "row", x1: x0, x2: x0 + width, y1: y, y2: y }));
+  }
+  group.append(s("line", { class: "now", x1: nowX, x2: nowX, y1: 26, y2: bottom - 8 }));
+  let labels = 0;
+  if (!seen.some(({ to }) => to > place || tape.at[to]! >= now - span)) group.append(s("text", { class: "small muted", x: x0 + 6, y: bottom - 16 }, "no message here now"));
+  for (const { from, to } of seen) {
+    const sent = tape.at[from]!, received = tape.at[to]!;
+    if (received < now - span) continue;
+    const y1 = yOf.get(tape.node[from]!)!, y2 = yOf.get(tape.node[to]!)!, isUnderway = to > place;
+    const part = isUnderway ? Math.max(0.04, Math.min(0.96, (now - sent) / Math.max(1, received - sent))) : 1;
+    const x2 = isUnderway ? nowX : xAt(received), y = y1 + (y2 - y1) * part;
+    const kind = COLOUR_OF[kindOf(tape, to)] ?? "control";
+    group.append(s("line", { class: `message ${kind}${isUnderway ? " underway" : ""}`, x1: xAt(sent), y1, x2, y2: y }));
+    group.append(s("circle", { class: `message-head ${kind}`, cx: x2, cy: y, r: isUnderway ? 5 : 3 }));
+    if (to === place && labels === 0) {
+      labels += 1;
+      group.append(s("text", { class: "small strong", x: Math.min(x2 - 8, nowX - 8), y: y2 + (y2 > y1 ? -8 : 18), "text-anchor": "end" }, kind));
+    }
+  }
+  return group;
+}
+
+export function legend(): HTMLElement {
+  const item = (kind: string, text: string): HTMLElement => h("span", { class: "legend-item" }, h("i", { class: `swatch ${kind}` }), text);
+  return h("p", { class: "legend" }, item("committed", "committed: below the replica's HW"), item("uncommitted", "not yet committed"),
+    item("lost", "\u2715 lost"), item("water", "high watermark"), h("span", { class: "legend-item" }, "\u265B leader"));
+}
+
+/** The stage in words, for a screen reader and for the key x. */
+export function describe(scene: Scene): string {
+  const { run, cluster, partition, replicas } = scene, part = cluster.partitions[partition];
+  if (!part || !part.exists) return "The partition does not exist yet.";
+  const words = replicas.map((node) => {
+    const replica = part.replicas.get(node), state = cluster.nodes[node];
+    const role = part.leader === node ? "the leader" : part.isr.includes(node) ? "in the ISR" : "out of the ISR";
+    return `${nameOf(run.tape, node)} is ${state === DOWN ? "down, " : state === PAUSED ? "frozen, " : ""}${role}, LEO ${replica?.leo ?? 0}, HW ${replica?.hw ?? 0}.`;
+  });
+  const leader = part.leader >= 0 ? `${nameOf(run.tape, part.leader)} leads in epoch ${part.epoch}` : "no broker leads";
+  return `${run.tape.partitions[partition]}: ${leader}. ${words.join(" ")}`;
+}

@@ -1,0 +1,81 @@
+"""One plain sentence for each event of a trace that carries no reason of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from replica.trace import events as trace
+from scenarios.language.record_sets import format_record_names
+from scenarios.observe.wording import duration
+
+
+def sentence_of(event: trace.TraceEvent, records: tuple[str, ...]) -> str:
+    """What happened, in one sentence without its full stop. records: names of the records the event is about"""
+    write = _SENTENCES.get(type(event))
+    if write is not None:
+        return write(event, _names(records))
+    reason: str = getattr(event, "reason", "") or trace.EVENT_NAMES[type(event)].replace("_", " ")
+    error = getattr(event, "error", None)
+    return f"{error}: {reason}" if error and not reason.startswith(error) else reason
+
+
+def _names(records: tuple[str, ...]) -> str:
+    return format_record_names(list(records)) if records else "a batch"
+
+
+def _batch_sent(event: trace.BatchSent, names: str) -> str:
+    again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+    acks = "all" if event.acks == -1 else event.acks
+    return f"{event.client} sends {names} to {event.peer}, acks={acks}{again}"
+
+
+def _batch_appended(event: trace.BatchAppended, names: str) -> str:
+    verb = "appends" if event.role == "leader" else "copies"
+    where = f"offset {event.base_offset}"
+    if event.last_offset > event.base_offset:
+        where = f"offsets {event.base_offset} to {event.last_offset}"
+    return f"{event.node} {verb} {names} at {where}"
+
+
+def _batch_refused(event: trace.BatchRefused, names: str) -> str:
+    then = "it will retry" if event.will_retry else "it gives up"
+    return f"{event.client} gets {event.error} from {event.peer} for {names}: {then}"
+
+
+def _position_reset(event: trace.PositionReset, names: str) -> str:
+    return f"{event.client} goes to offset {event.offset}: {event.reason}"
+
+
+def _end_offset_seen(event: trace.EndOffsetSeen, names: str) -> str:
+    found = f"{event.error}" if event.error else f"{event.offset}"
+    return f"{event.client} asks {event.peer} for the end of the partition: {found}"
+
+
+_SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
+    trace.RecordSent: lambda event, names: f"The application hands {event.record} to {event.client}",
+    trace.BatchSent: _batch_sent,
+    trace.BatchAppended: _batch_appended,
+    trace.BatchRefused: _batch_refused,
+    trace.RecordAcked: lambda event, names: (
+        f"{event.client} gets the ack of {event.record} from {event.peer} after {duration(event.latency_us)}"
+    ),
+    trace.RecordHandedOver: lambda event, names: (
+        f"{event.client} counts {event.record} as sent: with acks=0 it waits for no answer"
+    ),
+    trace.RecordFailed: lambda event, names: f"{event.client} gives {event.record} up: {event.error}",
+    trace.FollowerFetched: lambda event, names: (
+        f"{event.node} gets the fetch of {event.peer} from offset {event.fetch_offset}"
+    ),
+    trace.RecordsSent: lambda event, names: (
+        f"{event.node} sends {event.peer} {event.size_bytes:,} bytes from offset {event.fetch_offset}"
+    ),
+    trace.RecordRead: lambda event, names: f"{event.client} reads {event.record} at offset {event.offset}",
+    trace.PositionReset: _position_reset,
+    trace.EndOffsetSeen: _end_offset_seen,
+    trace.FetchFailed: lambda event, names: (
+        f"{event.client} gets {event.error} from {event.peer} at offset {event.offset}"
+    ),
+    trace.HighWatermarkAdvanced: lambda event, names: f"{event.node}: {event.reason}",
+    trace.HighWatermarkLearned: lambda event, names: f"{event.node}: {event.reason}",
+}

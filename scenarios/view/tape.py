@@ -1,0 +1,399 @@
+"""A trace as the page plays it: what happened, one sentence each, and the state of the cluster after it.
+
+The page computes no rule of Kafka: after each event it sets what the event has changed. All changes come from
+`ClusterView`, which the runner's checker reads too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from replica.ids import INTERNAL_TOPICS, TopicPartition
+from replica.trace import events as trace
+from replica.trace.events import EVENT_NAMES, TraceRow
+from scenarios.observe.story import Story
+from scenarios.observe.view import ClusterView, PartitionView
+from scenarios.view.sentences import sentence_of
+
+EVENTS_MAX = 60_000
+"""A page with more events opens too slowly: those that change nothing are left out first, and the page says so."""
+
+NOTHING = -1
+"""Instead of a place in one of the tape's lists."""
+
+_QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace.HighWatermarkLearned)
+"""Left out first; what they change comes with the next event that stays."""
+_FREQUENT = (trace.RecordSent, trace.BatchSent, trace.RecordRead, trace.BatchAppended, trace.RecordHandedOver)
+"""Left out next."""
+_AT_THE_END = (trace.LogEntryFound, trace.ReplicaFound, trace.FactsLeftOut)
+"""What the run looked up when it was over: no part of what happened."""
+
+_MESSAGE_ARRIVES = (
+    trace.BatchAppended,
+    trace.ProduceRefused,
+    trace.RecordAcked,
+    trace.BatchRefused,
+    trace.FollowerFetched,
+    trace.FetchRefused,
+    trace.RecordRead,
+    trace.IsrCommitted,
+    trace.IsrRejected,
+    trace.LeadershipBegan,
+    trace.FollowingBegan,
+    trace.LogTruncated,
+)
+"""Events at the end of a message: a cause at another node is where it left."""
+
+FETCH_FLIGHT_MAX_US = 500_000
+"""A fetch that follows from something older is a new one, sent when the one before had waited in vain."""
+
+_TOUCH_ALL = (
+    trace.NodeStarted,
+    trace.NodeStopped,
+    trace.LogDirFailed,
+    trace.TopicDeleted,
+    trace.ConfigAltered,
+    trace.FaultBegan,
+    trace.FaultEnded,
+)
+"""Events that can change what is known of every partition, or of nodes they do not name."""
+
+SENT, ACKED, HANDED_OVER, FAILED, RETRIED = range(5)
+"""What a producer knows of a record, as the page has it."""
+_KNOWN_BY_PRODUCER: dict[type[trace.TraceEvent], int] = {
+    trace.RecordSent: SENT,
+    trace.RecordAcked: ACKED,
+    trace.RecordHandedOver: HANDED_OVER,
+    trace.RecordFailed: FAILED,
+}
+
+DOWN, RUNNING, PAUSED = range(3)
+
+
+class Names:
+    """Places of names in a list, in the order of their first use."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._places: dict[str, int] = {}
+        for name in names:
+            self.place(name)
+
+    def place(self, name: str | None) -> int:
+        return NOTHING if name is None else self._places.setdefault(name, len(self._places))
+
+    def known(self, name: str | None) -> int:
+        return NOTHING if name is None else self._places.get(name, NOTHING)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterable[str]:
+        return iter(self._places)
+
+
+@dataclass(slots=True)
+class Fault:
+    """A fault while it is in force. until_us None: it is never undone"""
+
+    name: str
+    verb: str
+    text: str
+    targets: tuple[str, ...]
+    from_us: int
+    until_us: int | None = None
+
+
+@dataclass(slots=True)
+class Tape:
+    """What the page plays, in lists of one item an event. places: the seq of a fact -> its place in the lists"""
+
+    nodes: Names = field(default_factory=Names)
+    roles: dict[str, str] = field(default_factory=dict)
+    partitions: Names = field(default_factory=Names)
+    records: Names = field(default_factory=Names)
+    texts: Names = field(default_factory=Names)
+    kinds: Names = field(default_factory=Names)
+    faults: list[Fault] = field(default_factory=list)
+    at_us: list[int] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    node: list[int] = field(default_factory=list)
+    partition: list[int] = field(default_factory=list)
+    text: list[int] = field(default_factory=list)
+    sender: list[int] = field(default_factory=list)
+    """place of the event at another node that this one follows from: a message went between them"""
+    key: list[str] = field(default_factory=list)
+    """name of the sign of a key moment, else empty"""
+    changes: list[list[list[Any]]] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    left_out: int = 0
+    end_us: int = 0
+
+    def __len__(self) -> int:
+        return len(self.at_us)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "nodes": [[name, self.roles.get(name, "")] for name in self.nodes],
+            "partitions": list(self.partitions),
+            "records": list(self.records),
+            "texts": list(self.texts),
+            "kinds": list(self.kinds),
+            "faults": [[one.verb, one.text, list(one.targets), one.from_us, one.until_us] for one in self.faults],
+            "at": _differences(self.at_us),
+            "kind": self.kind,
+            "node": self.node,
+            "part": self.partition,
+            "text": self.text,
+            "sender": self.sender,
+            "key": self.key,
+            "changes": self.changes,
+            "left_out": self.left_out,
+            "end_us": self.end_us,
+        }
+
+
+def _differences(values: Sequence[int]) -> list[int]:
+    return [value - before for value, before in zip(values, (0, *values), strict=False)]
+
+
+def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
+    """The tape of a whole trace in seq order."""
+    shown = [row for row in rows if not isinstance(row.event, _AT_THE_END)]
+    dropped: tuple[type[trace.TraceEvent], ...] = ()
+    for more in (_QUIET, _FREQUENT):
+        if sum(not isinstance(row.event, dropped) for row in shown) > events_max:
+            dropped += more
+    recorder = _Recorder(dropped)
+    for row in shown:
+        recorder(row)
+    return recorder.finish(rows)
+
+
+class _Recorder:
+    """Puts one fact after the other on the tape."""
+
+    def __init__(self, dropped: tuple[type[trace.TraceEvent], ...]) -> None:
+        self.tape = Tape()
+        self._dropped = dropped
+        self._view = ClusterView((), ())
+        self._story = Story(self._view)
+        self._names_by_crc: dict[tuple[str, int, int], tuple[str, ...]] = {}
+        self._actors: dict[int, str] = {}
+        self._faults: dict[str, Fault] = {}
+        self._replicas: dict[tuple[TopicPartition, str], list[Any]] = {}
+        self._standings: dict[TopicPartition, list[Any]] = {}
+        self._node_states: dict[str, int] = {}
+        self._waiting: list[list[Any]] = []
+        """changes of events that were left out"""
+
+    def __call__(self, row: TraceRow) -> None:
+        event = row.event
+        told = len(self._story.lines)
+        self._view(row)
+        self._story(row)
+        if getattr(event, "topic", None) in INTERNAL_TOPICS and not hasattr(event, "group"):
+            self.tape.left_out += 1
+            return
+        self._note(row)
+        self._waiting += self._changes(row)
+        line = self._story.lines[-1] if len(self._story.lines) > told else None
+        if isinstance(event, self._dropped) and line is None:
+            self.tape.left_out += 1
+            return
+        self._put(row, line.sign if line else "", line.text if line else sentence_of(event, self._records(event)))
+
+    def finish(self, rows: Sequence[TraceRow]) -> Tape:
+        if self._waiting and len(self.tape):
+            self.tape.changes[-1] += self._waiting
+        self.tape.end_us = rows[-1].at_us if rows else 0
+        return self.tape
+
+    # ------------------------------------------------------------------------------------------------- one event
+
+    def _put(self, row: TraceRow, sign: str, text: str) -> None:
+        tape, event = self.tape, row.event
+        actor = _actor(event)
+        if actor is not None:
+            self._actors[row.seq] = actor
+        tape.places[row.seq] = len(tape)
+        tape.at_us.append(row.at_us)
+        tape.kind.append(tape.kinds.place(EVENT_NAMES[type(event)]))
+        tape.node.append(tape.nodes.place(actor))
+        tape.partition.append(tape.partitions.known(_partition_name(event)))
+        tape.text.append(tape.texts.place(text))
+        tape.sender.append(self._sender(row, actor))
+        tape.key.append(sign)
+        tape.changes.append(self._waiting)
+        self._waiting = []
+
+    def _sender(self, row: TraceRow, actor: str | None) -> int:
+        """The latest cause that is a fact of another node, if a message leads from there to this event."""
+        if not isinstance(row.event, _MESSAGE_ARRIVES):
+            return NOTHING
+        for cause in reversed(row.causes):
+            place = self.tape.places.get(cause, NOTHING)
+            sender = self._actors.get(cause)
+            if place < 0 or sender is None or sender == actor:
+                continue
+            flight_us = row.at_us - self.tape.at_us[place]
+            if isinstance(row.event, trace.FollowerFetched) and flight_us > FETCH_FLIGHT_MAX_US:
+                continue
+            return place if flight_us > 0 else NOTHING
+        return NOTHING
+
+    def _note(self, row: TraceRow) -> None:
+        """What later events are told with: names of batches, roles of nodes, faults in force."""
+        event = row.event
+        if isinstance(event, trace.BatchSent):
+            self._names_by_crc[event.topic, event.partition, event.crc] = event.records
+        elif isinstance(event, trace.NodeStarted):
+            self.tape.nodes.place(event.node)
+            self.tape.roles[event.node] = event.role
+        elif isinstance(event, trace.PartitionCreated):
+            self.tape.partitions.place(f"{event.topic}-{event.partition}")
+        elif isinstance(event, trace.FaultBegan):
+            began = Fault(event.fault, event.verb, event.reason, event.targets, row.at_us)
+            self._faults[event.fault] = began
+            self.tape.faults.append(began)
+        elif isinstance(event, trace.FaultEnded) and event.fault in self._faults:
+            self._faults.pop(event.fault).until_us = row.at_us
+
+    def _records(self, event: trace.TraceEvent) -> tuple[str, ...]:
+        if isinstance(event, trace.BatchSent | trace.BatchRefused):
+            return event.records
+        if isinstance(event, trace.BatchAppended):
+            return self._names_by_crc.get((event.topic, event.partition, event.crc), ())
+        return ()
+
+    # ---------------------------------------------------------------------------------------------------- changes
+
+    def _changes(self, row: TraceRow) -> list[list[Any]]:
+        """What the event has changed, each as a list that begins with the name of its kind."""
+        event = row.event
+        found: list[list[Any]] = []
+        if isinstance(event, _TOUCH_ALL):
+            for name, node in self._view.nodes.items():
+                state = DOWN if not node.running else PAUSED if node.paused else RUNNING
+                if self._node_states.get(name, DOWN) != state:
+                    self._node_states[name] = state
+                    found.append(["node", self.tape.nodes.place(name), state])
+            for partition in self._view.partitions.values():
+                self._look_at(partition, found)
+            self._forget_deleted(found)
+        else:
+            name = TopicPartition(getattr(event, "topic", None) or "", getattr(event, "partition", -1))
+            if name in self._view.partitions:
+                self._look_at(self._view.partitions[name], found)
+        if isinstance(event, trace.BatchAppended):
+            found.append(self._appended(event))
+        self._clients(event, found)
+        return found
+
+    def _look_at(self, partition: PartitionView, found: list[list[Any]]) -> None:
+        name = partition.topic_partition
+        if name.topic in INTERNAL_TOPICS:
+            return
+        nodes = self.tape.nodes
+        place = self.tape.partitions.place(str(name))
+        isr = [nodes.place(node) for node in partition.isr]
+        elr = [nodes.place(node) for node in partition.elr]
+        assigned = [nodes.place(node) for node in partition.assigned]
+        leader = nodes.place(partition.leader)
+        standing = ["part", place, leader, partition.leader_epoch, isr, elr, partition.min_isr, assigned]
+        if self._standings.get(name) != standing:
+            self._standings[name] = standing
+            found.append(standing)
+        for node, replica in partition.replicas.items():
+            role = {"leader": 2, "follower": 1}.get(replica.role or "", 0)
+            state = [
+                "replica",
+                place,
+                nodes.place(node),
+                role,
+                replica.leader_epoch,
+                replica.log_start_offset,
+                replica.log_end_offset,
+                replica.high_watermark,
+            ]
+            if self._replicas.get((name, node)) != state:
+                self._replicas[name, node] = state
+                found.append(state)
+
+    def _forget_deleted(self, found: list[list[Any]]) -> None:
+        for name in [name for name in self._standings if name not in self._view.partitions]:
+            del self._standings[name]
+            for key in [key for key in self._replicas if key[0] == name]:
+                del self._replicas[key]
+            found.append(["gone", self.tape.partitions.place(str(name))])
+
+    def _appended(self, event: trace.BatchAppended) -> list[Any]:
+        place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+        count = event.last_offset - event.base_offset + 1
+        names = self._records(event)
+        records = [self.tape.records.place(name) for name in names] if len(names) == count else [NOTHING] * count
+        return ["append", place, self.tape.nodes.place(event.node), event.base_offset, event.leader_epoch, records]
+
+    def _clients(self, event: trace.TraceEvent, found: list[list[Any]]) -> None:
+        nodes, records = self.tape.nodes, self.tape.records
+        known = _KNOWN_BY_PRODUCER.get(type(event))
+        if known is not None:
+            assert isinstance(
+                event, trace.RecordSent | trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed
+            )
+            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            found.append(["record", records.place(event.record), known, nodes.place(event.client), place])
+        elif isinstance(event, trace.BatchRefused) and event.will_retry:
+            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            for name in event.records:
+                found.append(["record", records.place(name), RETRIED, nodes.place(event.client), place])
+        elif isinstance(event, trace.RecordRead):
+            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            found.append(["read", nodes.place(event.client), place, event.offset + 1, records.place(event.record)])
+        elif isinstance(event, trace.PositionReset):
+            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            found.append(["read", nodes.place(event.client), place, event.offset, NOTHING])
+
+
+def _actor(event: trace.TraceEvent) -> str | None:
+    """Who did it: the node or the client that states it."""
+    found: str | None = getattr(event, "node", None) or getattr(event, "client", None)
+    return found
+
+
+def _partition_name(event: trace.TraceEvent) -> str | None:
+    topic: str | None = getattr(event, "topic", None)
+    number: int | None = getattr(event, "partition", None)
+    return None if topic is None or number is None else f"{topic}-{number}"
+
+
+def head(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page says of a run before it plays: what was built, by which rules, and the verdict."""
+    setting = summary["setting"]
+    built = [f"{setting['brokers']} broker{'' if setting['brokers'] == 1 else 's'}"]
+    for topic, values in setting["topics"].items():
+        built.append(
+            f"{topic}: {values['partitions']} partition{'' if values['partitions'] == 1 else 's'},"
+            f" RF {values['replication_factor']}, min.insync.replicas {values['min.insync.replicas']}"
+        )
+    built += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
+    return {
+        "scenario": summary["scenario"],
+        "label": summary["variant"] or "as written",
+        "title": summary["title"],
+        "seed": summary["seed"],
+        "era": summary["profile"],
+        "live": bool(summary.get("live")),
+        "built": built,
+        "verdict": list(summary["verdict"]),
+        "findings": [
+            {key: anomaly[key] for key in ("kind", "sentence", "records", "partition")}
+            for anomaly in summary["anomalies"]
+        ],
+        "lost": list(summary["records"]["lost"]),
+        "missing": list(summary["records"]["missing"]),
+        "acked": len(summary["records"]["acked"]),
+        "sent": summary["records"]["sent"],
+        "duplicated": list(summary["records"]["duplicated"]),
+    }
