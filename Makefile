@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check soak night lock locked audit clean
+.PHONY: demo page test check soak night lock locked audit clean
 
 demo: .venv/.installed
 	$(BIN)/highwater run acks1-leader-kill
@@ -22,6 +22,10 @@ soak: .venv/.installed-dev
 
 night: .venv/.installed-dev
 	$(BIN)/python -m pytest -m night -n 2 --dist loadgroup
+
+# The page of `highwater view`: needs Node, and is committed, so that a user does not.
+page:
+	cd scenarios/view/page && npm ci --no-audit --no-fund && npm run build
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv

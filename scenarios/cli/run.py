@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,7 @@ import click
 from scenarios.cli.common import (
     execute,
     exit_code_of,
+    fail,
     format_option,
     load_scenario,
     must_hold_files,
@@ -18,11 +22,14 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
+from scenarios.cli.view import PAGE_NAME, RUNS_MAX, open_option, open_page, write_page
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.run.runs import RUNS_DIR
+from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
+    from scenarios.run.runner import RunResult
     from scenarios.run.worlds import NewWorld
 
 set_option = click.option(
@@ -66,6 +73,7 @@ def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld
 @click.option(
     "--fail-on", multiple=True, type=click.Choice(["any", *ANOMALIES]), help="Exit with 1 if this happened; repeatable."
 )
+@open_option
 @format_option
 @plain_option
 def run(
@@ -78,6 +86,7 @@ def run(
     out: Path,
     no_logs: bool,
     fail_on: tuple[str, ...],
+    opens: bool,
     format_: str,
     plain: bool,
 ) -> int:
@@ -96,6 +105,9 @@ def run(
         # No live run comes back.
         again = None if is_live else replay_command(scenario, variant, chosen.seed, overrides)
         click.echo(run_screen(result.summary, result.story, style_for_stdout(plain), again), nl=False)
+    if opens:
+        run_dir = Path(result.summary["run_dir"])
+        open_page(write_page([run_dir], run_dir / PAGE_NAME))
     return exit_code_of([result], fail_on)
 
 
@@ -104,19 +116,46 @@ def run(
 @click.option("--variant", "variants", multiple=True, metavar="ID", help="Only these (`base` is the file itself).")
 @click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
 @set_option
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write their page to this file.")
+@open_option
 @format_option
 @plain_option
 def compare(
-    scenario: str, variants: tuple[str, ...], seed: int | None, overrides: tuple[str, ...], format_: str, plain: bool
+    scenario: str,
+    variants: tuple[str, ...],
+    seed: int | None,
+    overrides: tuple[str, ...],
+    page: Path | None,
+    opens: bool,
+    format_: str,
+    plain: bool,
 ) -> int:
     """Run SCENARIO and its variants with the same seed, and put them side by side."""
     file = load_scenario(scenario, overrides)
     chosen = [pick_variant(file, name, seed) for name in variants or ("base", *file.variants)]
-    results = [execute(one, None) for one in chosen]
+    if opens and page is None:
+        page = RUNS_DIR / f"compare-{file.scenario.id}.html"
+    results = _compare_on_page(chosen, page) if page is not None else [execute(one, None) for one in chosen]
     if format_ == "json":
         print_json({"scenario": file.scenario.id, "runs": [result.summary for result in results]})
     else:
         from scenarios.cli.screens import compare_table
 
         click.echo(compare_table([result.summary for result in results], style_for_stdout(plain)), nl=False)
+        again = shlex.join(["highwater", "compare", scenario, "--open"])
+        click.echo(f"\n  See it:  {page or again}")
+    if opens and page is not None:
+        open_page(page)
     return exit_code_of(results)
+
+
+def _compare_on_page(chosen: Sequence[Scenario], page: Path) -> list[RunResult]:
+    """Their runs are kept for as long as the page is made."""
+    if len(chosen) > RUNS_MAX:
+        fail(f"{len(chosen)} runs: a page holds at most {RUNS_MAX}", ExitCode.USAGE, "choose some with --variant ID")
+    must_hold_files(page.parent, "--page")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as kept:
+        results = [execute(one, Path(kept), keep_logs=False) for one in chosen]
+        write_page([Path(result.summary["run_dir"]) for result in results], page)
+    return results

@@ -254,6 +254,7 @@ def _see_also(summary: Summary, again: str | None) -> list[str]:
         run = "last" if Path(summary["run_dir"]).parent == RUNS_DIR else shlex.quote(summary["run_dir"])
         if culprit is not None:
             lines.append(f"  Why:     highwater explain {run} {culprit}")
+        lines.append(f"  See it:  highwater view {run} --open")
         lines.append(f"  Report:  highwater report {run}")
         lines.append(f"  Kept in  {summary['run_dir']}")
     if again is not None:

@@ -25,7 +25,9 @@ open_option = click.option("--open", "opens", is_flag=True, help="Open the page 
 
 @click.command()
 @click.argument("runs", nargs=-1)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the run's folder.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the run's folder."
+)
 @open_option
 def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
     """Write the page of RUN: step through it, predict, ask why. Several RUNs stand side by side on one clock.
@@ -71,14 +73,15 @@ def write_page(folders: Sequence[Path], page: Path) -> Path:
 
 
 def _write(page: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=page.parent, prefix=".view-")
+    handle, name = tempfile.mkstemp(dir=page.parent, prefix=".view-")
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, page)
+        temporary.chmod(0o644)
+        temporary.replace(page)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink()
         raise
 
 

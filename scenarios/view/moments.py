@@ -10,7 +10,7 @@ from scenarios.explain.explanation import Explanation
 from scenarios.explain.record import RecordUnknown, explain_record
 from scenarios.view.tape import Tape
 
-ROWS_READ_MAX = 400_000
+ROWS_READ_MAX = 60_000
 """Each story goes through the whole trace once: so many events in all, then no more stories."""
 STORIES_MAX = 24
 

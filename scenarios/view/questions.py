@@ -124,5 +124,7 @@ class _Asker:
         name = f"{event.topic}-{event.partition}"
         ends = sorted({after, event.previous_high_watermark, 0} - {before})
         options = [f"it keeps all {before}", *(f"it cuts its log back to {end}" for end in ends)]
-        ask = f"{event.node} follows in epoch {event.leader_epoch}, with LEO {before}. What becomes of its log of {name}?"
+        ask = (
+            f"{event.node} follows in epoch {event.leader_epoch}, with LEO {before}. What happens to its log of {name}?"
+        )
         self._ask(row, ask, options, f"it cuts its log back to {after}", event.reason)

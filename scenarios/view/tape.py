@@ -6,7 +6,7 @@ The page computes no rule of Kafka: after each event it sets what the event has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +72,7 @@ _KNOWN_BY_PRODUCER: dict[type[trace.TraceEvent], int] = {
 DOWN, RUNNING, PAUSED = range(3)
 
 
-class Names:
+class PlacesOfNames:
     """Places of names in a list, in the order of their first use."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -89,12 +89,12 @@ class Names:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __iter__(self) -> Iterable[str]:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 
 
 @dataclass(slots=True)
-class Fault:
+class FaultSpan:
     """A fault while it is in force. until_us None: it is never undone"""
 
     name: str
@@ -109,13 +109,13 @@ class Fault:
 class Tape:
     """What the page plays, in lists of one item an event. places: the seq of a fact -> its place in the lists"""
 
-    nodes: Names = field(default_factory=Names)
+    nodes: PlacesOfNames = field(default_factory=PlacesOfNames)
     roles: dict[str, str] = field(default_factory=dict)
-    partitions: Names = field(default_factory=Names)
-    records: Names = field(default_factory=Names)
-    texts: Names = field(default_factory=Names)
-    kinds: Names = field(default_factory=Names)
-    faults: list[Fault] = field(default_factory=list)
+    partitions: PlacesOfNames = field(default_factory=PlacesOfNames)
+    records: PlacesOfNames = field(default_factory=PlacesOfNames)
+    texts: PlacesOfNames = field(default_factory=PlacesOfNames)
+    kinds: PlacesOfNames = field(default_factory=PlacesOfNames)
+    faults: list[FaultSpan] = field(default_factory=list)
     at_us: list[int] = field(default_factory=list)
     kind: list[int] = field(default_factory=list)
     node: list[int] = field(default_factory=list)
@@ -181,7 +181,7 @@ class _Recorder:
         self._story = Story(self._view)
         self._names_by_crc: dict[tuple[str, int, int], tuple[str, ...]] = {}
         self._actors: dict[int, str] = {}
-        self._faults: dict[str, Fault] = {}
+        self._faults: dict[str, FaultSpan] = {}
         self._replicas: dict[tuple[TopicPartition, str], list[Any]] = {}
         self._standings: dict[TopicPartition, list[Any]] = {}
         self._node_states: dict[str, int] = {}
@@ -254,7 +254,7 @@ class _Recorder:
         elif isinstance(event, trace.PartitionCreated):
             self.tape.partitions.place(f"{event.topic}-{event.partition}")
         elif isinstance(event, trace.FaultBegan):
-            began = Fault(event.fault, event.verb, event.reason, event.targets, row.at_us)
+            began = FaultSpan(event.fault, event.verb, event.reason, event.targets, row.at_us)
             self._faults[event.fault] = began
             self.tape.faults.append(began)
         elif isinstance(event, trace.FaultEnded) and event.fault in self._faults:
@@ -283,9 +283,9 @@ class _Recorder:
                 self._look_at(partition, found)
             self._forget_deleted(found)
         else:
-            name = TopicPartition(getattr(event, "topic", None) or "", getattr(event, "partition", -1))
-            if name in self._view.partitions:
-                self._look_at(self._view.partitions[name], found)
+            named = TopicPartition(getattr(event, "topic", None) or "", getattr(event, "partition", -1))
+            if named in self._view.partitions:
+                self._look_at(self._view.partitions[named], found)
         if isinstance(event, trace.BatchAppended):
             found.append(self._appended(event))
         self._clients(event, found)
@@ -339,9 +339,7 @@ class _Recorder:
         nodes, records = self.tape.nodes, self.tape.records
         known = _KNOWN_BY_PRODUCER.get(type(event))
         if known is not None:
-            assert isinstance(
-                event, trace.RecordSent | trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed
-            )
+            assert isinstance(event, trace.RecordSent | trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed)
             place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
             found.append(["record", records.place(event.record), known, nodes.place(event.client), place])
         elif isinstance(event, trace.BatchRefused) and event.will_retry:

@@ -15,7 +15,7 @@ from spark_reports.report import ReportResult, follow_page
 from spark_reports.sweep import page as sweep_page
 from spark_reports.sweep.charts import FIGURES
 from spark_reports.sweep.tables import DOCS
-from tests.spark.browser import Marks, marks_of, needs_chromium, opened
+from tests.browser import Marks, marks_of, needs_chromium, opened
 from tests.spark.conftest import Ask
 
 pytestmark = [pytest.mark.spark, needs_chromium]

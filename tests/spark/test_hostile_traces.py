@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from spark_reports.io import RunFolderUnusable
 from spark_reports.queries import ask
 from spark_reports.report import write_report
+from tests.browser import CHROMIUM, opened
 from tests.hostile_names import EVIL, run_of_names
-from tests.spark.browser import CHROMIUM, opened
 
 pytestmark = pytest.mark.spark
 

@@ -33,8 +33,10 @@ class Opened(NamedTuple):
     asked: list[str]
 
 
-def opened(page: Path, scratch: Path, width: int = 800, height: int = 900, patience_ms: int = 10_000) -> Opened:
-    """width, height: of the window, pixels     scratch: for the browser's profile
+def opened(
+    page: Path, scratch: Path, width: int = 800, height: int = 900, patience_ms: int = 10_000, fragment: str = ""
+) -> Opened:
+    """width, height: of the window, pixels     scratch: for the browser's profile     fragment: of the address
 
     patience_ms: of virtual time that the page's scripts have; a page that loads itself again must need less
     """
@@ -46,7 +48,7 @@ def opened(page: Path, scratch: Path, width: int = 800, height: int = 900, patie
                 f"--user-data-dir={scratch / 'profile'}", "--enable-logging=stderr",
                 f"--virtual-time-budget={patience_ms}",
                 f"--window-size={width},{height}", f"--proxy-server=127.0.0.1:{port}",
-                "--proxy-bypass-list=<-loopback>", "--dump-dom", page.resolve().as_uri(),
+                "--proxy-bypass-list=<-loopback>", "--dump-dom", f"{page.resolve().as_uri()}{fragment}",
             ],
             capture_output=True, text=True, timeout=100, check=True,
         )  # fmt: skip

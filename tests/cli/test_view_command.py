@@ -1,0 +1,40 @@
+"""`highwater view`, and `--open` and `--page` of other commands, as a shell sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from command import MINI, Highwater
+
+
+def test_view_writes_the_page_of_the_last_run(highwater: Highwater, tmp_path: Path) -> None:
+    Path("mini.yaml").write_text(MINI)
+    assert highwater("run", "mini.yaml").out.count("See it:  highwater view last --open") == 1
+    found = highwater("view")
+    assert (found.code, found.out.strip(), found.err) == (0, "runs/0001-mini/view.html", "")
+    assert Path("runs/0001-mini/view.html").stat().st_size > 30_000
+    assert highwater("view", "last", "1", "--out", "both.html").code == 0 and Path("both.html").is_file()
+    assert not list(Path().rglob(".view-*"))
+
+
+def test_compare_keeps_its_page_and_no_runs(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    found = highwater("compare", "mini.yaml", "--variant", "base", "--variant", "silent", "--page", "two.html")
+    assert found.code == 0 and found.out.endswith("  See it:  two.html\n")
+    assert Path("two.html").is_file() and not Path("runs").exists()
+
+
+def test_what_cannot_be_viewed_is_one_error(highwater: Highwater) -> None:
+    missing = highwater("view", "last")
+    assert missing.code == 2 and missing.error_lines[0].startswith("error: no run `last`")
+    many = highwater("view", *["last"] * 10)
+    assert many.code == 2 and "10 runs: a page holds at most 9" in many.err
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    nowhere = highwater("view", "--out", "mini.yaml/page.html")
+    assert nowhere.code == 6 and "mini.yaml is no folder" in nowhere.err
+    part = next(Path("runs/0001-mini/trace/log").iterdir())
+    part.write_bytes(part.read_bytes()[:-9])
+    broken = highwater("view")
+    assert broken.code == 2 and broken.error_lines[0].startswith("error: the trace cannot be read:")
+    assert not Path("runs/0001-mini/view.html").exists()

@@ -1,0 +1,120 @@
+"""The tape and the questions: what the page plays is what the trace says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replica.trace.events import TraceRow
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.observe.trace_writer import read_rows
+from scenarios.observe.view import ClusterView
+from scenarios.run.runner import run_scenario
+from scenarios.view.page import run_document
+from scenarios.view.tape import Tape, record_tape
+
+Played = tuple[list[TraceRow], dict[str, Any]]
+
+
+def play(name: str, runs_dir: Path, variant: str | None = None) -> Played:
+    file = load_file(find_scenario(name))
+    result = run_scenario(file.variants[variant] if variant else file.scenario, runs_dir=runs_dir, keep_logs=False)
+    assert result.run_dir is not None
+    return list(read_rows(result.run_dir / "trace")), result.summary
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return play("acks1-leader-kill", tmp_path_factory.mktemp("view"))
+
+
+def replicas_at_the_end(tape: Tape) -> dict[tuple[str, str], list[Any]]:
+    """By partition and broker, the state that the last change sets."""
+    partitions, nodes = list(tape.partitions), list(tape.nodes)
+    found: dict[tuple[str, str], list[Any]] = {}
+    for changes in tape.changes:
+        for kind, *values in changes:
+            if kind == "replica":
+                found[partitions[values[0]], nodes[values[1]]] = values[2:]
+            elif kind == "gone":
+                found = {key: state for key, state in found.items() if key[0] != partitions[values[0]]}
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["acks1-leader-kill", "reassign-target-dies", "kip101-replica-divergence", "elr-exhausted"]
+)
+def test_changes_lead_to_the_state_that_the_trace_ends_in(name: str, tmp_path: Path) -> None:
+    """However few events the page has room for."""
+    rows, _ = play(name, tmp_path)
+    view = ClusterView((), ())
+    for row in rows:
+        view(row)
+    expected = {
+        (str(partition.topic_partition), node): [
+            {"leader": 2, "follower": 1, None: 0}[replica.role],
+            replica.leader_epoch,
+            replica.log_start_offset,
+            replica.log_end_offset,
+            replica.high_watermark,
+        ]
+        for partition in view.partitions.values()
+        for node, replica in partition.replicas.items()
+        if not partition.topic_partition.topic.startswith("__")
+    }
+    for events_max in (60_000, 150, 20):
+        found = replicas_at_the_end(record_tape(rows, events_max))
+        assert {key: found[key] for key in expected} == expected
+
+
+def test_a_tape_that_is_too_long_leaves_out_what_says_least_and_counts_it(killed: Played) -> None:
+    rows, _ = killed
+    whole, short = record_tape(rows), record_tape(rows, 150)
+    assert len(short) < 200 < len(whole) and short.left_out == len(whole) - len(short) + whole.left_out
+    key_moments = [(at, sign) for at, sign in zip(whole.at_us, whole.key, strict=True) if sign]
+    assert [(at, sign) for at, sign in zip(short.at_us, short.key, strict=True) if sign] == key_moments
+
+
+def test_a_message_goes_from_another_node_and_takes_time(killed: Played) -> None:
+    tape = record_tape(killed[0])
+    nodes, kinds = list(tape.nodes), list(tape.kinds)
+    flights = {
+        (kinds[tape.kind[place]], nodes[tape.node[sender]], nodes[tape.node[place]])
+        for place, sender in enumerate(tape.sender)
+        if sender >= 0
+    }
+    assert {
+        ("batch_appended", "p1", "b1"),
+        ("batch_appended", "b1", "b2"),
+        ("record_acked", "b1", "p1"),
+        ("follower_fetched", "b2", "b1"),
+        ("record_read", "b1", "c1r"),
+        ("leadership_began", "c1", "b2"),
+    } <= flights
+    assert all(
+        tape.at_us[sender] < tape.at_us[place] and tape.node[sender] != tape.node[place]
+        for place, sender in enumerate(tape.sender)
+        if sender >= 0
+    )
+
+
+def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> None:
+    document = run_document(*killed)
+    tape = document["tape"]
+    opens_at = document["opens_at"]
+    assert tape["texts"][tape["text"][opens_at]].startswith("b2 is the first live member of the ISR {b1, b2, b3}")
+    asked = [(before, options[answer]) for before, _, options, answer, _ in document["questions"]]
+    assert [answer for _, answer in asked] == ["all but r10..r14", "b2", "it cuts its log back to 10"]
+    assert [story["record"] for story in document["stories"]] == ["r10", "r11", "r12", "r13", "r14"]
+    for before, _ in asked:
+        first_hidden, last_seen = sum(tape["at"][: before + 1]), sum(tape["at"][:before])
+        assert last_seen < first_hidden, "what happens in the same instant gives the answer away"
+
+
+def test_nothing_is_asked_where_there_is_one_answer_only(tmp_path: Path) -> None:
+    rows, summary = play("acks1-leader-kill", tmp_path, "acks-all")
+    questions = run_document(rows, summary)["questions"]
+    assert questions and all(len(set(options)) == len(options) > 1 for _, _, options, _, _ in questions)
