@@ -42,6 +42,7 @@ PICTURE_BYTES_MAX = 200_000
 def files() -> tuple[Path, ...]:
     """Of the repository, without what lies about beside it (environments, runs)."""
     inside = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")) if path.is_file()]
+    inside = [path for path in inside if "node_modules" not in path.parts]
     return (*(path for path in sorted(ROOT.iterdir()) if path.is_file()), *inside)
 
 

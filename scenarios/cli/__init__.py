@@ -2,6 +2,6 @@
 
 May import: scenarios.bench, scenarios.explain, scenarios.language, scenarios.language.parse,
 scenarios.language.write, scenarios.observe, scenarios.process, scenarios.run, scenarios.search,
-scenarios.serve, scenarios.terminal.
+scenarios.serve, scenarios.terminal, scenarios.view.
 Open first: main.py.
 """

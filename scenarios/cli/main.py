@@ -41,6 +41,7 @@ FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged rec
   highwater list                      what can be broken
   highwater run acks1-leader-kill     a leader dies under acks=1
   highwater compare acks1-leader-kill the same failure under acks=0, 1 and all
+  highwater view last --open          step through that run in the browser, predict, ask why
   highwater report last               HW, LEO and ISR of that run over time
   highwater --help                    all commands
 """
