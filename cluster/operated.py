@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from cluster.node import Action
-from controller.events import Event, OnReply
+from controller.inputs import ControllerInput, OnReply
 from replica.ids import BrokerId, TopicPartition
 
 
@@ -51,8 +51,8 @@ class OperatedRegistry(OperatedNode, Protocol):
         now_us: int,
     ) -> list[Action]: ...
 
-    def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
-        """Any other request; `event` is given the time."""
+    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
+        """Any other request; `make_input` receives the time."""
 
 
 class OperatedController(OperatedRegistry, Protocol):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.events import IsrProposal
 from controller.image import MetadataImage, PartitionRegistration
+from controller.inputs import IsrProposal
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names
 from replica.rules import Rules

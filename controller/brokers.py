@@ -6,7 +6,8 @@ maybeFenceOneStaleBroker.
 
 from __future__ import annotations
 
-from controller.events import (
+from controller.image import BrokerRegistration
+from controller.inputs import (
     AssignReplicas,
     AssignReplicasReply,
     BrokerHeartbeat,
@@ -14,7 +15,6 @@ from controller.events import (
     RegisterBroker,
     RegistrationReply,
 )
-from controller.image import BrokerRegistration
 from controller.journal import Journal
 from controller.metadata import BrokerRegistrationChangeRecord, RegisterBrokerRecord, ReplicaDirectoryRecord
 from controller.partitions import Partitions
@@ -41,99 +41,99 @@ class BrokerControl:
 
     # ------------------------------------------------------------------------------------------------ registration
 
-    def register(self, event: RegisterBroker) -> None:
-        existing = self._image.brokers.get(event.broker_id)
-        if existing is not None and existing.incarnation_id == event.incarnation_id:
-            self._register(event, existing)
+    def register(self, given: RegisterBroker) -> None:
+        existing = self._image.brokers.get(given.broker_id)
+        if existing is not None and existing.incarnation_id == given.incarnation_id:
+            self._register(given, existing)
             return
-        if existing is not None and self.sessions.is_valid(event.broker_id, event.now_us):
-            silent_us = event.now_us - self.sessions[event.broker_id].last_contact_us
-            message = f"an earlier incarnation of {self._names(event.broker_id)} was heard {_seconds(silent_us)} ago"
+        if existing is not None and self.sessions.is_valid(given.broker_id, given.now_us):
+            silent_us = given.now_us - self.sessions[given.broker_id].last_contact_us
+            message = f"an earlier incarnation of {self._names(given.broker_id)} was heard {_seconds(silent_us)} ago"
             self._journal.reply(RegistrationReply(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message))
             return
         if existing is not None and not existing.fenced:
             # Differs from Kafka: 3.9 leaves a broker whose session ends in this very instant in its ISRs (4.0 handles
             # it like a fencing, as here).
-            self._fence(existing, self._silence(event.broker_id, event.now_us))
-        if existing is None or not _was_clean(event, existing):
-            self._partitions.strike_out(event.broker_id, self._registered_unclean(event, existing))
-        self._register(event, None, existing)
+            self._fence(existing, self._silence(given.broker_id, given.now_us))
+        if existing is None or not _was_clean(given, existing):
+            self._partitions.strike_out(given.broker_id, self._registered_unclean(given, existing))
+        self._register(given, None, existing)
 
-    def _registered_unclean(self, event: RegisterBroker, replaced: BrokerRegistration | None) -> str:
+    def _registered_unclean(self, given: RegisterBroker, replaced: BrokerRegistration | None) -> str:
         """Ends the reasons of what becomes of its partitions."""
-        who = self._names(event.broker_id)
-        if replaced is None or event.previous_broker_epoch == NO_BROKER_EPOCH:
+        who = self._names(given.broker_id)
+        if replaced is None or given.previous_broker_epoch == NO_BROKER_EPOCH:
             return f" after {who} registered without a clean-shutdown file"
         return f" after {who} registered with the clean-shutdown file of another life"
 
     def _register(
-        self, event: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None = None
+        self, given: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None = None
     ) -> None:
         broker_epoch = self._journal.next_offset if amended is None else amended.broker_epoch
         fenced = amended is None or amended.fenced
         self._journal.append(
             RegisterBrokerRecord(
-                broker_id=event.broker_id,
-                incarnation_id=event.incarnation_id,
+                broker_id=given.broker_id,
+                incarnation_id=given.incarnation_id,
                 broker_epoch=broker_epoch,
-                rack=event.rack,
-                host=event.host,
-                port=event.port,
+                rack=given.rack,
+                host=given.host,
+                port=given.port,
                 fenced=fenced,
                 in_controlled_shutdown=amended is not None and amended.in_controlled_shutdown,
-                log_dirs=event.log_dirs,
+                log_dirs=given.log_dirs,
             )
         )
-        self.sessions.open(event.broker_id, fenced, event.now_us)
+        self.sessions.open(given.broker_id, fenced, given.now_us)
         self._journal.tell(
             trace.BrokerRegistered(
                 node=self._journal.node,
-                broker=self._names(event.broker_id),
+                broker=self._names(given.broker_id),
                 broker_epoch=broker_epoch,
-                reason=self._registration_reason(event, amended, replaced),
+                reason=self._registration_reason(given, amended, replaced),
             )
         )
         self._journal.reply(RegistrationReply(error=ErrorCode.NONE, broker_epoch=broker_epoch))
 
     def _registration_reason(
-        self, event: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None
+        self, given: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None
     ) -> str:
-        who = self._names(event.broker_id)
+        who = self._names(given.broker_id)
         if amended is not None:
             return f"{who} registered again with the same incarnation id and keeps its epoch"
         if replaced is None:
             return f"{who} registered for the first time; it stays fenced until it has caught up with the metadata log"
-        how = "was shut down in order" if _was_clean(event, replaced) else "was not shut down in order"
+        how = "was shut down in order" if _was_clean(given, replaced) else "was not shut down in order"
         return f"{who} registered a new incarnation; the one before it (epoch {replaced.broker_epoch}) {how}"
 
     # -------------------------------------------------------------------------------------------------- heartbeats
 
-    def heartbeat(self, event: BrokerHeartbeat) -> None:
-        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+    def heartbeat(self, given: BrokerHeartbeat) -> None:
+        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
             self._journal.reply(HeartbeatReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
-        broker = self._image.brokers[event.broker_id]
-        session = self.sessions[event.broker_id]
-        is_caught_up = event.metadata_offset >= broker.registration_offset
+        broker = self._image.brokers[given.broker_id]
+        session = self.sessions[given.broker_id]
+        is_caught_up = given.metadata_offset >= broker.registration_offset
         before = session.state
         after = self.sessions.next_state(
-            event.broker_id,
-            want_fence=event.want_fence,
-            want_shut_down=event.want_shut_down,
+            given.broker_id,
+            want_fence=given.want_fence,
+            want_shut_down=given.want_shut_down,
             is_caught_up=is_caught_up,
-            has_leaderships=lambda: self._partitions.has_leaderships(event.broker_id),
+            has_leaderships=lambda: self._partitions.has_leaderships(given.broker_id),
         )
-        self.sessions.touch(event.broker_id, after.fenced, event.metadata_offset, event.now_us)
+        self.sessions.touch(given.broker_id, after.fenced, given.metadata_offset, given.now_us)
         if after is not before:
-            self._enter(broker, after, event)
-        self._lose_directories(event)
-        if self._image.brokers[event.broker_id] != broker:
+            self._enter(broker, after, given)
+        self._lose_directories(given)
+        if self._image.brokers[given.broker_id] != broker:
             # A change of the registration forgets how far the broker's metadata is; its next heartbeat tells again
             # (BrokerHeartbeatManager.register, called by the replay of the change).
             session.metadata_offset = NO_OFFSET
         if after is BrokerControlState.CONTROLLED_SHUTDOWN:
-            self.sessions.begin_shutdown(event.broker_id, self._image.offset)
+            self.sessions.begin_shutdown(given.broker_id, self._image.offset)
         self._journal.reply(
             HeartbeatReply(
                 error=ErrorCode.NONE,
@@ -143,47 +143,47 @@ class BrokerControl:
             )
         )
 
-    def _lose_directories(self, event: BrokerHeartbeat) -> None:
+    def _lose_directories(self, given: BrokerHeartbeat) -> None:
         """KIP-858: what lay in a failed directory is led by somebody else, first; the broker stays.
 
         source: ReplicationControlManager.handleDirectoriesOffline
         """
-        online = self._image.brokers[event.broker_id].log_dirs or ()
-        lost = [directory for directory in online if directory in event.offline_log_dirs]
+        online = self._image.brokers[given.broker_id].log_dirs or ()
+        lost = [directory for directory in online if directory in given.offline_log_dirs]
         if lost:
             number = "a log directory" if len(lost) == 1 else f"{len(lost)} log directories"
-            who = self._names(event.broker_id)
-            self._partitions.remove_from_dirs(event.broker_id, lost, f" after {number} of {who} failed")
+            who = self._names(given.broker_id)
+            self._partitions.remove_from_dirs(given.broker_id, lost, f" after {number} of {who} failed")
             left = tuple(directory for directory in online if directory not in lost)
             self._journal.append(
                 BrokerRegistrationChangeRecord(
-                    broker_id=event.broker_id, broker_epoch=event.broker_epoch, log_dirs=left
+                    broker_id=given.broker_id, broker_epoch=given.broker_epoch, log_dirs=left
                 )
             )
 
-    def assign_replicas(self, event: AssignReplicas) -> None:
+    def assign_replicas(self, given: AssignReplicas) -> None:
         """A broker tells in which directory each of its replicas lies. source: handleAssignReplicasToDirs"""
-        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
             self._journal.reply(AssignReplicasReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
-        for topic, partition, directory in event.places:
+        for topic, partition, directory in given.places:
             if self._image.partition(topic, partition) is not None:
                 self._journal.append(
                     ReplicaDirectoryRecord(
-                        broker_id=event.broker_id, topic=topic, partition=partition, log_dir=directory
+                        broker_id=given.broker_id, topic=topic, partition=partition, log_dir=directory
                     )
                 )
         self._journal.reply(AssignReplicasReply(error=ErrorCode.NONE))
 
-    def _enter(self, broker: BrokerRegistration, state: BrokerControlState, event: BrokerHeartbeat) -> None:
+    def _enter(self, broker: BrokerRegistration, state: BrokerControlState, given: BrokerHeartbeat) -> None:
         match state:
             case BrokerControlState.FENCED:
                 self._fence(broker, "it asked to be fenced")
             case BrokerControlState.SHUTDOWN_NOW:
                 self._fence(broker, "it shuts down in order")
             case BrokerControlState.UNFENCED:
-                self._unfence(broker, event.metadata_offset)
+                self._unfence(broker, given.metadata_offset)
             case BrokerControlState.CONTROLLED_SHUTDOWN:
                 self._begin_shutdown(broker)
 
@@ -237,9 +237,9 @@ class BrokerControl:
         return f"no heartbeat for {_seconds(now_us - self.sessions[broker_id].last_contact_us)}"
 
 
-def _was_clean(event: RegisterBroker, replaced: BrokerRegistration) -> bool:
+def _was_clean(given: RegisterBroker, replaced: BrokerRegistration) -> bool:
     """KIP-966: the broker's clean-shutdown file names the life that the controller knows."""
-    return event.previous_broker_epoch == replaced.broker_epoch
+    return given.previous_broker_epoch == replaced.broker_epoch
 
 
 def _seconds(duration_us: int) -> str:

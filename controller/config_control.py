@@ -6,8 +6,8 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator
 from __future__ import annotations
 
 from controller import topics
-from controller.events import ChangeBrokerConfig, ChangeConfig, TopicReply
 from controller.image import MetadataImage
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, TopicReply
 from controller.journal import Journal
 from controller.metadata import BrokerConfigRecord, ConfigRecord
 from controller.partitions import Partitions
@@ -29,39 +29,39 @@ class ConfigControl:
     def _image(self) -> MetadataImage:
         return self._journal.image
 
-    def change_topic(self, event: ChangeConfig) -> None:
+    def change_topic(self, given: ChangeConfig) -> None:
         """A topic's keys, all or none."""
-        if event.topic not in self._image.topics:
-            self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {event.topic}")
+        if given.topic not in self._image.topics:
+            self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {given.topic}")
             return
         try:
-            complete = topics.complete_config(event.config, self._default_config)
+            complete = topics.complete_config(given.config, self._default_config)
         except KafkaError as error:
             self._refuse(error.code, error.message)
             return
-        if event.validate_only:
+        if given.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
-        for key, value in event.config.items():
-            self._journal.append(ConfigRecord(topic=event.topic, key=key, value=topics.as_stored(key, complete[key])))
+        for key, value in given.config.items():
+            self._journal.append(ConfigRecord(topic=given.topic, key=key, value=topics.as_stored(key, complete[key])))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,
-                    topic=event.topic,
+                    topic=given.topic,
                     key=key,
                     value=None if value is None else str(value),
-                    min_isr=self._image.topics[event.topic].effective_min_isr,
-                    reason=f"an operator sets {key} of topic {event.topic} {_to(value)}",
+                    min_isr=self._image.topics[given.topic].effective_min_isr,
+                    reason=f"an operator sets {key} of topic {given.topic} {_to(value)}",
                 )
             )
-        if "min.insync.replicas" in event.config:
-            self._partitions.min_isr_changed(event.topic)
+        if "min.insync.replicas" in given.config:
+            self._partitions.min_isr_changed(given.topic)
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
-    def change_broker(self, event: ChangeBrokerConfig) -> None:
+    def change_broker(self, given: ChangeBrokerConfig) -> None:
         """A broker need not be there to be configured."""
         try:
-            for key, value in event.config.items():
+            for key, value in given.config.items():
                 DynamicBrokerConfig.require(key)
                 if value is not None:
                     DynamicBrokerConfig.check(key, value)
@@ -69,14 +69,14 @@ class ConfigControl:
             # Not INVALID_CONFIG, as of a topic (KAFKA-13609).
             self._refuse(ErrorCode.INVALID_REQUEST, str(error))
             return
-        if event.validate_only:
+        if given.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
-        is_of_all = event.broker_id == EVERY_BROKER
-        who = "every broker" if is_of_all else self._journal.names(event.broker_id)
-        for key, value in event.config.items():
+        is_of_all = given.broker_id == EVERY_BROKER
+        who = "every broker" if is_of_all else self._journal.names(given.broker_id)
+        for key, value in given.config.items():
             text = None if value is None else str(value)
-            self._journal.append(BrokerConfigRecord(broker_id=event.broker_id, key=key, value=text))
+            self._journal.append(BrokerConfigRecord(broker_id=given.broker_id, key=key, value=text))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,

@@ -1,4 +1,4 @@
-"""What one event does: records applied to the image as they are appended, and facts, in causal order.
+"""What one input does: records applied to the image as they are appended, and facts, in causal order.
 
 Source: ControllerResult (records and a response), and the controller's replay of its own records.
 """
@@ -6,15 +6,15 @@ Source: ControllerResult (records and a response), and the controller's replay o
 from __future__ import annotations
 
 from controller.changes import PartitionChange, PartitionEvents
-from controller.events import Action, AppendRecord, EmitNumbered, Reply
 from controller.image import MetadataImage, PartitionRegistration
+from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord
 from replica.ids import BrokerEpoch, BrokerId, Names, Offset, TopicPartition
 from replica.trace.events import TraceEvent
 
 
 class Journal:
-    """Shared by the parts of the controller; `take` hands out the actions of the event in progress."""
+    """Shared by the parts of the controller; `take` hands out the actions of the input in progress."""
 
     __slots__ = ("_actions", "_facts", "image", "names", "node", "teller")
 
@@ -36,7 +36,7 @@ class Journal:
         self._actions.append(AppendRecord(offset=offset, record=record))
 
     def tell(self, event: TraceEvent, cause: int | None = None) -> int:
-        """returns: the fact's number, a `cause` for later facts of the same event"""
+        """returns: the fact's number, a `cause` for later events of the same input"""
         number = self._facts
         self._facts += 1
         self._actions.append(EmitNumbered(event=event, number=number, cause=cause))

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from controller.alter_partition import Refusal, check_proposal
 from controller.changes import PartitionChange, build_change
 from controller.election import Election
-from controller.events import (
+from controller.image import PartitionRegistration
+from controller.inputs import (
     AlterPartition,
     AlterPartitionReply,
     AlterReassignment,
@@ -21,7 +22,6 @@ from controller.events import (
     IsrResult,
     TopicReply,
 )
-from controller.image import PartitionRegistration
 from controller.journal import Journal
 from controller.metadata import ClearElrRecord
 from controller.reassignment import begin, revert, without
@@ -154,16 +154,16 @@ class Partitions:
 
     # ----------------------------------------------------------------------------------------------- AlterPartition
 
-    def alter(self, event: AlterPartition) -> None:
+    def alter(self, given: AlterPartition) -> None:
         """Leaders propose new ISRs. A stale broker epoch fails the whole request."""
-        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
             refusal = Refusal(ErrorCode.STALE_BROKER_EPOCH, stale)
-            for proposal in event.partitions:
-                self._tell_rejected(event.broker_id, proposal, refusal)
+            for proposal in given.partitions:
+                self._tell_rejected(given.broker_id, proposal, refusal)
             self._journal.reply(AlterPartitionReply(error=refusal.error, message=refusal.reason))
             return
-        results = tuple(self._alter_one(event.broker_id, proposal) for proposal in event.partitions)
+        results = tuple(self._alter_one(given.broker_id, proposal) for proposal in given.partitions)
         self._journal.reply(AlterPartitionReply(error=ErrorCode.NONE, partitions=results))
 
     def _alter_one(self, sender: BrokerId, proposal: IsrProposal) -> IsrResult:
@@ -251,59 +251,59 @@ class Partitions:
 
     # --------------------------------------------------------------------------------------- elections on request
 
-    def elect(self, event: ElectLeader) -> None:
-        topic_partition = TopicPartition(event.topic, event.partition)
-        refusal = self._elect_one(topic_partition, event)
+    def elect(self, given: ElectLeader) -> None:
+        topic_partition = TopicPartition(given.topic, given.partition)
+        refusal = self._elect_one(topic_partition, given)
         if refusal is None:
             self._journal.reply(ElectReply(error=ErrorCode.NONE))
         else:
             self._tell_refused(topic_partition, refusal)
             self._journal.reply(ElectReply(error=refusal.error, message=refusal.reason))
 
-    def _elect_one(self, topic_partition: TopicPartition, event: ElectLeader) -> Refusal | None:
-        partition = self._image.partition(event.topic, event.partition)
+    def _elect_one(self, topic_partition: TopicPartition, given: ElectLeader) -> Refusal | None:
+        partition = self._image.partition(given.topic, given.partition)
         if partition is None:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
-        unclean = event.kind == "unclean"
-        refusal = self._not_needed(partition, event) or self._not_available(partition, event)
+        unclean = given.kind == "unclean"
+        refusal = self._not_needed(partition, given) or self._not_available(partition, given)
         if refusal is not None:
             return refusal
         replicas, wanted = None, f"{'an unclean' if unclean else 'a preferred'} election"
-        if event.desired is not None:
+        if given.desired is not None:
             # Simplified: one decision reorders the replicas and elects; Kafka's tools need a reassignment and then
             # a preferred election for that.
-            others = tuple(broker_id for broker_id in partition.replicas if broker_id != event.desired)
-            replicas, wanted = (event.desired, *others), f"{self._names(event.desired)} as leader"
+            others = tuple(broker_id for broker_id in partition.replicas if broker_id != given.desired)
+            replicas, wanted = (given.desired, *others), f"{self._names(given.desired)} as leader"
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         change = self._build(topic_partition, partition, election=election, target_replicas=replicas)
         if change is None:
-            return self._unsuccessful(partition, event)
+            return self._unsuccessful(partition, given)
         self._journal.change_partition(topic_partition, change, f"; an operator asked for {wanted}")
         return None
 
-    def _not_needed(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal | None:
+    def _not_needed(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
         leader = self._names(partition.leader)
-        if event.kind == "unclean":
+        if given.kind == "unclean":
             needed, why = not partition.has_leader, f"the partition has a leader, {leader}"
-        elif event.desired is not None:
-            needed, why = partition.leader != event.desired, f"{leader} leads already"
+        elif given.desired is not None:
+            needed, why = partition.leader != given.desired, f"{leader} leads already"
         else:
             needed, why = not partition.has_preferred_leader, f"{leader}, the preferred leader, leads already"
         return None if needed else Refusal(ErrorCode.ELECTION_NOT_NEEDED, why)
 
-    def _not_available(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal | None:
+    def _not_available(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
         """A desired leader that cannot lead; nothing else is elected in its place."""
-        if event.desired is None:
+        if given.desired is None:
             return None
-        unclean = event.kind == "unclean"
-        why = self._why_not(partition, event.desired, must_be_in_sync=not unclean)
+        unclean = given.kind == "unclean"
+        why = self._why_not(partition, given.desired, must_be_in_sync=not unclean)
         if why is None:
             return None
         error = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         return Refusal(error, why)
 
-    def _unsuccessful(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal:
-        if event.kind == "unclean":
+    def _unsuccessful(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal:
+        if given.kind == "unclean":
             return self._nobody_lives(partition)
         why = self._why_not(partition, partition.replicas[0], must_be_in_sync=True)
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"{why}; it is the preferred leader")
@@ -340,18 +340,18 @@ class Partitions:
 
     # ------------------------------------------------------------------------------------------------ reassignments
 
-    def reassign(self, event: AlterReassignment) -> None:
+    def reassign(self, given: AlterReassignment) -> None:
         """KIP-455. source: ReplicationControlManager.alterPartitionReassignment"""
-        topic_partition = TopicPartition(event.topic, event.partition)
-        partition = self._image.partition(event.topic, event.partition)
+        topic_partition = TopicPartition(given.topic, given.partition)
+        partition = self._image.partition(given.topic, given.partition)
         refusal: Refusal | None
         if partition is None:
             refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
-        elif event.replicas is None:
+        elif given.replicas is None:
             refusal = self._cancel_reassignment(topic_partition, partition)
         else:
-            refusal = self._changes_factor(partition, event) or self._begin_reassignment(
-                topic_partition, partition, event.replicas
+            refusal = self._changes_factor(partition, given) or self._begin_reassignment(
+                topic_partition, partition, given.replicas
             )
         if refusal is None:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
@@ -359,11 +359,11 @@ class Partitions:
             self._journal.reply(TopicReply(error=refusal.error, message=refusal.reason))
 
     @staticmethod
-    def _changes_factor(partition: PartitionRegistration, event: AlterReassignment) -> Refusal | None:
+    def _changes_factor(partition: PartitionRegistration, given: AlterReassignment) -> Refusal | None:
         """KIP-860; a reassignment in progress counts as done. source: validatePartitionReplicationFactorUnchanged"""
-        assert event.replicas is not None
-        before, after = len(without(partition.replicas, partition.removing_replicas)), len(event.replicas)
-        if event.may_change_factor or before == after:
+        assert given.replicas is not None
+        before, after = len(without(partition.replicas, partition.removing_replicas)), len(given.replicas)
+        if given.may_change_factor or before == after:
             return None
         reason = f"the replication factor would change from {before} to {after}, which the request does not allow"
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)

@@ -1,6 +1,6 @@
-"""The controller: registration, sessions, elections and the ISR, as one event loop over a totally ordered log.
+"""The controller: registration, sessions, elections and the ISR, as one state machine over a totally ordered log.
 
-Every event appends its records as one batch, applies them at once to the controller's own image, and answers last.
+Every input appends its records as one batch, applies them at once to the controller's own image, and answers last.
 Source: QuorumController.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from controller.brokers import BrokerControl
 from controller.config_control import ConfigControl
-from controller.events import (
+from controller.image import MetadataImage
+from controller.inputs import (
     Action,
     AllocateProducerIds,
     AlterPartition,
@@ -20,22 +21,21 @@ from controller.events import (
     BrokerHeartbeat,
     ChangeBrokerConfig,
     ChangeConfig,
+    ControllerInput,
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
     ElectLeader,
     EmitNumbered,
-    Event,
     ProducerIdsReply,
     RebalanceDue,
     RegisterBroker,
     SessionCheckDue,
     Several,
     SeveralReply,
-    SingleEvent,
+    SingleInput,
     UncleanSweepDue,
 )
-from controller.image import MetadataImage
 from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
@@ -77,7 +77,7 @@ class Sweep:
 
 
 class ControllerState:
-    """Give it events, perform its actions in order; call `tick` when `next_deadline_us` has come.
+    """Give it inputs, perform its actions in order; call `tick` when `next_deadline_us` has come.
 
     rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
     default_config: what a topic gets that does not say otherwise (the brokers' `log.*` keys)
@@ -140,7 +140,7 @@ class ControllerState:
         self._plan_sweeps(now_us)
 
     def tick(self, now_us: int) -> list[Action]:
-        """Everything that is due at `now_us`, one event after the other."""
+        """Everything that is due at `now_us`, one input after the other."""
         actions: list[Action] = []
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
             if due_us == self._brokers.sessions.next_expiry_us:
@@ -151,48 +151,48 @@ class ControllerState:
                 actions += self.step(UncleanSweepDue(now_us=now_us))
         return actions
 
-    def step(self, event: Event) -> list[Action]:
-        for one in event.events if isinstance(event, Several) else (event,):
+    def step(self, given: ControllerInput) -> list[Action]:
+        for one in given.inputs if isinstance(given, Several) else (given,):
             self._handle(one)
         if self.image.offset != self._swept_offset:
-            self._plan_sweeps(event.now_us)
+            self._plan_sweeps(given.now_us)
         actions = self._journal.take()
-        return _with_one_reply(actions) if isinstance(event, Several) else actions
+        return _with_one_reply(actions) if isinstance(given, Several) else actions
 
-    def _handle(self, event: SingleEvent) -> None:
-        match event:
+    def _handle(self, given: SingleInput) -> None:
+        match given:
             case RegisterBroker():
-                self._brokers.register(event)
+                self._brokers.register(given)
             case BrokerHeartbeat():
-                self._brokers.heartbeat(event)
+                self._brokers.heartbeat(given)
             case AssignReplicas():
-                self._brokers.assign_replicas(event)
+                self._brokers.assign_replicas(given)
             case AlterPartition():
-                self._partitions.alter(event)
+                self._partitions.alter(given)
             case ElectLeader():
-                self._partitions.elect(event)
+                self._partitions.elect(given)
             case CreateTopic():
-                self._topics.create(event)
+                self._topics.create(given)
             case CreatePartitions():
-                self._topics.create_partitions(event)
+                self._topics.create_partitions(given)
             case DeleteTopic():
-                self._topics.delete(event)
+                self._topics.delete(given)
             case ChangeConfig():
-                self._configs.change_topic(event)
+                self._configs.change_topic(given)
             case ChangeBrokerConfig():
-                self._configs.change_broker(event)
+                self._configs.change_broker(given)
             case AllocateProducerIds():
-                self._allocate_producer_ids(event)
+                self._allocate_producer_ids(given)
             case AlterReassignment():
-                self._partitions.reassign(event)
+                self._partitions.reassign(given)
             case SessionCheckDue():
-                self._brokers.fence_one_stale(event.now_us)
+                self._brokers.fence_one_stale(given.now_us)
             case RebalanceDue():
-                self._rebalance.ran(event.now_us, stopped_at_limit=self._partitions.rebalance())
-                self._plan_sweeps(event.now_us)
+                self._rebalance.ran(given.now_us, stopped_at_limit=self._partitions.rebalance())
+                self._plan_sweeps(given.now_us)
             case UncleanSweepDue():
-                self._unclean_sweep.ran(event.now_us, stopped_at_limit=self._partitions.elect_unclean())
-                self._plan_sweeps(event.now_us)
+                self._unclean_sweep.ran(given.now_us, stopped_at_limit=self._partitions.elect_unclean())
+                self._plan_sweeps(given.now_us)
 
     def _plan_sweeps(self, now_us: int) -> None:
         self._swept_offset = self.image.offset
@@ -203,17 +203,17 @@ class ControllerState:
 
     # ------------------------------------------------------------------------------------------------- producer ids
 
-    def _allocate_producer_ids(self, event: AllocateProducerIds) -> None:
+    def _allocate_producer_ids(self, given: AllocateProducerIds) -> None:
         """A block of its own for one broker, never given again. Source: ProducerIdControlManager (KIP-730)"""
-        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
+        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
             self._journal.reply(ProducerIdsReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
         first = self.image.next_producer_id
         self._journal.append(
             ProducerIdsRecord(
-                broker_id=event.broker_id,
-                broker_epoch=event.broker_epoch,
+                broker_id=given.broker_id,
+                broker_epoch=given.broker_epoch,
                 next_producer_id=first + PRODUCER_IDS_PER_BLOCK,
             )
         )

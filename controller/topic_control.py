@@ -8,8 +8,8 @@ from __future__ import annotations
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from controller import topics
-from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, TopicReply
 from controller.image import MetadataImage
+from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, TopicReply
 from controller.journal import Journal
 from controller.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from controller.placement import place
@@ -56,21 +56,21 @@ class TopicControl:
 
     # ------------------------------------------------------------------------------------------------------- create
 
-    def create(self, event: CreateTopic) -> None:
+    def create(self, given: CreateTopic) -> None:
         try:
-            topics.check_name(self._image, event.name)
-            config = topics.stored_config(topics.complete_config(event.config, self._default_config))
-            assignment, how = self._assignment(event)
+            topics.check_name(self._image, given.name)
+            config = topics.stored_config(topics.complete_config(given.config, self._default_config))
+            assignment, how = self._assignment(given)
             topics.check_room(self._image, len(assignment), self._max_partitions)
         except KafkaError as error:
             self._journal.reply(CreateTopicReply(error=error.code, message=error.message))
             return
         # The offset makes the id of a topic that is created again a new one.
-        topic_id = _topic_id(event.name, self._journal.next_offset)
-        if not event.validate_only:
-            self._journal.append(TopicRecord(name=event.name, topic_id=topic_id, config=config))
+        topic_id = _topic_id(given.name, self._journal.next_offset)
+        if not given.validate_only:
+            self._journal.append(TopicRecord(name=given.name, topic_id=topic_id, config=config))
             for number, replicas in enumerate(assignment):
-                self._create_partition(event.name, number, replicas, how)
+                self._create_partition(given.name, number, replicas, how)
         self._journal.reply(
             CreateTopicReply(
                 error=ErrorCode.NONE,
@@ -81,15 +81,15 @@ class TopicControl:
             )
         )
 
-    def _assignment(self, event: CreateTopic) -> tuple[topics.Assignment, str]:
+    def _assignment(self, given: CreateTopic) -> tuple[topics.Assignment, str]:
         """Replicas of every partition, and how they came about.     raises: KafkaError"""
-        if event.assignment:
-            topics.check_assignment(self._image, event.assignment, self._names)
-            return event.assignment, "as assigned"
-        replication_factor = event.replication_factor
+        if given.assignment:
+            topics.check_assignment(self._image, given.assignment, self._names)
+            return given.assignment, "as assigned"
+        replication_factor = given.replication_factor
         if replication_factor is None:
             replication_factor = self._default_replication_factor
-        number = self._num_partitions if event.partitions is None else event.partitions
+        number = self._num_partitions if given.partitions is None else given.partitions
         if replication_factor > 0 >= number:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic needs at least one partition, not {number}")
         return self._placed(number, replication_factor)
@@ -130,54 +130,54 @@ class TopicControl:
 
     # --------------------------------------------------------------------------------------------------------- grow
 
-    def create_partitions(self, event: CreatePartitions) -> None:
+    def create_partitions(self, given: CreatePartitions) -> None:
         try:
-            assignment, how = self._further_assignment(event)
+            assignment, how = self._further_assignment(given)
             topics.check_room(self._image, len(assignment), self._max_partitions)
         except KafkaError as error:
             self._journal.reply(TopicReply(error=error.code, message=error.message))
             return
-        if not event.validate_only:
-            first = len(self._image.topics[event.topic].partitions)
+        if not given.validate_only:
+            first = len(self._image.topics[given.topic].partitions)
             for number, replicas in enumerate(assignment, start=first):
-                self._create_partition(event.topic, number, replicas, how)
+                self._create_partition(given.topic, number, replicas, how)
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
-    def _further_assignment(self, event: CreatePartitions) -> tuple[topics.Assignment, str]:
+    def _further_assignment(self, given: CreatePartitions) -> tuple[topics.Assignment, str]:
         """raises: KafkaError"""
-        topic = self._image.topics.get(event.topic)
+        topic = self._image.topics.get(given.topic)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {event.topic}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {given.topic}")
         existing = len(topic.partitions)
-        additional = event.count - existing
+        additional = given.count - existing
         if additional <= 0:
-            already = f"topic {event.topic} has {existing} already; {event.count} would not be an increase"
+            already = f"topic {given.topic} has {existing} already; {given.count} would not be an increase"
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, already)
         replication_factor = len(topic.partitions[0].replicas)
-        if event.assignment is None:
+        if given.assignment is None:
             return self._placed(additional, replication_factor)
-        if len(event.assignment) != additional:
+        if len(given.assignment) != additional:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{additional} partitions are to be added, but {len(event.assignment)} are assigned",
+                f"{additional} partitions are to be added, but {len(given.assignment)} are assigned",
             )
-        topics.check_assignment(self._image, event.assignment, self._names, existing, replication_factor)
-        return event.assignment, "as assigned"
+        topics.check_assignment(self._image, given.assignment, self._names, existing, replication_factor)
+        return given.assignment, "as assigned"
 
     # ------------------------------------------------------------------------------------------------------- delete
 
-    def delete(self, event: DeleteTopic) -> None:
-        topic = self._image.topics.get(event.name)
+    def delete(self, given: DeleteTopic) -> None:
+        topic = self._image.topics.get(given.name)
         if topic is None:
-            message = f"there is no topic {event.name}"
+            message = f"there is no topic {given.name}"
             self._journal.reply(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
             return
-        self._journal.append(RemoveTopicRecord(name=event.name, topic_id=topic.topic_id))
+        self._journal.append(RemoveTopicRecord(name=given.name, topic_id=topic.topic_id))
         self._journal.tell(
             trace.TopicDeleted(
                 node=self._journal.node,
-                topic=event.name,
-                reason=f"an operator deletes topic {event.name}, and with it all its records",
+                topic=given.name,
+                reason=f"an operator deletes topic {given.name}, and with it all its records",
             )
         )
         self._journal.reply(TopicReply(error=ErrorCode.NONE))

@@ -13,7 +13,7 @@ from enum import Enum
 from replica.divergence import EndOffsetFor, OffsetTruncationState
 from replica.errors import ErrorCode
 from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
-from replica.follower_events import (
+from replica.follower_inputs import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
@@ -23,7 +23,7 @@ from replica.follower_events import (
     FetchBroke,
     FollowerAction,
     FollowerAssigned,
-    FollowerEvent,
+    FollowerInput,
     Halt,
     LeaderOffsetsKnown,
     MarkFailed,
@@ -44,7 +44,7 @@ PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_
 
 
 class FetchState(Enum):
-    """FETCHING and COMPARING also while delayed; the others wait for one event, FAILED for a new leader epoch."""
+    """FETCHING and COMPARING also while delayed; the others wait for one input, FAILED for a new leader epoch."""
 
     FETCHING = "fetching"
     COMPARING = "comparing epochs with the leader"
@@ -108,24 +108,24 @@ class FollowerState:
         named = self.last_fetched_epoch if self._truncation.names_last_epoch else None
         return UNDEFINED_EPOCH if named is None else named
 
-    def step(self, event: FollowerEvent) -> list[FollowerAction]:
-        match event:
+    def step(self, given: FollowerInput) -> list[FollowerAction]:
+        match given:
             case FetchAnswered():
-                return self._fetch_answered(event)
+                return self._fetch_answered(given)
             case RecordsAppended():
-                return self._records_appended(event)
+                return self._records_appended(given)
             case FetchBroke():
-                return self._delay(event.now_us, f"{self._leader} did not answer: {event.reason}")
+                return self._delay(given.now_us, f"{self._leader} did not answer: {given.reason}")
             case Truncated():
-                return self._truncated(event)
+                return self._truncated(given)
             case LeaderOffsetsKnown():
-                return self._leader_offsets_known(event)
+                return self._leader_offsets_known(given)
             case EpochEndAnswered():
-                return self._epoch_end_answered(event)
+                return self._epoch_end_answered(given)
             case AppendFailed():
-                return self._append_failed(event)
+                return self._append_failed(given)
             case FollowerAssigned():
-                return self._follow(event)
+                return self._follow(given)
 
     @property
     def _leader(self) -> str:
@@ -137,17 +137,17 @@ class FollowerState:
 
     # -------------------------------------------------------------------------------------------------- beginning
 
-    def _follow(self, event: FollowerAssigned) -> list[FollowerAction]:
+    def _follow(self, given: FollowerAssigned) -> list[FollowerAction]:
         """source: AbstractFetcherThread.partitionFetchState, addPartitions"""
         followed = None if self.leader_id == NO_BROKER else (self.leader_id, self.leader_epoch)
-        self.leader_epoch = max(self.leader_epoch, event.leader_epoch)
-        if not begins_anew(self._rules, followed, event.leader_id, event.leader_epoch):
+        self.leader_epoch = max(self.leader_epoch, given.leader_epoch)
+        if not begins_anew(self._rules, followed, given.leader_id, given.leader_epoch):
             return []
-        self.leader_id = event.leader_id
-        self.log_start_offset = event.log_start_offset
-        self.log_end_offset = event.log_end_offset
-        self.high_watermark = event.high_watermark
-        self.last_fetched_epoch = event.latest_epoch
+        self.leader_id = given.leader_id
+        self.log_start_offset = given.log_start_offset
+        self.log_end_offset = given.log_end_offset
+        self.high_watermark = given.high_watermark
+        self.last_fetched_epoch = given.latest_epoch
         self.delayed_until_us = None
         return self._begin()
 
@@ -177,50 +177,50 @@ class FollowerState:
 
     # ------------------------------------------------------------------------------------------------------- fetching
 
-    def _fetch_answered(self, event: FetchAnswered) -> list[FollowerAction]:
+    def _fetch_answered(self, given: FetchAnswered) -> list[FollowerAction]:
         """source: AbstractFetcherThread.processFetchRequest"""
         if (
-            event.requested_offset != self.fetch_offset
-            or not answers(self._rules, event.requested_leader_epoch, self.leader_epoch)
-            or not self.may_fetch(event.now_us)
+            given.requested_offset != self.fetch_offset
+            or not answers(self._rules, given.requested_leader_epoch, self.leader_epoch)
+            or not self.may_fetch(given.now_us)
         ):
             return []  # Asked in another state: we were truncated, delayed or given a new leader since.
-        if event.error is not ErrorCode.NONE:
-            return self._fetch_refused(event)
-        if event.diverging is not None:
+        if given.error is not ErrorCode.NONE:
+            return self._fetch_refused(given)
+        if given.diverging is not None:
             # Nothing else in this answer counts, so that HW and log start cannot run ahead of the cut.
-            return self._diverged(event.diverging)
+            return self._diverged(given.diverging)
         if self.fetch_offset != self.log_end_offset:
             return self._fail(f"{self._me} asked for {self.fetch_offset} but its log ends at {self.log_end_offset}")
-        self._leader_high_watermark = event.leader_high_watermark
-        self._leader_log_start_offset = event.leader_log_start_offset
-        if not event.has_records:
+        self._leader_high_watermark = given.leader_high_watermark
+        self._leader_log_start_offset = given.leader_log_start_offset
+        if not given.has_records:
             return self._follow_the_leaders_offsets()
         self.state = FetchState.APPENDING
         return [AppendRecords(max_leader_epoch=newest_epoch_taken(self._rules, self.leader_epoch))]
 
-    def _fetch_refused(self, event: FetchAnswered) -> list[FollowerAction]:
-        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
+    def _fetch_refused(self, given: FetchAnswered) -> list[FollowerAction]:
+        if given.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fenced()
-        if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        if given.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             why = f"it answered that {self.fetch_offset} is out of range"
             return self._ask(Which.LATEST, why)
-        return self._delay(event.now_us, f"{self._leader} answered {event.error.name}")
+        return self._delay(given.now_us, f"{self._leader} answered {given.error.name}")
 
-    def _records_appended(self, event: RecordsAppended) -> list[FollowerAction]:
+    def _records_appended(self, given: RecordsAppended) -> list[FollowerAction]:
         assert self.state is FetchState.APPENDING, "nothing was to be appended"
         self.state = FetchState.FETCHING
-        self.fetch_offset = self.log_end_offset = event.log_end_offset
-        if event.latest_epoch is not None:
-            self.last_fetched_epoch = event.latest_epoch
+        self.fetch_offset = self.log_end_offset = given.log_end_offset
+        if given.latest_epoch is not None:
+            self.last_fetched_epoch = given.latest_epoch
         return self._follow_the_leaders_offsets()
 
-    def _append_failed(self, event: AppendFailed) -> list[FollowerAction]:
+    def _append_failed(self, given: AppendFailed) -> list[FollowerAction]:
         assert self.state is FetchState.APPENDING, "nothing was to be appended"
         self.state = FetchState.FETCHING
-        if event.error in PASSING_APPEND_ERRORS:
-            return self._delay(event.now_us, f"the records from {self._leader} are damaged: {event.reason}")
-        return self._fail(f"{self._me} cannot append what {self._leader} sent: {event.reason}")
+        if given.error in PASSING_APPEND_ERRORS:
+            return self._delay(given.now_us, f"the records from {self._leader} are damaged: {given.reason}")
+        return self._fail(f"{self._me} cannot append what {self._leader} sent: {given.reason}")
 
     def _follow_the_leaders_offsets(self) -> list[FollowerAction]:
         """source: ReplicaFetcherThread.processPartitionData, UnifiedLog.maybeUpdateHighWatermark"""
@@ -255,19 +255,19 @@ class FollowerState:
         """One round of the search for the common prefix; the next fetch is the next round."""
         return self._cut(self._truncation.cut(diverging, self._log))
 
-    def _epoch_end_answered(self, event: EpochEndAnswered) -> list[FollowerAction]:
+    def _epoch_end_answered(self, given: EpochEndAnswered) -> list[FollowerAction]:
         """One round of the same search before any fetch. source: AbstractFetcherThread.maybeTruncate"""
         if (
-            event.requested_epoch != self.last_fetched_epoch
-            or not answers(self._rules, event.requested_leader_epoch, self.leader_epoch)
-            or not self.may_compare(event.now_us)
+            given.requested_epoch != self.last_fetched_epoch
+            or not answers(self._rules, given.requested_leader_epoch, self.leader_epoch)
+            or not self.may_compare(given.now_us)
         ):
             return []
-        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
+        if given.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fenced()
-        if event.error is not ErrorCode.NONE:
-            return self._delay(event.now_us, f"{self._leader} answered {event.error.name}")
-        cut = self._truncation.cut((event.epoch, event.end_offset), self._log)
+        if given.error is not ErrorCode.NONE:
+            return self._delay(given.now_us, f"{self._leader} answered {given.error.name}")
+        cut = self._truncation.cut((given.epoch, given.end_offset), self._log)
         self._compares_again = not cut.complete
         return self._cut(cut)
 
@@ -284,12 +284,12 @@ class FollowerState:
         again = "" if cut.complete else "; then it asks again"
         return [TruncateTo(offset=offset, reason=f"{what}: {cut.reason}{again}{loss}")]
 
-    def _truncated(self, event: Truncated) -> list[FollowerAction]:
+    def _truncated(self, given: Truncated) -> list[FollowerAction]:
         assert self.state is FetchState.TRUNCATING, "nothing was to be cut"
         self.state = FetchState.FETCHING
-        self.log_end_offset = event.log_end_offset
-        self.last_fetched_epoch = event.latest_epoch
-        if self._compares_again and event.latest_epoch is not None:
+        self.log_end_offset = given.log_end_offset
+        self.last_fetched_epoch = given.latest_epoch
+        if self._compares_again and given.latest_epoch is not None:
             self.state = FetchState.COMPARING
         self._compares_again = False
         if self.high_watermark > self.log_end_offset:
@@ -306,18 +306,18 @@ class FollowerState:
         reason = f"{self._me} asks {self._leader} where its log {end}: {why}"
         return [AskLeaderOffsets(which=which, leader_epoch=self.leader_epoch, reason=reason)]
 
-    def _leader_offsets_known(self, event: LeaderOffsetsKnown) -> list[FollowerAction]:
+    def _leader_offsets_known(self, given: LeaderOffsetsKnown) -> list[FollowerAction]:
         """source: AbstractFetcherThread.fetchOffsetAndTruncate, handleOutOfRangeError"""
-        if self.state is not FetchState.ASKING or event.requested_leader_epoch != self.leader_epoch:
+        if self.state is not FetchState.ASKING or given.requested_leader_epoch != self.leader_epoch:
             return []
         self.state = FetchState.FETCHING
-        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
+        if given.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fenced()
-        if event.error is not ErrorCode.NONE:
-            return self._delay(event.now_us, f"{self._leader} answered {event.error.name}")
-        if event.which is Which.LATEST:
-            return self._leader_end_known(event.offset)
-        return self._leader_start_known(event.offset)
+        if given.error is not ErrorCode.NONE:
+            return self._delay(given.now_us, f"{self._leader} answered {given.error.name}")
+        if given.which is Which.LATEST:
+            return self._leader_end_known(given.offset)
+        return self._leader_start_known(given.offset)
 
     def _leader_end_known(self, leader_end_offset: Offset) -> list[FollowerAction]:
         if leader_end_offset >= self.log_end_offset:

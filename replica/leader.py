@@ -25,7 +25,7 @@ from replica.ids import (
     TopicPartition,
 )
 from replica.isr_lag import IsrLag, LagLimits
-from replica.leader_events import (
+from replica.leader_inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -34,7 +34,7 @@ from replica.leader_events import (
     LagCheckDue,
     LeaderAction,
     LeaderAssigned,
-    LeaderEvent,
+    LeaderInput,
     MinIsrChanged,
     PartitionUpdated,
     ProposeIsr,
@@ -124,27 +124,27 @@ class LeaderState:
             return self.min_insync_replicas
         return min(self.min_insync_replicas, len(self.replicas) + 1)
 
-    def step(self, event: LeaderEvent) -> list[LeaderAction]:
-        match event:
+    def step(self, given: LeaderInput) -> list[LeaderAction]:
+        match given:
             case FetchReceived():
-                return self._follower_fetched(event)
+                return self._follower_fetched(given)
             case Appended():
-                assert event.log_end_offset >= self.log_end_offset, "a leader never truncates"
-                self.log_end_offset = event.log_end_offset
-                return self._maybe_advance_high_watermark(event.now_us)
+                assert given.log_end_offset >= self.log_end_offset, "a leader never truncates"
+                self.log_end_offset = given.log_end_offset
+                return self._maybe_advance_high_watermark(given.now_us)
             case LagCheckDue():
-                return self._maybe_shrink_isr(event.now_us)
+                return self._maybe_shrink_isr(given.now_us)
             case IsrAccepted():
-                return self._isr_accepted(event)
+                return self._isr_accepted(given)
             case IsrRefused():
-                return self._isr_refused(event)
+                return self._isr_refused(given)
             case PartitionUpdated():
-                return self._partition_changed(event)
+                return self._partition_changed(given)
             case LeaderAssigned():
-                return self._become_leader(event)
+                return self._become_leader(given)
             case MinIsrChanged():
                 # As in Kafka the high watermark is not looked at until the next fetch, append or ISR change.
-                self.min_insync_replicas = event.min_insync_replicas
+                self.min_insync_replicas = given.min_insync_replicas
                 return []
 
     # ------------------------------------------------------------------------------------------------ for requests
@@ -198,33 +198,33 @@ class LeaderState:
 
     # -------------------------------------------------------------------------------------------------- leadership
 
-    def _become_leader(self, event: LeaderAssigned) -> list[LeaderAction]:
+    def _become_leader(self, given: LeaderAssigned) -> list[LeaderAction]:
         """source: Partition.makeLeader"""
-        if event.partition_epoch < self.partition_epoch:
+        if given.partition_epoch < self.partition_epoch:
             return []
-        self._assign(event.in_sync_replicas, event.assigned_replicas, event.partition_epoch)
-        self.recovering = event.recovering
-        if event.leader_epoch > self.leader_epoch:
-            assert event.high_watermark <= event.log_end_offset, "a high watermark beyond the log"
-            self.leader_epoch = event.leader_epoch
-            self.leader_epoch_start_offset = self.log_end_offset = event.log_end_offset
+        self._assign(given.in_sync_replicas, given.assigned_replicas, given.partition_epoch)
+        self.recovering = given.recovering
+        if given.leader_epoch > self.leader_epoch:
+            assert given.high_watermark <= given.log_end_offset, "a high watermark beyond the log"
+            self.leader_epoch = given.leader_epoch
+            self.leader_epoch_start_offset = self.log_end_offset = given.log_end_offset
             # Ours may be older than the one our predecessor showed, and rises again as the ISR fetches.
-            self.high_watermark = event.high_watermark
+            self.high_watermark = given.high_watermark
             for broker_id, replica in self.replicas.items():
                 replica.reset(
-                    event.now_us,
-                    event.log_end_offset,
-                    is_new_leader=not event.was_leader,
-                    is_in_sync=broker_id in event.in_sync_replicas,
+                    given.now_us,
+                    given.log_end_offset,
+                    is_new_leader=not given.was_leader,
+                    is_in_sync=broker_id in given.in_sync_replicas,
                 )
-        return self._maybe_advance_high_watermark(event.now_us)
+        return self._maybe_advance_high_watermark(given.now_us)
 
-    def _partition_changed(self, event: PartitionUpdated) -> list[LeaderAction]:
+    def _partition_changed(self, given: PartitionUpdated) -> list[LeaderAction]:
         """The metadata's word ends whatever was pending; what the replicas hold stays known."""
-        if event.partition_epoch < self.partition_epoch:
+        if given.partition_epoch < self.partition_epoch:
             return []
-        self._assign(event.in_sync_replicas, event.assigned_replicas, event.partition_epoch)
-        return self._maybe_advance_high_watermark(event.now_us)
+        self._assign(given.in_sync_replicas, given.assigned_replicas, given.partition_epoch)
+        return self._maybe_advance_high_watermark(given.now_us)
 
     def _assign(
         self, in_sync_replicas: tuple[BrokerId, ...], assigned: tuple[BrokerId, ...], partition_epoch: PartitionEpoch
@@ -253,17 +253,17 @@ class LeaderState:
 
     # -------------------------------------------------------------------------------------- progress and high watermark
 
-    def _follower_fetched(self, event: FetchReceived) -> list[LeaderAction]:
+    def _follower_fetched(self, given: FetchReceived) -> list[LeaderAction]:
         """source: Partition.updateFollowerFetchState"""
-        broker_id = event.broker_id
+        broker_id = given.broker_id
         replica = self.replicas[broker_id]
         previous_end_offset = replica.log_end_offset
         replica.fetched(
-            event.now_us, event.fetch_offset, event.leader_end_offset, event.log_start_offset, event.broker_epoch
+            given.now_us, given.fetch_offset, given.leader_end_offset, given.log_start_offset, given.broker_epoch
         )
         actions = [] if broker_id in self.in_sync_replicas else self._maybe_expand_isr(broker_id, replica)
-        if previous_end_offset != event.fetch_offset:
-            actions += self._maybe_advance_high_watermark(event.now_us)
+        if previous_end_offset != given.fetch_offset:
+            actions += self._maybe_advance_high_watermark(given.now_us)
         return actions
 
     def _maybe_advance_high_watermark(self, now_us: int) -> list[LeaderAction]:
@@ -375,31 +375,31 @@ class LeaderState:
         replica = self.replicas.get(member)
         return NO_BROKER_EPOCH if replica is None or replica.broker_epoch is None else replica.broker_epoch
 
-    def _isr_accepted(self, event: IsrAccepted) -> list[LeaderAction]:
+    def _isr_accepted(self, given: IsrAccepted) -> list[LeaderAction]:
         """source: Partition.handleAlterPartitionUpdate"""
-        if not self._is_in_flight(event.proposal) or event.partition_epoch < self.partition_epoch:
+        if not self._is_in_flight(given.proposal) or given.partition_epoch < self.partition_epoch:
             return []
-        if event.leader_epoch != self.leader_epoch:
+        if given.leader_epoch != self.leader_epoch:
             return []  # This term is over: the next one begins with the metadata.
-        self.partition_epoch = event.partition_epoch
-        self.recovering = event.recovering
-        self._commit(event.in_sync_replicas)
-        return self._maybe_advance_high_watermark(event.now_us)
+        self.partition_epoch = given.partition_epoch
+        self.recovering = given.recovering
+        self._commit(given.in_sync_replicas)
+        return self._maybe_advance_high_watermark(given.now_us)
 
-    def _isr_refused(self, event: IsrRefused) -> list[LeaderAction]:
+    def _isr_refused(self, given: IsrRefused) -> list[LeaderAction]:
         """source: Partition.handleAlterPartitionError"""
-        if not self._is_in_flight(event.proposal):
+        if not self._is_in_flight(given.proposal):
             return []
         proposal = self._pending
         assert proposal is not None
-        if event.error in NOT_APPLIED:
+        if given.error in NOT_APPLIED:
             self._commit(self.in_sync_replicas)
             return []
-        if event.error in AWAIT_METADATA:
+        if given.error in AWAIT_METADATA:
             return []
         reason = (
             f"{self._names(self.broker_id)} proposes the ISR {self._names.set_of(proposal.in_sync_replicas)} again: "
-            f"the controller answered {event.error.name}"
+            f"the controller answered {given.error.name}"
         )
         self._pending = dataclasses.replace(proposal, reason=reason)
         return [self._pending]

@@ -36,7 +36,7 @@ from cluster.server.request_log import RequestLog
 from cluster.server.responder import Responder
 from cluster.server.socket_server import SocketServer
 from cluster.wall_clock import WallClock
-from controller.events import OnReply
+from controller.inputs import OnReply
 from replica.config import TopicConfig
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs

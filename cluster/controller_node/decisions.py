@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.events import EmitNumbered, OnReply, Reply
+from controller.inputs import EmitNumbered, OnReply, Reply
 from controller.quorum.messages import ControllerEpoch
 from replica.ids import Offset
 from replica.trace.events import Recorder
@@ -17,9 +17,9 @@ from replica.trace.events import Recorder
 
 @dataclass(slots=True)
 class Decision:
-    """What one event led to, complete once everything below `required_offset` is committed.
+    """What one input led to, complete once everything below `required_offset` is committed.
 
-    epoch: of the controller that decided     led_here: the fact in the trace that led to the event
+    epoch: of the controller that decided     led_here: the trace event that led to the input
     """
 
     epoch: ControllerEpoch

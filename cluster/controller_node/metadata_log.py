@@ -89,7 +89,7 @@ class MetadataLog:
         return (decode_record(record.value) for _, record in self.log.records(start) if record.value is not None)
 
     def append(self, records: Sequence[MetadataRecord], epoch: ControllerEpoch, now_us: int) -> None:
-        """One batch, of which all records are there or none (RaftClient.scheduleAtomicAppend), of an event with more
+        """One batch, of which all records are there or none (RaftClient.scheduleAtomicAppend), of an input with more
         than MAX_RECORDS_PER_BATCH several: a broker that fell silent is taken out of so many partitions.
         """
         for first in range(0, len(records), MAX_RECORDS_PER_BATCH):

@@ -1,6 +1,6 @@
 """A controller as a node: one voter of the quorum, and, while it is active, the one that decides.
 
-The active controller turns the requests of brokers into events of its state, writes what that decides to the metadata
+The active controller turns the requests of brokers into inputs of its state, writes what that decides to the metadata
 log, and answers when a majority of controllers has it; brokers fetch the log like any other. A controller that is
 deposed forgets its state: the next one rebuilds it from the log. source: QuorumController.java, ControllerApis.scala
 """
@@ -42,8 +42,17 @@ from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
-from controller.events import Action as Decided
-from controller.events import AppendRecord, CreateTopic, ElectLeader, EmitNumbered, Event, OnReply, Reply, SeveralReply
+from controller.inputs import Action as Decided
+from controller.inputs import (
+    AppendRecord,
+    ControllerInput,
+    CreateTopic,
+    ElectLeader,
+    EmitNumbered,
+    OnReply,
+    Reply,
+    SeveralReply,
+)
 from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
 from controller.quorum.quorum import Quorum
 from controller.quorum.timeouts import QuorumTimeouts
@@ -172,7 +181,7 @@ class ControllerCore:
         answer: OnReply,
         now_us: int,
     ) -> list[Action]:
-        event = CreateTopic(
+        creation = CreateTopic(
             now_us=now_us,
             name=name,
             assignment=assignment,
@@ -180,7 +189,7 @@ class ControllerCore:
             replication_factor=None if assignment is not None else replication_factor,
             config=config,
         )
-        self._decide(event, answer, now_us)
+        self._decide(creation, answer, now_us)
         return self._actions(now_us)
 
     def elect_leader(
@@ -191,14 +200,14 @@ class ControllerCore:
         answer: OnReply,
         now_us: int,
     ) -> list[Action]:
-        event = ElectLeader(
+        election = ElectLeader(
             now_us=now_us,
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             kind="unclean" if unclean else "preferred",
             desired=desired,
         )
-        self._decide(event, answer, now_us)
+        self._decide(election, answer, now_us)
         return self._actions(now_us)
 
     @property
@@ -210,9 +219,9 @@ class ControllerCore:
         answer({} if self.state is None else dict(self.state.image.topics[topic].config))
         return []
 
-    def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
-        """Any other request of an operator; `event` is given the time."""
-        self._decide(event(now_us), answer, now_us)
+    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
+        """Any other request of an operator; `make_input` receives the time."""
+        self._decide(make_input(now_us), answer, now_us)
         return self._actions(now_us)
 
     # ----------------------------------------------------------------------------------------------------- NodeCore
@@ -295,7 +304,7 @@ class ControllerCore:
             self._outbox.respond(connection, (error_response(header, ErrorCode.NOT_CONTROLLER),), header.api_key)
         else:
             asked = broker_request(header, frame, self.state.image, now_us)
-            self._decide(asked.event, lambda reply: self._reply(connection, asked, reply), now_us)
+            self._decide(asked.input, lambda reply: self._reply(connection, asked, reply), now_us)
 
     def _open(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
         """What a client asked of a broker. What is wrong with it does not close the broker's connection."""
@@ -324,7 +333,7 @@ class ControllerCore:
                 else:
                     respond(ErrorCode.NOT_CONTROLLER)
 
-            self._decide(asked.event(now_us), answer, now_us)
+            self._decide(asked.as_input(now_us), answer, now_us)
 
     def _reply(self, connection: ConnectionId, asked: BrokerRequest, reply: Reply | None) -> None:
         if reply is None or self.state is None:
@@ -335,9 +344,9 @@ class ControllerCore:
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
-    def _decide(self, event: Event, answer: OnReply, now_us: int) -> None:
+    def _decide(self, given: ControllerInput, answer: OnReply, now_us: int) -> None:
         assert self.state is not None, "only the active controller decides"
-        self._carry_out(self.state.step(event), answer, now_us)
+        self._carry_out(self.state.step(given), answer, now_us)
 
     def _carry_out(self, decided: Sequence[Decided], answer: OnReply, now_us: int) -> None:
         led_here = () if self._recorder.cause is None else (self._recorder.cause,)

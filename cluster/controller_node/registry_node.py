@@ -17,8 +17,8 @@ from cluster.outbox import Outbox
 from cluster.protocol.versions import ZOOKEEPER
 from cluster.server.accepted_connections import AcceptedConnections
 from controller import topics
-from controller.events import ChangeConfig, CreateTopicReply, Event, OnReply, TopicReply
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
+from controller.inputs import ChangeConfig, ControllerInput, CreateTopicReply, OnReply, TopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import NO_SESSION, Registry, SessionId, SetData
 from controller.zookeeper.registry_facts import RegistryTeller
@@ -255,9 +255,9 @@ class RegistryCore:
         answer(CreateTopicReply(error=ErrorCode.NONE, topic_id=topic_id))
         return self._connections.answered(self._outbox.take(), now_us)
 
-    def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
+    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
         """Any other request of an operator: kafka-configs --zookeeper writes a topic's file; the rest is not played."""
-        asked = event(now_us)
+        asked = make_input(now_us)
         if not isinstance(asked, ChangeConfig):
             message = f"{type(asked).__name__} is not played in the ZooKeeper era"
             answer(TopicReply(error=ErrorCode.UNSUPPORTED_VERSION, message=message))

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cluster.groups.desk import WRITE_ERRORS, Desk
-from cluster.groups.events import CommitOffsets, CommitResult
 from cluster.groups.facts import GroupFacts
 from cluster.groups.group import Group, State
+from cluster.groups.inputs import CommitOffsets, CommitResult
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.records import group_key, offset_key, offset_value
 from replica.errors import ErrorCode
@@ -30,13 +30,13 @@ class Commits:
         self._desk = desk
         self._facts = facts
 
-    def commit(self, group: Group, event: CommitOffsets) -> None:
+    def commit(self, group: Group, given: CommitOffsets) -> None:
         """Write what may be written; it is answered, and counts, when every in-sync replica has it."""
         limit = self._desk.settings.metadata_max_bytes
         # As in Kafka, which counts UTF-16 units here and calls them bytes.
-        fitting = {name: value for name, value in event.offsets.items() if _utf16_units(value.metadata) <= limit}
+        fitting = {name: value for name, value in given.offsets.items() if _utf16_units(value.metadata) <= limit}
         if not fitting:
-            self.refuse(event, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            self.refuse(given, ErrorCode.OFFSET_METADATA_TOO_LARGE)
             return
         group.offsets.prepare(fitting)
 
@@ -47,30 +47,30 @@ class Commits:
                     group.offsets.appended(fitting, offset)
                 else:
                     group.offsets.failed(fitting)
-            self._tell(group, event, fitting, answer)
+            self._tell(group, given, fitting, answer)
             errors = {
-                name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in event.offsets
+                name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in given.offsets
             }
-            self._desk.answer(event.request, CommitResult(errors))
+            self._desk.answer(given.request, CommitResult(errors))
 
         records: list[tuple[bytes, bytes | None]] = [
             (offset_key(group.group_id, name), offset_value(value)) for name, value in fitting.items()
         ]
-        self._desk.write(group.group_id, records, written, event.now_us)
+        self._desk.write(group.group_id, records, written, given.now_us)
 
     def _tell(
-        self, group: Group, event: CommitOffsets, fitting: Mapping[TopicPartition, OffsetAndMetadata], error: ErrorCode
+        self, group: Group, given: CommitOffsets, fitting: Mapping[TopicPartition, OffsetAndMetadata], error: ErrorCode
     ) -> None:
         if error is not ErrorCode.NONE:
-            self._facts.commit_refused(event.group_id, event.member_id, event.generation, error)
+            self._facts.commit_refused(given.group_id, given.member_id, given.generation, error)
             return
         for name, value in fitting.items():
-            self._facts.committed(group, event.member_id, event.generation, name, value)
+            self._facts.committed(group, given.member_id, given.generation, name, value)
 
-    def refuse(self, event: CommitOffsets, error: ErrorCode) -> None:
+    def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
         """All of it."""
-        self._facts.commit_refused(event.group_id, event.member_id, event.generation, error)
-        self._desk.answer(event.request, CommitResult(dict.fromkeys(event.offsets, error)))
+        self._facts.commit_refused(given.group_id, given.member_id, given.generation, error)
+        self._desk.answer(given.request, CommitResult(dict.fromkeys(given.offsets, error)))
 
     # ------------------------------------------------------------------------------------------------------- removing
 

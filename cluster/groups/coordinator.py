@@ -1,4 +1,4 @@
-"""The group coordinator of one broker: events in, actions out. source: GroupCoordinator.scala, classic protocol
+"""The group coordinator of one broker: inputs in, actions out. source: GroupCoordinator.scala, classic protocol
 
 Each group is kept in one partition of the offsets topic, and coordinated by whoever leads that partition: a new leader
 reads the groups from its log, one that leads no more forgets them, and members find the way by NOT_COORDINATOR.
@@ -11,16 +11,19 @@ from uuid import UUID
 
 from cluster.groups.commits import Commits
 from cluster.groups.desk import Desk, GroupSettings
-from cluster.groups.events import (
+from cluster.groups.facts import GroupFacts
+from cluster.groups.group import Group, State
+from cluster.groups.index import GroupIndex
+from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Action,
     CommitOffsets,
+    CoordinatorInput,
     DeleteGroups,
     DeleteGroupsResult,
     DeleteOffsets,
     DeleteOffsetsResult,
     Elected,
-    Event,
     Heartbeat,
     JoinGroup,
     LeadershipResigned,
@@ -31,9 +34,6 @@ from cluster.groups.events import (
     SyncGroup,
     Written,
 )
-from cluster.groups.facts import GroupFacts
-from cluster.groups.group import Group, State
-from cluster.groups.index import GroupIndex
 from cluster.groups.membership import Membership, member_error
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.rebalance import Rebalances
@@ -73,33 +73,33 @@ class GroupCoordinator:
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
-    def step(self, event: Event) -> list[Action]:
-        match event:
+    def step(self, given: CoordinatorInput) -> list[Action]:
+        match given:
             case JoinGroup():
-                self._membership.join(event)
+                self._membership.join(given)
             case SyncGroup():
-                self._membership.sync(event)
+                self._membership.sync(given)
             case Heartbeat():
-                self._membership.heartbeat(event)
+                self._membership.heartbeat(given)
             case LeaveGroup():
-                self._membership.leave(event)
+                self._membership.leave(given)
             case CommitOffsets():
-                self._commit(event)
+                self._commit(given)
             case DeleteGroups():
-                errors = {group_id: self._delete_group(group_id, event.now_us) for group_id in event.group_ids}
-                self._desk.answer(event.request, DeleteGroupsResult(errors))
+                errors = {group_id: self._delete_group(group_id, given.now_us) for group_id in given.group_ids}
+                self._desk.answer(given.request, DeleteGroupsResult(errors))
             case DeleteOffsets():
-                self._delete_offsets(event)
+                self._delete_offsets(given)
             case PartitionsDeleted():
-                self._forget_partitions(event)
+                self._forget_partitions(given)
             case Elected():
-                self._elected(event)
+                self._elected(given)
             case Loaded():
-                self._loaded(event)
+                self._loaded(given)
             case LeadershipResigned():
-                self._resigned(event)
+                self._resigned(given)
             case Written():
-                self._desk.written(event.write, event.error, event.offset, event.now_us)
+                self._desk.written(given.write, given.error, given.offset, given.now_us)
         return self._desk.take()
 
     # ------------------------------------------------------------------------------------------------------ questions
@@ -129,24 +129,24 @@ class GroupCoordinator:
 
     # -------------------------------------------------------------------------------------------------------- offsets
 
-    def _commit(self, event: CommitOffsets) -> None:
+    def _commit(self, given: CommitOffsets) -> None:
         """source: handleCommitOffsets"""
-        error = self.index.status(event.group_id, unnamed=True)
-        group = self.index.groups.get(event.group_id)
+        error = self.index.status(given.group_id, unnamed=True)
+        group = self.index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
-            if event.generation < 0:  # Kafka is no more than a place to keep offsets for this group.
-                group = self.index.new(event.group_id, self._desk.wall_ms(event.now_us))
+            if given.generation < 0:  # Kafka is no more than a place to keep offsets for this group.
+                group = self.index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
                 error = ErrorCode.ILLEGAL_GENERATION
         if error is ErrorCode.NONE and group is not None:
-            error = _commit_error(group, event)
+            error = _commit_error(group, given)
         if error is not ErrorCode.NONE or group is None:
-            self._commits.refuse(event, error)
+            self._commits.refuse(given, error)
             return
-        member = group.members.get(event.member_id)
+        member = group.members.get(given.member_id)
         if member is not None:
-            self._rebalances.keep_alive(group, member, event.now_us)
-        self._commits.commit(group, event)
+            self._rebalances.keep_alive(group, member, given.now_us)
+        self._commits.commit(group, given)
 
     def _delete_group(self, group_id: str, now_us: int) -> ErrorCode:
         """source: handleDeleteGroups"""
@@ -162,10 +162,10 @@ class GroupCoordinator:
             del self.index.groups[group_id]
         return error
 
-    def _delete_offsets(self, event: DeleteOffsets) -> None:
+    def _delete_offsets(self, given: DeleteOffsets) -> None:
         """source: handleDeleteOffsets"""
-        error = self.index.status(event.group_id)
-        group = self.index.groups.get(event.group_id)
+        error = self.index.status(given.group_id)
+        group = self.index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
         elif group is not None and group.state is not State.EMPTY and not group.is_consumer_group:
@@ -175,16 +175,16 @@ class GroupCoordinator:
             in_use = group.state is not State.EMPTY
             errors = {
                 name: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use and group.reads(name.topic) else ErrorCode.NONE
-                for name in event.partitions
+                for name in given.partitions
             }
             free = [name for name, refusal in errors.items() if refusal is ErrorCode.NONE]
             if free:
-                self._clean_up([group], free, "an operator has deleted it", event.now_us)
-        self._desk.answer(event.request, DeleteOffsetsResult(error, errors))
+                self._clean_up([group], free, "an operator has deleted it", given.now_us)
+        self._desk.answer(given.request, DeleteOffsetsResult(error, errors))
 
-    def _forget_partitions(self, event: PartitionsDeleted) -> None:
+    def _forget_partitions(self, given: PartitionsDeleted) -> None:
         """source: handleDeletedPartitions"""
-        self._clean_up(list(self.index.groups.values()), event.partitions, "the topic is deleted", event.now_us)
+        self._clean_up(list(self.index.groups.values()), given.partitions, "the topic is deleted", given.now_us)
 
     def _clean_up(self, groups: Iterable[Group], names: Iterable[TopicPartition], why: str, now_us: int) -> None:
         for group in groups:
@@ -202,57 +202,57 @@ class GroupCoordinator:
 
     # ------------------------------------------------------------------------------------------------------ leadership
 
-    def _elected(self, event: Elected) -> None:
+    def _elected(self, given: Elected) -> None:
         """source: onElection, loadGroupsAndOffsets"""
-        if event.leader_epoch <= self._epochs.get(event.partition, -1):
+        if given.leader_epoch <= self._epochs.get(given.partition, -1):
             return  # Known already: only the ISR has changed.
-        self._epochs[event.partition] = event.leader_epoch
-        if event.partition in self.index.owned:
+        self._epochs[given.partition] = given.leader_epoch
+        if given.partition in self.index.owned:
             return  # It led before, too, so it has what the log says.
-        self.index.loading[event.partition] = event.leader_epoch
-        self._desk.want(Load(partition=event.partition, leader_epoch=event.leader_epoch))
+        self.index.loading[given.partition] = given.leader_epoch
+        self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
         if not self._checks_expiry:
             self._checks_expiry = True
-            self._desk.after(self._settings.retention_check_interval_ms, self._expire, event.now_us)
+            self._desk.after(self._settings.retention_check_interval_ms, self._expire, given.now_us)
 
-    def _loaded(self, event: Loaded) -> None:
-        if self.index.loading.get(event.partition) != event.leader_epoch:
+    def _loaded(self, given: Loaded) -> None:
+        if self.index.loading.get(given.partition) != given.leader_epoch:
             return  # Somebody else leads by now.
-        del self.index.loading[event.partition]
-        self.index.owned[event.partition] = event.leader_epoch
-        if event.groups or event.unreadable:
-            self._facts.loaded(event.partition, event.leader_epoch, event.groups, event.unreadable)
-        for group in event.groups:
+        del self.index.loading[given.partition]
+        self.index.owned[given.partition] = given.leader_epoch
+        if given.groups or given.unreadable:
+            self._facts.loaded(given.partition, given.leader_epoch, given.groups, given.unreadable)
+        for group in given.groups:
             self.index.groups[group.group_id] = group
-            self._rebalances.loaded(group, event.now_us)
+            self._rebalances.loaded(group, given.now_us)
 
-    def _resigned(self, event: LeadershipResigned) -> None:
+    def _resigned(self, given: LeadershipResigned) -> None:
         """source: onResignation, removeGroupsAndOffsets"""
-        if event.leader_epoch is not None:
-            if event.leader_epoch <= self._epochs.get(event.partition, -1):
+        if given.leader_epoch is not None:
+            if given.leader_epoch <= self._epochs.get(given.partition, -1):
                 return
-            self._epochs[event.partition] = event.leader_epoch
+            self._epochs[given.partition] = given.leader_epoch
         else:
-            self._epochs.pop(event.partition, None)
-        self.index.owned.pop(event.partition, None)
-        self.index.loading.pop(event.partition, None)
-        lost = self.index.kept_in(event.partition)
+            self._epochs.pop(given.partition, None)
+        self.index.owned.pop(given.partition, None)
+        self.index.loading.pop(given.partition, None)
+        lost = self.index.kept_in(given.partition)
         for group in lost:
-            self._rebalances.unload(group, event.now_us)
+            self._rebalances.unload(group, given.now_us)
             del self.index.groups[group.group_id]
         if lost:
-            self._facts.unloaded(event.partition, lost)
+            self._facts.unloaded(given.partition, lost)
 
 
-def _commit_error(group: Group, event: CommitOffsets) -> ErrorCode:
+def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
     """source: validateOffsetCommit, doCommitOffsets"""
-    if event.generation < 0 and group.state is State.EMPTY:
+    if given.generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
-    if event.generation >= 0 or event.member_id != NO_MEMBER_ID or event.instance_id is not None:
-        error = member_error(group, event.member_id, event.instance_id)
+    if given.generation >= 0 or given.member_id != NO_MEMBER_ID or given.instance_id is not None:
+        error = member_error(group, given.member_id, given.instance_id)
         if error is not ErrorCode.NONE:
             return error
-        if event.generation != group.generation:
+        if given.generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
         # Its generation is the latest, so it knows that it is to ask for its assignment first.
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from cluster.groups.events import Action, AnswerRequest, Append, Result, WriteId
+from cluster.groups.inputs import Action, AnswerRequest, Append, Result, WriteId
 from cluster.groups.member import RequestId
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock

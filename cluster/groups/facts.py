@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cluster.groups.events import NO_MEMBER_ID
 from cluster.groups.group import Group
+from cluster.groups.inputs import NO_MEMBER_ID
 from cluster.groups.member import Member
 from cluster.groups.offsets import OffsetAndMetadata
 from replica.errors import ErrorCode

@@ -6,7 +6,10 @@ What is wrong with a request is found here; what it does to the group is in `reb
 from __future__ import annotations
 
 from cluster.groups.desk import Desk
-from cluster.groups.events import (
+from cluster.groups.facts import GroupFacts
+from cluster.groups.group import Group, State
+from cluster.groups.index import GroupIndex
+from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Heartbeat,
     HeartbeatResult,
@@ -18,9 +21,6 @@ from cluster.groups.events import (
     SyncGroup,
     SyncResult,
 )
-from cluster.groups.facts import GroupFacts
-from cluster.groups.group import Group, State
-from cluster.groups.index import GroupIndex
 from cluster.groups.rebalance import Rebalances
 from cluster.protocol.primitives import MAX_TEXT_BYTES
 from replica.errors import ErrorCode
@@ -36,36 +36,36 @@ class Membership:
         self._facts = facts
         self._rebalances = rebalances
 
-    def join(self, event: JoinGroup) -> None:
+    def join(self, given: JoinGroup) -> None:
         """source: handleJoinGroup"""
-        error = self._index.status(event.group_id)
+        error = self._index.status(given.group_id)
         limits = self._desk.settings
         if error is ErrorCode.NONE and not (
-            limits.min_session_timeout_ms <= event.session_timeout_ms <= limits.max_session_timeout_ms
+            limits.min_session_timeout_ms <= given.session_timeout_ms <= limits.max_session_timeout_ms
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
-        group = self._index.groups.get(event.group_id)
+        group = self._index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
-            if event.member_id == NO_MEMBER_ID:
-                group = self._index.new(event.group_id, self._desk.wall_ms(event.now_us))
+            if given.member_id == NO_MEMBER_ID:
+                group = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
                 error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not ErrorCode.NONE or group is None:
-            self._desk.answer(event.request, JoinResult(error, event.member_id))
+            self._desk.answer(given.request, JoinResult(error, given.member_id))
             return
-        if not self._has_room(group, event.member_id):
-            member = group.members.get(event.member_id)
-            group.remove(event.member_id)
+        if not self._has_room(group, given.member_id):
+            member = group.members.get(given.member_id)
+            group.remove(given.member_id)
             if member is not None:
                 self._facts.left(group, member, f"the group has group.max.size={limits.max_size} members without it")
-            self._desk.answer(event.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        elif not group.supports(event.protocol_type, event.protocols):
-            self._desk.answer(event.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.member_id))
-        elif event.member_id == NO_MEMBER_ID:
-            self._join_new(group, event)
+            self._desk.answer(given.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        elif not group.supports(given.protocol_type, given.protocols):
+            self._desk.answer(given.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, given.member_id))
+        elif given.member_id == NO_MEMBER_ID:
+            self._join_new(group, given)
         else:
-            self._join_again(group, event)
-        self._rebalances.maybe_complete_join(group, event.now_us)
+            self._join_again(group, given)
+        self._rebalances.maybe_complete_join(group, given.now_us)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
         """source: acceptJoiningMember"""
@@ -81,107 +81,107 @@ class Membership:
             case _:
                 return member is not None or len(group.members) + waiting < self._desk.settings.max_size
 
-    def _join_new(self, group: Group, event: JoinGroup) -> None:
+    def _join_new(self, group: Group, given: JoinGroup) -> None:
         """source: doNewMemberJoinGroup"""
-        new_id = f"{event.client_id if event.instance_id is None else event.instance_id}-{self._desk.new_uuid()}"
+        new_id = f"{given.client_id if given.instance_id is None else given.instance_id}-{self._desk.new_uuid()}"
         if len(new_id.encode()) > MAX_TEXT_BYTES:
             # As Kafka, which makes the id and then cannot write it into its answer.
-            self._desk.answer(event.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._desk.answer(given.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
-        known_id = None if event.instance_id is None else group.static_members.get(event.instance_id)
+        known_id = None if given.instance_id is None else group.static_members.get(given.instance_id)
         if known_id is not None:
-            self._rebalances.replace_static(group, group.members[known_id], event, new_id)
-        elif event.instance_id is None and event.requires_member_id:
-            self._rebalances.give_id(group, event, new_id)
+            self._rebalances.replace_static(group, group.members[known_id], given, new_id)
+        elif given.instance_id is None and given.requires_member_id:
+            self._rebalances.give_id(group, given, new_id)
         else:
-            self._rebalances.add(group, event, new_id)
+            self._rebalances.add(group, given, new_id)
 
-    def _join_again(self, group: Group, event: JoinGroup) -> None:
+    def _join_again(self, group: Group, given: JoinGroup) -> None:
         """source: doCurrentMemberJoinGroup"""
-        if event.member_id in group.pending_members and event.instance_id is None:
-            self._rebalances.add(group, event, event.member_id)
+        if given.member_id in group.pending_members and given.instance_id is None:
+            self._rebalances.add(group, given, given.member_id)
             return
-        error = member_error(group, event.member_id, event.instance_id)
+        error = member_error(group, given.member_id, given.instance_id)
         if error is ErrorCode.NONE and group.state is State.EMPTY:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not ErrorCode.NONE:
-            self._desk.answer(event.request, JoinResult(error, event.member_id))
+            self._desk.answer(given.request, JoinResult(error, given.member_id))
             return
-        member = group.members[event.member_id]
+        member = group.members[given.member_id]
         name = shown(member.member_id)
         if group.state is State.PREPARING_REBALANCE:
-            self._rebalances.update(group, member, event, f"{name} has joined again")
-        elif member.protocols != event.protocols:
-            self._rebalances.update(group, member, event, f"{name} has joined again with other protocols")
+            self._rebalances.update(group, member, given, f"{name} has joined again")
+        elif member.protocols != given.protocols:
+            self._rebalances.update(group, member, given, f"{name} has joined again with other protocols")
         elif group.state is State.STABLE and group.is_leader(member.member_id):
             # What the leader sees may have changed without its own metadata: partitions of a topic, for example.
-            self._rebalances.update(group, member, event, f"its leader {name} has joined again")
+            self._rebalances.update(group, member, given, f"its leader {name} has joined again")
         else:
-            self._rebalances.rejoined(group, event)
+            self._rebalances.rejoined(group, given)
 
-    def sync(self, event: SyncGroup) -> None:
+    def sync(self, given: SyncGroup) -> None:
         """source: handleSyncGroup"""
-        error, group = self._group_of_member(event)
+        error, group = self._group_of_member(given)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # The rebalance in progress is lost with the coordinator it had; older clients do not expect this error.
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is ErrorCode.NONE:
             assert group is not None
-            wrong_type = event.protocol_type is not None and event.protocol_type != group.protocol_type
-            if wrong_type or (event.protocol is not None and event.protocol != group.protocol):
+            wrong_type = given.protocol_type is not None and given.protocol_type != group.protocol_type
+            if wrong_type or (given.protocol is not None and given.protocol != group.protocol):
                 error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             elif group.state is State.PREPARING_REBALANCE:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is not ErrorCode.NONE or group is None:
-            self._desk.answer(event.request, SyncResult(error))
+            self._desk.answer(given.request, SyncResult(error))
             return
-        member = group.members[event.member_id]
-        self._rebalances.synced(group, event.member_id)
+        member = group.members[given.member_id]
+        self._rebalances.synced(group, given.member_id)
         if group.state is State.COMPLETING_REBALANCE:
-            member.awaiting_sync = event.request
-            self._rebalances.sync(group, member, event.assignments, event.now_us)
+            member.awaiting_sync = given.request
+            self._rebalances.sync(group, member, given.assignments, given.now_us)
         else:
             result = SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment)
-            self._desk.answer(event.request, result)
-            self._rebalances.keep_alive(group, member, event.now_us)
+            self._desk.answer(given.request, result)
+            self._rebalances.keep_alive(group, member, given.now_us)
 
-    def heartbeat(self, event: Heartbeat) -> None:
+    def heartbeat(self, given: Heartbeat) -> None:
         """source: handleHeartbeat"""
-        error, group = self._group_of_member(event)
+        error, group = self._group_of_member(given)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = ErrorCode.NONE  # The group is being read: the member will be known, or hear so next time.
         elif error is ErrorCode.NONE:
             assert group is not None
-            self._rebalances.keep_alive(group, group.members[event.member_id], event.now_us)
+            self._rebalances.keep_alive(group, group.members[given.member_id], given.now_us)
             if group.state is State.PREPARING_REBALANCE:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
-        self._desk.answer(event.request, HeartbeatResult(error))
+        self._desk.answer(given.request, HeartbeatResult(error))
 
-    def _group_of_member(self, event: SyncGroup | Heartbeat) -> tuple[ErrorCode, Group | None]:
+    def _group_of_member(self, given: SyncGroup | Heartbeat) -> tuple[ErrorCode, Group | None]:
         """NONE if it is a member, and of this generation."""
-        error = self._index.status(event.group_id)
-        group = self._index.groups.get(event.group_id)
+        error = self._index.status(given.group_id)
+        group = self._index.groups.get(given.group_id)
         if error is not ErrorCode.NONE:
             return error, None
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID, None
-        error = member_error(group, event.member_id, event.instance_id)
-        if error is ErrorCode.NONE and event.generation != group.generation:
+        error = member_error(group, given.member_id, given.instance_id)
+        if error is ErrorCode.NONE and given.generation != group.generation:
             error = ErrorCode.ILLEGAL_GENERATION
         return error, group
 
-    def leave(self, event: LeaveGroup) -> None:
+    def leave(self, given: LeaveGroup) -> None:
         """source: handleLeaveGroup"""
-        error = self._index.status(event.group_id)
+        error = self._index.status(given.group_id)
         if error is not ErrorCode.NONE:
-            self._desk.answer(event.request, LeaveResult(error))
+            self._desk.answer(given.request, LeaveResult(error))
             return
-        group = self._index.groups.get(event.group_id)
+        group = self._index.groups.get(given.group_id)
         left = tuple(
-            (one, ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove(group, one, event.now_us))
-            for one in event.members
+            (one, ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove(group, one, given.now_us))
+            for one in given.members
         )
-        self._desk.answer(event.request, LeaveResult(ErrorCode.NONE, left))
+        self._desk.answer(given.request, LeaveResult(ErrorCode.NONE, left))
 
     def _remove(self, group: Group, leaving: Leaving, now_us: int) -> ErrorCode:
         member_id, instance_id, reason = leaving

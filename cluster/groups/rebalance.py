@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from cluster.groups.desk import WRITE_ERRORS, Desk
-from cluster.groups.events import NO_MEMBER_ID, JoinedMember, JoinGroup, JoinResult, SyncResult
 from cluster.groups.facts import GroupFacts
 from cluster.groups.group import Group, State
+from cluster.groups.inputs import NO_MEMBER_ID, JoinedMember, JoinGroup, JoinResult, SyncResult
 from cluster.groups.member import Member
 from cluster.groups.records import group_key, group_value
 from replica.errors import ErrorCode
@@ -44,39 +44,39 @@ class Rebalances:
 
     # ----------------------------------------------------------------------------------------------------- joining
 
-    def add(self, group: Group, event: JoinGroup, member_id: str) -> None:
+    def add(self, group: Group, given: JoinGroup, member_id: str) -> None:
         """source: addMemberAndRebalance"""
         member = Member(
             member_id=member_id,
-            instance_id=event.instance_id,
-            client_id=event.client_id,
-            client_host=event.client_host,
-            rebalance_timeout_ms=event.rebalance_timeout_ms,
-            session_timeout_ms=event.session_timeout_ms,
-            protocol_type=event.protocol_type,
-            protocols=event.protocols,
-            awaiting_join=event.request,
+            instance_id=given.instance_id,
+            client_id=given.client_id,
+            client_host=given.client_host,
+            rebalance_timeout_ms=given.rebalance_timeout_ms,
+            session_timeout_ms=given.session_timeout_ms,
+            protocol_type=given.protocol_type,
+            protocols=given.protocols,
+            awaiting_join=given.request,
             is_new=True,
         )
         if group.state is State.PREPARING_REBALANCE and group.generation == 0:
             group.member_came = True
         group.add(member)
-        self._facts.joined(group, member, f"it is new{_as_it_says(event)}")
-        self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, event.now_us)
-        self._maybe_prepare(group, f"{shown(member_id)} has joined", event.now_us)
+        self._facts.joined(group, member, f"it is new{_as_it_says(given)}")
+        self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, given.now_us)
+        self._maybe_prepare(group, f"{shown(member_id)} has joined", given.now_us)
 
-    def update(self, group: Group, member: Member, event: JoinGroup, why: str) -> None:
+    def update(self, group: Group, member: Member, given: JoinGroup, why: str) -> None:
         """A member joins again. source: updateMemberAndRebalance"""
-        _take_over(member, event, event.request)
-        self._maybe_prepare(group, why, event.now_us)
+        _take_over(member, given, given.request)
+        self._maybe_prepare(group, why, given.now_us)
 
-    def give_id(self, group: Group, event: JoinGroup, member_id: str) -> None:
+    def give_id(self, group: Group, given: JoinGroup, member_id: str) -> None:
         """KIP-394: it is a member only once it comes again under this id."""
         timer = self._desk.after(
-            event.session_timeout_ms, partial(self._pending_expired, group, member_id), event.now_us
+            given.session_timeout_ms, partial(self._pending_expired, group, member_id), given.now_us
         )
         group.pending_members[member_id] = timer
-        self._desk.answer(event.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
     def _pending_expired(self, group: Group, member_id: str, now_us: int) -> None:
         if member_id in group.pending_members:
@@ -86,7 +86,7 @@ class Rebalances:
         group.remove(member_id)
         self.maybe_complete_join(group, now_us)
 
-    def replace_static(self, group: Group, member: Member, event: JoinGroup, new_id: str) -> None:
+    def replace_static(self, group: Group, member: Member, given: JoinGroup, new_id: str) -> None:
         """A static member has come back without its id. source: updateStaticMemberAndRebalance (KIP-345, KIP-814)"""
         old_id, previous_leader = member.member_id, group.leader_id
         # Whoever waits under the old id is a duplicate, fenced at once.
@@ -94,27 +94,27 @@ class Rebalances:
         self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         group.replace(member, new_id)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-        self.keep_alive(group, member, event.now_us)
-        _take_over(member, event, event.request)
+        self.keep_alive(group, member, given.now_us)
+        _take_over(member, given, given.request)
         self._facts.joined(group, member, f"it has come back, and takes the place of {shown(old_id)}")
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id already.
-            self._prepare(group, f"static member {shown(event.instance_id or '')} has come back", event.now_us)
+            self._prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)
         elif group.state is State.STABLE and group.protocol != group.select_protocol():
-            why = f"static member {shown(event.instance_id or '')} has come back and changes the protocol"
-            self._maybe_prepare(group, why, event.now_us)
+            why = f"static member {shown(given.instance_id or '')} has come back and changes the protocol"
+            self._maybe_prepare(group, why, given.now_us)
         elif group.state is State.STABLE:
             assignments = {one.member_id: one.assignment for one in group.members.values()}
 
             def stored(error: ErrorCode, now_us: int) -> None:
-                if member.awaiting_join != event.request:
+                if member.awaiting_join != given.request:
                     return  # Answered meanwhile: the group moves on, or the member has come back once more.
                 if error is not ErrorCode.NONE:
                     member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
                     group.replace(member, old_id)
                     self._answer_join(member, _joined(group, NO_MEMBER_ID, error, leader_id=previous_leader))
                     self.keep_alive(group, member, now_us)
-                elif event.may_skip_assignment:
+                elif given.may_skip_assignment:
                     leads = group.is_leader(new_id)
                     members = _members(group) if leads else ()
                     self._answer_join(member, _joined(group, new_id, members=members, skip_assignment=leads))
@@ -122,13 +122,13 @@ class Rebalances:
                     # An old client that reads its own id as the leader's would assign, and nobody would be told.
                     self._answer_join(member, _joined(group, new_id, leader_id=previous_leader))
 
-            self.store(group, assignments, stored, event.now_us)
+            self.store(group, assignments, stored, given.now_us)
 
-    def rejoined(self, group: Group, event: JoinGroup) -> None:
+    def rejoined(self, group: Group, given: JoinGroup) -> None:
         """Nothing has changed, the client has missed our answer: told again where the group is."""
         at_start = group.state is State.COMPLETING_REBALANCE
-        members = _members(group) if at_start and group.is_leader(event.member_id) else ()
-        self._desk.answer(event.request, _joined(group, event.member_id, members=members))
+        members = _members(group) if at_start and group.is_leader(given.member_id) else ()
+        self._desk.answer(given.request, _joined(group, given.member_id, members=members))
 
     # ---------------------------------------------------------------------------------------------------- rebalancing
 
@@ -347,11 +347,11 @@ class Rebalances:
             member.awaiting_sync = None
 
 
-def _take_over(member: Member, event: JoinGroup, request: int) -> None:
+def _take_over(member: Member, given: JoinGroup, request: int) -> None:
     """What the client says of itself now. source: updateMember"""
-    member.protocols = event.protocols
-    member.rebalance_timeout_ms = event.rebalance_timeout_ms
-    member.session_timeout_ms = event.session_timeout_ms
+    member.protocols = given.protocols
+    member.rebalance_timeout_ms = given.rebalance_timeout_ms
+    member.session_timeout_ms = given.session_timeout_ms
     member.awaiting_join = request
 
 
@@ -385,5 +385,5 @@ def _joined(
     )
 
 
-def _as_it_says(event: JoinGroup) -> str:
-    return f" ({shown(event.reason)})" if event.reason else ""
+def _as_it_says(given: JoinGroup) -> str:
+    return f" ({shown(given.reason)})" if given.reason else ""

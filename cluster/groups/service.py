@@ -1,4 +1,4 @@
-"""The group coordinator as part of a broker: its events come from requests and elections, its actions are done here.
+"""The group coordinator as part of a broker: its inputs come from requests and elections, its actions are done here.
 
 What it writes goes into the offsets topic through the replica manager, like any produce with acks=all; what it reads
 when it is elected comes from the broker's own log. source: GroupMetadataManager.scala, BrokerMetadataPublisher.scala
@@ -18,12 +18,12 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.config import BrokerConfig
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
-from cluster.groups.events import (
+from cluster.groups.inputs import (
     Action,
     AnswerRequest,
     Append,
+    CoordinatorInput,
     Elected,
-    Event,
     LeadershipResigned,
     Load,
     Loaded,
@@ -108,13 +108,20 @@ class GroupService:
     # ------------------------------------------------------------------------------------------------------- requests
 
     def submit(
-        self, connection: ConnectionId, event: Callable[[RequestId], Event], respond: Respond, now_us: int
+        self,
+        connection: ConnectionId,
+        make_input: Callable[[RequestId], CoordinatorInput],
+        respond: Respond,
+        now_us: int,
     ) -> None:
-        """event: is given the number under which the request waits; respond: is called once, unless the client goes"""
+        """make_input: receives the number under which the request waits
+
+        respond: is called once, unless the client disconnects first
+        """
         request = next(self._requests)
         self._waiting[request] = _Waiting(connection, respond)
         self._in_progress[connection] = request
-        self._perform(self.coordinator.step(event(request)), now_us)
+        self._perform(self.coordinator.step(make_input(request)), now_us)
 
     def gone(self, connection: ConnectionId) -> None:
         """Nobody is left to answer there; the member's session goes on until it times out, as in Kafka."""
@@ -145,8 +152,8 @@ class GroupService:
         """What has been written meanwhile counts from now on; to be called at the end of each step of the broker."""
         while self._written:
             write, error, offset = self._written.popleft()
-            event = Written(now_us=now_us, write=write, error=error, offset=offset)
-            self._perform(self.coordinator.step(event), now_us)
+            written = Written(now_us=now_us, write=write, error=error, offset=offset)
+            self._perform(self.coordinator.step(written), now_us)
 
     # -------------------------------------------------------------------------------------------------------- actions
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cluster.node import Action
 from cluster.wall_clock import WallClock
-from controller.events import Event, OnReply
+from controller.inputs import ControllerInput, OnReply
 from replica.ids import BrokerId, TopicPartition
 from replica.log.disk import Disk
 
@@ -57,8 +57,8 @@ class RemoteCore:
     ) -> list[Action]:
         return self._host.ask("elect_leader", topic_partition, desired, unclean, answer=answer)
 
-    def operate(self, event: Callable[[int], Event], answer: OnReply, now_us: int) -> list[Action]:
-        return self._host.ask("operate", event(now_us), answer=answer)
+    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
+        return self._host.ask("operate", make_input(now_us), answer=answer)
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
         return self._host.ask("topic_config", topic, answer=answer)

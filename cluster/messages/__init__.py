@@ -1,4 +1,4 @@
-"""Between Kafka's messages and the events of the cores: what brokers and controllers ask of each other, and
+"""Between Kafka's messages and the inputs of the cores: what brokers and controllers ask of each other, and
 the files that both read.
 Rooms: admin/ (what admin clients ask).
 

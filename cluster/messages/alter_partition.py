@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from cluster.protocol.entities import Entity
-from controller.events import AlterPartition, AlterPartitionReply, IsrProposal
+from controller.inputs import AlterPartition, AlterPartitionReply, IsrProposal
 
 
-def alter_partition_event(request: Entity, names: Mapping[UUID, str], now_us: int) -> AlterPartition:
+def alter_partition_input(request: Entity, names: Mapping[UUID, str], now_us: int) -> AlterPartition:
     """names: of topics by their id; an unknown one is named by its id"""
     proposals = tuple(
         IsrProposal(
@@ -33,7 +33,7 @@ def alter_partition_event(request: Entity, names: Mapping[UUID, str], now_us: in
 
 
 def topics_asked_for(request: Entity, names: Mapping[UUID, str]) -> dict[str, UUID]:
-    """The topic ids of a request, by the names that its event gives them.
+    """The topic ids of a request, by the names that the controller's input has for them.
 
     The answer goes by these: a topic can be deleted between question and answer.
     """

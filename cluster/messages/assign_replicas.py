@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from cluster.protocol.entities import Entity
-from controller.events import AssignReplicas
+from controller.inputs import AssignReplicas
 
 
-def assign_replicas_event(request: Entity, names: Mapping[UUID, str], now_us: int) -> AssignReplicas:
+def assign_replicas_input(request: Entity, names: Mapping[UUID, str], now_us: int) -> AssignReplicas:
     """names: of topics by their id; a topic that has been deleted meanwhile is left out"""
     places = tuple(
         (names[topic.topic_id], int(partition.partition_index), str(directory.id_))

@@ -1,4 +1,4 @@
-"""Requests of brokers to the controller, as events of its state, and its replies, as responses."""
+"""Requests of brokers to the controller, as inputs of its state, and its replies, as responses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from cluster.messages.alter_partition import alter_partition_event, alter_partition_results, topics_asked_for
-from cluster.messages.assign_replicas import assign_replicas_event
+from cluster.messages.alter_partition import alter_partition_input, alter_partition_results, topics_asked_for
+from cluster.messages.assign_replicas import assign_replicas_input
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
@@ -18,19 +18,19 @@ from cluster.protocol.versions import (
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
 )
-from controller.events import (
+from controller.image import MetadataImage
+from controller.inputs import (
     AllocateProducerIds,
     AlterPartitionReply,
     AssignReplicasReply,
     BrokerHeartbeat,
-    Event,
+    ControllerInput,
     HeartbeatReply,
     ProducerIdsReply,
     RegisterBroker,
     RegistrationReply,
     Reply,
 )
-from controller.image import MetadataImage
 from replica.errors import ErrorCode, PeerViolation
 
 _SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, ALLOCATE_PRODUCER_IDS)
@@ -45,7 +45,7 @@ class BrokerRequest:
     """What a broker asks for, and how its answer is written. topic_ids: see topics_asked_for"""
 
     header: RequestHeader
-    event: Event
+    input: ControllerInput
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
 
     def response(self, reply: Reply) -> bytes:
@@ -57,12 +57,12 @@ def broker_request(header: RequestHeader, frame: bytearray, image: MetadataImage
     """raises: PeerViolation"""
     request = cold.decode_request(header, frame)
     if header.api_key == ALTER_PARTITION:
-        event = alter_partition_event(request, image.topic_names, now_us)
-        return BrokerRequest(header, event, topics_asked_for(request, image.topic_names))
-    return BrokerRequest(header, _event(header, request, image, now_us))
+        proposal = alter_partition_input(request, image.topic_names, now_us)
+        return BrokerRequest(header, proposal, topics_asked_for(request, image.topic_names))
+    return BrokerRequest(header, _input(header, request, image, now_us))
 
 
-def _event(header: RequestHeader, request: Entity, image: MetadataImage, now_us: int) -> Event:
+def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us: int) -> ControllerInput:
     if header.api_key == BROKER_HEARTBEAT:
         return BrokerHeartbeat(
             now_us=now_us,
@@ -91,7 +91,7 @@ def _event(header: RequestHeader, request: Entity, image: MetadataImage, now_us:
             log_dirs=tuple(str(directory) for directory in request.log_dirs) or None,
         )
     if header.api_key == ASSIGN_REPLICAS_TO_DIRS:
-        return assign_replicas_event(request, image.topic_names, now_us)
+        return assign_replicas_input(request, image.topic_names, now_us)
     assert header.api_key == ALLOCATE_PRODUCER_IDS, f"api {header.api_key} is no request of a broker"
     return AllocateProducerIds(now_us=now_us, broker_id=int(request.broker_id), broker_epoch=int(request.broker_epoch))
 

@@ -13,7 +13,7 @@ from cluster.protocol.versions import OFFSET_FOR_LEADER_EPOCH
 from replica.errors import ErrorCode
 from replica.fetch_fencing import current_leader_epoch
 from replica.follower import FollowerState
-from replica.follower_events import EpochEndAnswered
+from replica.follower_inputs import EpochEndAnswered
 from replica.ids import BrokerId, LeaderEpoch, TopicPartition
 from replica.rules import Rules
 

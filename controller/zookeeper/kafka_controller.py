@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from controller.election import Election
-from controller.events import AlterPartition, AlterPartitionReply, ElectReply
+from controller.inputs import AlterPartition, AlterPartitionReply, ElectReply
 from controller.zookeeper import znodes
 from controller.zookeeper.controller_context import (
     Answer,
@@ -328,18 +328,18 @@ class KafkaController:
         for child in changes.children:
             yield Delete(path=f"{znodes.ISR_CHANGES}/{child}")
 
-    def alter_partition(self, event: AlterPartition, answer: Answer) -> Process:
+    def alter_partition(self, given: AlterPartition, answer: Answer) -> Process:
         """KIP-497 (2.7): leaders ask, the controller writes. source: processAlterPartition"""
         if not self.is_active:
             self._context.reply(answer, AlterPartitionReply(error=ErrorCode.NOT_CONTROLLER))
             return
-        sender = self._context.live.get(event.broker_id)
-        if sender is None or sender.broker_epoch != event.broker_epoch:
+        sender = self._context.live.get(given.broker_id)
+        if sender is None or sender.broker_epoch != given.broker_epoch:
             self._context.reply(answer, AlterPartitionReply(error=ErrorCode.STALE_BROKER_EPOCH))
             return
         results = []
-        for proposal in event.partitions:
-            results.append((yield from self._partitions.alter(event.broker_id, proposal)))
+        for proposal in given.partitions:
+            results.append((yield from self._partitions.alter(given.broker_id, proposal)))
         self._context.reply(answer, AlterPartitionReply(error=ErrorCode.NONE, partitions=tuple(results)))
 
     # ---------------------------------------------------------------------------------------------- controlled shutdown

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from controller.election import Candidates, Choice, Election, elect
-from controller.events import IsrProposal, IsrResult
 from controller.image import PartitionRegistration
+from controller.inputs import IsrProposal, IsrResult
 from controller.zookeeper import znodes
 from controller.zookeeper.controller_context import ControllerContext, ControllerMoved, Process, Results
 from controller.zookeeper.registry import CheckVersion, Create, GetData, Multi, Operation, RegistryError, SetData

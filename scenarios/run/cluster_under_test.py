@@ -25,7 +25,7 @@ from cluster.network.world import Fabric
 from cluster.node import Action
 from cluster.operated import OperatedBroker, OperatedController, OperatedNode
 from cluster.wall_clock import WallClock
-from controller.events import CreateTopicReply, Event, Reply
+from controller.inputs import ControllerInput, CreateTopicReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.disk import Disk
@@ -426,7 +426,7 @@ class ClusterUnderTest:
         node = self._active_controller() if not self.in_zookeeper_era else self._broker_that_controls()
         self.machines[self.view.controller].host.call(partial(node.elect_leader, name, desired, unclean, answer))
 
-    def operate(self, event: Callable[[int], Event], answer: Callable[[Reply | None], None]) -> None:
+    def operate(self, make_input: Callable[[int], ControllerInput], answer: Callable[[Reply | None], None]) -> None:
         """Any other request to the active controller of a quorum, or to the registry of the ZooKeeper era.
 
         raises: NotPossibleNow while there is none
@@ -436,10 +436,10 @@ class ClusterUnderTest:
             registry = self._answering(self._nodes.registries, name)
             if registry is None:
                 raise NotPossibleNow(f"the registry {name} is down")
-            self.machines[name].host.call(partial(registry.operate, event, answer))
+            self.machines[name].host.call(partial(registry.operate, make_input, answer))
             return
         controller = self._active_controller()
-        self.machines[self.view.controller].host.call(partial(controller.operate, event, answer))
+        self.machines[self.view.controller].host.call(partial(controller.operate, make_input, answer))
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
         """As the active controller knows it. raises: NotPossibleNow while there is none of them"""

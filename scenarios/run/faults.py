@@ -12,7 +12,7 @@ from functools import partial
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.network.links import HoldRule, Link
 from cluster.protocol.versions import api_key
-from controller.events import ElectReply, Reply
+from controller.inputs import ElectReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from scenarios.language.selectors import Selector, resolve

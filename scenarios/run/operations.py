@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from controller.events import AlterReassignment, ChangeBrokerConfig, ChangeConfig, Event, Reply, TopicReply
+from controller.inputs import AlterReassignment, ChangeBrokerConfig, ChangeConfig, ControllerInput, Reply, TopicReply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
@@ -26,9 +26,9 @@ class Operator:
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
 
-    def _ask(self, what: str, event: Callable[[int], Event]) -> None:
+    def _ask(self, what: str, make_input: Callable[[int], ControllerInput]) -> None:
         replies: list[Reply | None] = []
-        self._cluster.operate(event, replies.append)
+        self._cluster.operate(make_input, replies.append)
         # A controller that has to ask others first answers later; then nobody waits for it.
         reply = replies[0] if replies else None
         if isinstance(reply, TopicReply) and reply.error is not ErrorCode.NONE:

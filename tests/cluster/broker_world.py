@@ -27,7 +27,7 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from cluster.wall_clock import WallClock
-from controller.events import Event
+from controller.inputs import ControllerInput
 from replica.ids import CLUSTER_ID, Names, TopicPartition
 from replica.log.disk import Disk
 from replica.log.file_slice import FileSlice
@@ -283,9 +283,9 @@ class BrokerWorld:
         self._from_controller(actions)
         self._settle()
 
-    def decide(self, event: Event) -> None:
+    def decide(self, given: ControllerInput) -> None:
         """Anything else that the controller may be told."""
-        self.controller._decide(event, lambda reply: None, self.now_us)
+        self.controller._decide(given, lambda reply: None, self.now_us)
         self._from_controller(self.controller._outbox.take())
         self._settle()
 

@@ -11,18 +11,19 @@ from uuid import UUID
 
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
-from cluster.groups.events import (
+from cluster.groups.group import Group
+from cluster.groups.inputs import (
     Action,
     AnswerRequest,
     Append,
     CommitOffsets,
     CommitResult,
+    CoordinatorInput,
     DeleteGroups,
     DeleteGroupsResult,
     DeleteOffsets,
     DeleteOffsetsResult,
     Elected,
-    Event,
     Heartbeat,
     JoinGroup,
     JoinResult,
@@ -37,7 +38,6 @@ from cluster.groups.events import (
     SyncResult,
     Written,
 )
-from cluster.groups.group import Group
 from cluster.groups.loading import Replay
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.records import GroupKey, OffsetKey, read_key
@@ -92,8 +92,8 @@ class CoordinatorWorld:
 
     # ------------------------------------------------------------------------------------------------------- the core
 
-    def step(self, event: Event) -> list[str]:
-        self._perform(self.coordinator.step(event))
+    def step(self, given: CoordinatorInput) -> list[str]:
+        self._perform(self.coordinator.step(given))
         return self._taken()
 
     def _taken(self) -> list[str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from controller.events import (
+from controller.image import MetadataImage, PartitionRegistration
+from controller.inputs import (
     Action,
     AllocateProducerIds,
     AlterPartition,
@@ -17,6 +18,7 @@ from controller.events import (
     BrokerHeartbeat,
     ChangeBrokerConfig,
     ChangeConfig,
+    ControllerInput,
     CreatePartitions,
     CreateTopic,
     CreateTopicReply,
@@ -24,7 +26,6 @@ from controller.events import (
     ElectLeader,
     ElectReply,
     EmitNumbered,
-    Event,
     HeartbeatReply,
     IsrProposal,
     ProducerIdsReply,
@@ -32,7 +33,6 @@ from controller.events import (
     RegistrationReply,
     TopicReply,
 )
-from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import encode_record
 from controller.state import ControllerState
 from replica.ids import BrokerId, Names, TopicPartition
@@ -79,8 +79,8 @@ class ControllerWorld:
     def _image(self) -> MetadataImage:
         return self.controller.image
 
-    def _step(self, event: Event) -> list[str]:
-        return [line for action in self.controller.step(event) for line in shown(action)]
+    def _step(self, given: ControllerInput) -> list[str]:
+        return [line for action in self.controller.step(given) for line in shown(action)]
 
     def _epoch_of(self, broker: str) -> int:
         registration = self._image.brokers.get(_IDS.get(broker, 0))

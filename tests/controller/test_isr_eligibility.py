@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from controller_world import heartbeat, new_state, register, start_brokers
 
-from controller.events import AlterPartition, AlterPartitionReply, CreateTopic, IsrProposal
+from controller.inputs import AlterPartition, AlterPartitionReply, CreateTopic, IsrProposal
 from controller.state import ControllerState
 from replica.errors import ErrorCode
 from replica.rules import PROFILES

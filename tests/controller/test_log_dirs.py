@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from controller_world import heartbeat, new_state, register
 
-from controller.events import AssignReplicas, AssignReplicasReply, CreateTopic, DeleteTopic, ElectLeader
+from controller.inputs import AssignReplicas, AssignReplicasReply, CreateTopic, DeleteTopic, ElectLeader
 from controller.metadata import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,

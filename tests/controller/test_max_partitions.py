@@ -10,8 +10,8 @@ from controller_world import NAMES, new_state, start_brokers
 
 from cluster.config import BrokerConfig
 from cluster.messages.topic_files import creation
-from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, Several, SeveralReply, TopicReply
 from controller.image import MetadataImage
+from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, Several, SeveralReply, TopicReply
 from controller.state import ControllerState
 from replica.errors import ErrorCode, KafkaError
 
@@ -68,7 +68,7 @@ def test_a_topic_does_not_grow_too_far(state: ControllerState, validate_only: bo
 
 
 def test_of_several_topics_each_counts_those_before_it(state: ControllerState) -> None:
-    several = Several(now_us=0, events=(topic("u", 2), topic("v", 2), topic("w", 1)))
+    several = Several(now_us=0, inputs=(topic("u", 2), topic("v", 2), topic("w", 1)))
     reply = state.step(several)[-1]
     assert isinstance(reply, SeveralReply)
     assert [one.error for one in reply.replies] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]

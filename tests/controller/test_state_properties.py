@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from cluster.messages.metadata_snapshots import decode_snapshot, encode_snapshot
 from controller import partitions
-from controller.events import (
+from controller.image import MetadataImage, PartitionRegistration
+from controller.inputs import (
     Action,
     AlterPartition,
     AlterPartitionReply,
     AlterReassignment,
     AppendRecord,
+    ControllerInput,
     CreateTopic,
     ElectLeader,
     EmitNumbered,
-    Event,
     IsrProposal,
 )
-from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import PartitionChangeRecord, decode_record, encode_record
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
@@ -172,8 +172,8 @@ class Checker:
             if not elr:
                 assert not image.is_active(partition.last_known_elr[0]), "the last known leader is elected at once"
 
-    def request(self, event: Event) -> Action:
-        actions = self.state.step(event)
+    def request(self, given: ControllerInput) -> Action:
+        actions = self.state.step(given)
         replies = [action for action in actions if not isinstance(action, AppendRecord | EmitNumbered)]
         assert replies == actions[-1:], "one reply, after all records"
         self.take(actions)

@@ -9,7 +9,7 @@ from controller_world import new_state, start_brokers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.events import ChangeConfig, CreateTopic
+from controller.inputs import ChangeConfig, CreateTopic
 from controller.metadata import decode_record, encode_record
 from controller.snapshot import snapshot_of
 from controller.topics import check_legal
@@ -112,7 +112,7 @@ def test_types_and_ranges(key: str, value: str, is_taken: bool) -> None:
 
 
 def test_a_snapshot_keeps_settings_and_the_next_producer_id() -> None:
-    from controller.events import AllocateProducerIds
+    from controller.inputs import AllocateProducerIds
     from controller.quorum.messages import OffsetAndEpoch
 
     state = new_state()

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from controller_world import register
 from follower_world import NAMES, TOPIC, FollowerWorld, Replica
 
-from controller.events import (
+from controller.image import PartitionRegistration
+from controller.inputs import (
     Action,
     AlterPartition,
     AlterPartitionReply,
     BrokerHeartbeat,
+    ControllerInput,
     CreateTopic,
     EmitNumbered,
-    Event,
 )
-from controller.events import IsrProposal as WantedIsr
-from controller.image import PartitionRegistration
+from controller.inputs import IsrProposal as WantedIsr
 from controller.state import ControllerState
 from replica.errors import ErrorCode, KafkaError
 from replica.isr_lag import LagLimits
 from replica.leader import ACKS_ALL, LeaderState
-from replica.leader_events import (
+from replica.leader_inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -35,7 +35,7 @@ from replica.leader_events import (
     IsrRefused,
     LagCheckDue,
     LeaderAssigned,
-    LeaderEvent,
+    LeaderInput,
     PartitionUpdated,
     ProposeIsr,
 )
@@ -183,11 +183,11 @@ class PartitionWorld(FollowerWorld):
         """Kafka's isr-expiration task."""
         return self._lead_on(self.brokers[name], LagCheckDue(now_us=self._at(at)))
 
-    def _lead_on(self, broker: Broker, event: LeaderEvent) -> list[str]:
+    def _lead_on(self, broker: Broker, given: LeaderInput) -> list[str]:
         """Perform what the leader wants, and answer those who waited for it."""
         leader, lines = broker.leader, []
         assert leader is not None, f"{broker.name} does not lead"
-        for action in leader.step(event):
+        for action in leader.step(given):
             match action:
                 case AdvanceHighWatermark():
                     lines.append(self._high_watermark_line(broker.replica, action.reason))
@@ -265,8 +265,8 @@ class PartitionWorld(FollowerWorld):
             lines += self._tell_brokers()
         return lines
 
-    def _decide(self, event: Event) -> list[str]:
-        return list(self._said(self.controller.step(event)))
+    def _decide(self, given: ControllerInput) -> list[str]:
+        return list(self._said(self.controller.step(given)))
 
     @staticmethod
     def _said(actions: Iterable[Action]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch, current_leader_epoch
 from replica.follower import FollowerState
-from replica.follower_events import (
+from replica.follower_inputs import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,

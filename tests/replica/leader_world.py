@@ -9,7 +9,7 @@ from replica.fetch_fencing import check_leader_epoch
 from replica.ids import Names, TopicPartition
 from replica.isr_lag import LagLimits
 from replica.leader import LeaderState
-from replica.leader_events import (
+from replica.leader_inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -17,7 +17,7 @@ from replica.leader_events import (
     IsrRefused,
     LagCheckDue,
     LeaderAssigned,
-    LeaderEvent,
+    LeaderInput,
     MinIsrChanged,
     PartitionUpdated,
     ProposeIsr,
@@ -62,9 +62,9 @@ class LeaderWorld:
         assert broker_epoch is not None, "a replica that never fetched is not eligible, whatever the metadata says"
         return broker_id not in self.fenced and broker_epoch in (-1, self.alive.get(broker_id, broker_id * 10))
 
-    def _step(self, event: LeaderEvent) -> list[str]:
+    def _step(self, given: LeaderInput) -> list[str]:
         lines = []
-        for action in self.state.step(event):
+        for action in self.state.step(given):
             match action:
                 case AdvanceHighWatermark():
                     lines.append(action.reason)

@@ -18,7 +18,7 @@ from replica.divergence import find_cut, find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch
 from replica.follower import FetchState, FollowerState
-from replica.follower_events import (
+from replica.follower_inputs import (
     AskLeaderOffsets,
     FetchAnswered,
     FetchBroke,

@@ -10,14 +10,14 @@ from leader_world import LAG_MAX_US, LeaderWorld
 
 from replica.errors import ErrorCode
 from replica.leader import LeaderState
-from replica.leader_events import (
+from replica.leader_inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
-    LeaderEvent,
+    LeaderInput,
     PartitionUpdated,
     ProposeIsr,
 )
@@ -76,7 +76,7 @@ steps = st.lists(
 )
 
 
-def event_for(verb: str, follower: int, number: int, now_us: int, state: LeaderState) -> LeaderEvent | None:
+def event_for(verb: str, follower: int, number: int, now_us: int, state: LeaderState) -> LeaderInput | None:
     match verb:
         case "append":
             return Appended(now_us=now_us, log_end_offset=state.log_end_offset + number)

@@ -23,7 +23,7 @@ from cluster.config import BrokerConfig
 from cluster.messages.envelopes import FORWARDED
 from cluster.outbox import Outbox
 from cluster.server.responder import Handler, Responder
-from controller.events import ElectReply, OnReply
+from controller.inputs import ElectReply, OnReply
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs

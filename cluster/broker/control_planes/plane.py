@@ -14,7 +14,7 @@ from cluster.broker.control_planes.producer_ids import ProducerIds
 from cluster.broker.control_planes.topic_configs import TopicConfigs
 from cluster.broker.replicas.manager import ProposeIsrTo
 from cluster.server.responder import Handler
-from controller.events import OnReply
+from controller.inputs import OnReply
 from replica.ids import BrokerEpoch, BrokerId, TopicPartition
 
 

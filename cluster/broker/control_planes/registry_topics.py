@@ -22,7 +22,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.server.responder import Responder
-from controller.events import CreateTopic, CreateTopicReply
+from controller.inputs import CreateTopic, CreateTopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.kafka_controller import KafkaController
 from controller.zookeeper.registry import Create, Multi, RegistryError, Result
@@ -95,18 +95,18 @@ class RegistryTopics:
         for place, event in enumerate(wanted):
             self._create(event, partial(replied, place))
 
-    def _create(self, event: CreateTopic, reply: Callable[[CreateTopicReply], None]) -> None:
+    def _create(self, given: CreateTopic, reply: Callable[[CreateTopicReply], None]) -> None:
         known = self._cache.image.topics
         self._under_way = {name: count for name, count in self._under_way.items() if name not in known}
         try:
             files = creation(
                 self._cache.image,
-                event.name,
+                given.name,
                 topic_id=self._new_id(),
-                assignment=event.assignment,
-                partitions=event.partitions,
-                replication_factor=event.replication_factor,
-                config={name: str(value) for name, value in event.config.items()},
+                assignment=given.assignment,
+                partitions=given.partitions,
+                replication_factor=given.replication_factor,
+                config={name: str(value) for name, value in given.config.items()},
                 broker_config=self._config,
                 names=self._names,
                 under_way=sum(self._under_way.values()),
@@ -115,19 +115,19 @@ class RegistryTopics:
             reply(CreateTopicReply(error=error.code, message=error.message))
             return
         created = _created(files)
-        if event.validate_only:
+        if given.validate_only:
             reply(created)
             return
-        self._under_way[event.name] = created.partitions
+        self._under_way[given.name] = created.partitions
 
         def written(results: Sequence[Result], now_us: int) -> None:
             error = results[0].error
             if error is None:
                 reply(created)
                 return
-            self._under_way.pop(event.name, None)
+            self._under_way.pop(given.name, None)
             if error is RegistryError.NODE_EXISTS:
-                message = f"topic {event.name} already exists"
+                message = f"topic {given.name} already exists"
                 reply(CreateTopicReply(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=message))
             else:
                 reply(CreateTopicReply(error=ErrorCode.NOT_CONTROLLER, message="the session with the registry is over"))

@@ -24,7 +24,7 @@ from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol.versions import CREATE_TOPICS
 from cluster.server.responder import Handler, Responder
-from controller.events import OnReply
+from controller.inputs import OnReply
 from controller.zookeeper.kafka_controller import KafkaController
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.rules import Rules

@@ -35,7 +35,7 @@ from cluster.timers import Timer
 from controller.image import BrokerRegistration, PartitionRegistration
 from replica.errors import ErrorCode, PeerViolation
 from replica.fetch_fencing import current_leader_epoch
-from replica.follower_events import AskLeaderOffsets, LeaderOffsetsKnown
+from replica.follower_inputs import AskLeaderOffsets, LeaderOffsetsKnown
 from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 
 LIST_OFFSETS_VERSION = 7

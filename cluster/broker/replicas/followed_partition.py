@@ -14,7 +14,7 @@ from cluster.protocol.api_01_fetch import FetchedPartition
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import FollowerState
-from replica.follower_events import (
+from replica.follower_inputs import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
@@ -22,7 +22,7 @@ from replica.follower_events import (
     FetchAnswered,
     FetchBroke,
     FollowerAssigned,
-    FollowerEvent,
+    FollowerInput,
     Halt,
     MarkFailed,
     RecordsAppended,
@@ -129,10 +129,10 @@ class FollowedPartition:
 
     # ---------------------------------------------------------------------------------------------- what is done then
 
-    def step(self, event: FollowerEvent, now_us: int, records: memoryview | None = None) -> None:
+    def step(self, given: FollowerInput, now_us: int, records: memoryview | None = None) -> None:
         """records: of the answer that the event tells of"""
         self._fetcher.stirred(self.name)
-        for action in self.state.step(event):
+        for action in self.state.step(given):
             match action:
                 case AppendRecords():
                     self._append(action, records, now_us)

@@ -24,7 +24,7 @@ from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, BrokerId, TopicPartition
-from replica.leader_events import ProposeIsr
+from replica.leader_inputs import ProposeIsr
 from replica.log.broker_logs import BrokerLogs
 from replica.log.file_slice import EMPTY_SLICE
 from replica.log.records import read_header

@@ -31,7 +31,7 @@ from replica.ids import (
 )
 from replica.isr_lag import LagLimits
 from replica.leader import LeaderState, check_life
-from replica.leader_events import (
+from replica.leader_inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -243,11 +243,11 @@ class Partition:
         if self.leader is not None:
             self._perform(self.leader.step(LagCheckDue(now_us=self._clock.at(now_us))), now_us)
 
-    def isr_answered(self, event: IsrAccepted | IsrRefused, now_us: int) -> None:
+    def isr_answered(self, given: IsrAccepted | IsrRefused, now_us: int) -> None:
         """The controller answered an AlterPartition of this leader."""
         if self.leader is not None:
             self.end_rests()
-            self._perform(self.leader.step(replace(event, now_us=self._clock.at(now_us))), now_us)
+            self._perform(self.leader.step(replace(given, now_us=self._clock.at(now_us))), now_us)
 
     def _perform(self, actions: list[LeaderAction], now_us: int) -> None:
         leader = self.leader

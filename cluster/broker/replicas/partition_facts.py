@@ -5,9 +5,9 @@ from __future__ import annotations
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.protocol.api_01_fetch import FetchPartition
 from controller.image import PartitionRegistration
-from replica.follower_events import SetHighWatermark
+from replica.follower_inputs import SetHighWatermark
 from replica.ids import BrokerId, LeaderEpoch, Names, Offset, TopicPartition
-from replica.leader_events import AdvanceHighWatermark, ProposeIsr
+from replica.leader_inputs import AdvanceHighWatermark, ProposeIsr
 from replica.log.log import AppendInfo
 from replica.trace.events import (
     BatchAppended,

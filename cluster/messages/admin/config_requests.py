@@ -14,7 +14,7 @@ from cluster.messages.admin.config_entries import is_list
 from cluster.messages.admin.passive_broker_keys import PASSIVE_BROKER_KEYS
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
-from controller.events import ChangeBrokerConfig, ChangeConfig, SingleReply
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, SingleReply
 from controller.topics import check_legal
 from replica.config import DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError

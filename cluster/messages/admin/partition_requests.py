@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Literal
 
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
-from controller.events import AlterReassignment, ElectLeader, SingleReply
+from controller.inputs import AlterReassignment, ElectLeader, SingleReply
 from replica.errors import ErrorCode
 
 PREFERRED, UNCLEAN = 0, 1

@@ -1,5 +1,5 @@
-"""What an admin client asks of the controller, taken apart: for each topic, partition or resource of a request an event
-to decide, or a refusal that needs no decision; and how the replies become one answer again.
+"""What an admin client asks of the controller, taken apart: for each topic, partition or resource of a request an
+input to decide, or a refusal that needs no decision; and how the replies become one answer again.
 
 source: ControllerApis.scala
 """
@@ -14,8 +14,8 @@ from uuid import UUID
 from cluster.config import BrokerConfig
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
-from controller.events import Several, SingleEvent, SingleReply, TopicReply
 from controller.image import MetadataImage
+from controller.inputs import Several, SingleInput, SingleReply, TopicReply
 from replica.errors import ErrorCode
 
 
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     """One topic, partition or resource of a request: what it is called there, and what is to be decided about it."""
 
     name: str | None
-    what: SingleEvent | TopicReply
+    what: SingleInput | TopicReply
     topic_id: UUID | None = None
     partition: int = -1
     kind: int = 0
@@ -51,12 +51,12 @@ class RequestEntries(NamedTuple):
     entries: Sequence[Entry]
     values: Callable[[Sequence[SingleReply]], dict[str, object]]
 
-    def event(self, now_us: int) -> Several:
-        events = (entry.what for entry in self.entries if not isinstance(entry.what, TopicReply))
-        return Several(now_us=now_us, events=tuple(events))
+    def as_input(self, now_us: int) -> Several:
+        inputs = (entry.what for entry in self.entries if not isinstance(entry.what, TopicReply))
+        return Several(now_us=now_us, inputs=tuple(inputs))
 
     def answer(self, decided: Iterable[SingleReply]) -> dict[str, object]:
-        """decided: the replies to `event`, in its order"""
+        """decided: the replies to `as_input`, in its order"""
         replies = iter(decided)
         return self.values(
             [entry.what if isinstance(entry.what, TopicReply) else next(replies) for entry in self.entries]

@@ -12,8 +12,8 @@ from uuid import UUID
 from cluster.messages.admin.config_entries import topic_entries
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
-from controller.events import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
 from controller.image import MetadataImage
+from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
 from controller.topics import check_name
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import METADATA_TOPIC, BrokerId

@@ -28,7 +28,7 @@ from cluster.protocol.versions import (
     VERSIONS,
     api_name,
 )
-from controller.events import DeleteTopic
+from controller.inputs import DeleteTopic
 from replica.ids import OFFSETS_TOPIC
 
 APIS = (

@@ -10,8 +10,8 @@ from coordinator_world import SECOND, CoordinatorWorld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.groups.events import JoinResult, SyncResult
 from cluster.groups.group import Group, State
+from cluster.groups.inputs import JoinResult, SyncResult
 from replica.errors import ErrorCode
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("groups_*.txt"))

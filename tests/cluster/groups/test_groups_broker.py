@@ -15,7 +15,7 @@ from cluster.protocol.versions import (
     OFFSET_FETCH,
     SYNC_GROUP,
 )
-from controller.events import DeleteTopic, ElectLeader
+from controller.inputs import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace.events import CommittedOffsetRemoved, GroupMemberLeft, GroupsLoaded, GroupsUnloaded, OffsetCommitted

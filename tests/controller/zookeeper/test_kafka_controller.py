@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from controller.events import AlterPartition, IsrProposal
+from controller.inputs import AlterPartition, IsrProposal
 from controller.zookeeper import znodes
 from controller.zookeeper.control_requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from controller.zookeeper.controller_context import Process, Reply

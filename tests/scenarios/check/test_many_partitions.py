@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 from controller_world import new_state, start_brokers
 
-from controller.events import CreateTopic, EmitNumbered, SessionCheckDue, Several
+from controller.inputs import CreateTopic, EmitNumbered, SessionCheckDue, Several
 from controller.placement import UsableBroker, place
 from controller.state import ControllerState
 from replica.rules import PROFILES
@@ -84,8 +84,8 @@ class Told:
         self.log.at_us += 1
         self.checker.end()
 
-    def _tell(self, event: CreateTopic | SessionCheckDue) -> None:
-        for action in self.state.step(event):
+    def _tell(self, given: CreateTopic | SessionCheckDue) -> None:
+        for action in self.state.step(given):
             if isinstance(action, EmitNumbered):
                 self.log.emit(action.event)
 
@@ -166,7 +166,7 @@ def several_topics(prefix: str, count: int) -> Several:
     names = [f"{prefix}-{number}" for number in range(count)]
     return Several(
         now_us=1,
-        events=tuple(
+        inputs=tuple(
             CreateTopic(now_us=1, name=name, assignment=None, partitions=1, replication_factor=2, config={})
             for name in names
         ),

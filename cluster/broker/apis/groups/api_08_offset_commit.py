@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import error_of_each, exists, instance_id_of
-from cluster.groups.events import CommitOffsets, CommitResult, Result
+from cluster.groups.inputs import CommitOffsets, CommitResult, Result
 from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.node import ConnectionId
 from cluster.protocol import cold
@@ -53,7 +53,7 @@ class OffsetCommitHandler:
             self._answer(connection, header, topics=error_of_each(names, {}))
             return
 
-        def event(number: int) -> CommitOffsets:
+        def make_input(number: int) -> CommitOffsets:
             return CommitOffsets(
                 now_us=now_us,
                 request=number,
@@ -68,7 +68,7 @@ class OffsetCommitHandler:
             assert isinstance(result, CommitResult)
             self._answer(connection, header, topics=error_of_each(names, result.errors))
 
-        self._service.submit(connection, event, answer, now_us)
+        self._service.submit(connection, make_input, answer, now_us)
 
 
 def _commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:

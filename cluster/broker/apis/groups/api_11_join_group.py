@@ -18,7 +18,7 @@ from functools import partial
 
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
-from cluster.groups import events
+from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -43,8 +43,8 @@ class JoinGroupHandler:
         session_timeout_ms = cold.milliseconds(request.session_timeout)
         version, instance_id = header.api_version, instance_id_of(request)
 
-        def event(number: int) -> events.JoinGroup:
-            return events.JoinGroup(
+        def make_input(number: int) -> inputs.JoinGroup:
+            return inputs.JoinGroup(
                 now_us=now_us,
                 request=number,
                 group_id=str(request.group_id),
@@ -63,10 +63,10 @@ class JoinGroupHandler:
                 reason=getattr(request, "reason", None) or "",
             )
 
-        self._service.submit(connection, event, partial(self._respond, connection, header), now_us)
+        self._service.submit(connection, make_input, partial(self._respond, connection, header), now_us)
 
-    def _respond(self, connection: ConnectionId, header: RequestHeader, result: events.Result) -> None:
-        assert isinstance(result, events.JoinResult)
+    def _respond(self, connection: ConnectionId, header: RequestHeader, result: inputs.Result) -> None:
+        assert isinstance(result, inputs.JoinResult)
         nameless = None if header.api_version >= FIRST_WITH_NO_PROTOCOL else ""
         self._answer(
             connection,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
-from cluster.groups import events
+from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -30,8 +30,8 @@ class HeartbeatHandler:
     ) -> None:
         request = cold.decode_request(header, frame)
 
-        def event(number: int) -> events.Heartbeat:
-            return events.Heartbeat(
+        def make_input(number: int) -> inputs.Heartbeat:
+            return inputs.Heartbeat(
                 now_us=now_us,
                 request=number,
                 group_id=str(request.group_id),
@@ -40,11 +40,11 @@ class HeartbeatHandler:
                 instance_id=instance_id_of(request),
             )
 
-        def answer(result: events.Result) -> None:
-            assert isinstance(result, events.HeartbeatResult)
+        def answer(result: inputs.Result) -> None:
+            assert isinstance(result, inputs.HeartbeatResult)
             self._answer(connection, header, error_code=result.error)
 
-        self._service.submit(connection, event, answer, now_us)
+        self._service.submit(connection, make_input, answer, now_us)
 
 
 API = Api(

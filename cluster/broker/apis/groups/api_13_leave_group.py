@@ -14,7 +14,7 @@ from functools import partial
 
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
-from cluster.groups import events
+from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
@@ -35,17 +35,17 @@ class LeaveGroupHandler:
     ) -> None:
         request = cold.decode_request(header, frame)
         if header.api_version < FIRST_OF_MANY:
-            members: tuple[events.Leaving, ...] = (events.Leaving(str(request.member_id)),)
+            members: tuple[inputs.Leaving, ...] = (inputs.Leaving(str(request.member_id)),)
         else:
             members = tuple(_leaving(one) for one in request.members)
 
-        def event(number: int) -> events.LeaveGroup:
-            return events.LeaveGroup(now_us=now_us, request=number, group_id=str(request.group_id), members=members)
+        def make_input(number: int) -> inputs.LeaveGroup:
+            return inputs.LeaveGroup(now_us=now_us, request=number, group_id=str(request.group_id), members=members)
 
-        self._service.submit(connection, event, partial(self._respond, connection, header), now_us)
+        self._service.submit(connection, make_input, partial(self._respond, connection, header), now_us)
 
-    def _respond(self, connection: ConnectionId, header: RequestHeader, result: events.Result) -> None:
-        assert isinstance(result, events.LeaveResult)
+    def _respond(self, connection: ConnectionId, header: RequestHeader, result: inputs.Result) -> None:
+        assert isinstance(result, inputs.LeaveResult)
         error = result.error
         if header.api_version < FIRST_OF_MANY and error is ErrorCode.NONE:
             error = result.members[0][1]
@@ -56,8 +56,8 @@ class LeaveGroupHandler:
         self._answer(connection, header, error_code=error, members=members)
 
 
-def _leaving(one: Entity) -> events.Leaving:
-    return events.Leaving(str(one.member_id), instance_id_of(one), getattr(one, "reason", None) or "")
+def _leaving(one: Entity) -> inputs.Leaving:
+    return inputs.Leaving(str(one.member_id), instance_id_of(one), getattr(one, "reason", None) or "")
 
 
 API = Api(

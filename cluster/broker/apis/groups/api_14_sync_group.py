@@ -16,7 +16,7 @@ from functools import partial
 
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
-from cluster.groups import events
+from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -41,8 +41,8 @@ class SyncGroupHandler:
             self._answer(connection, header, error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             return
 
-        def event(number: int) -> events.SyncGroup:
-            return events.SyncGroup(
+        def make_input(number: int) -> inputs.SyncGroup:
+            return inputs.SyncGroup(
                 now_us=now_us,
                 request=number,
                 group_id=str(request.group_id),
@@ -54,10 +54,10 @@ class SyncGroupHandler:
                 assignments={str(one.member_id): bytes(one.assignment) for one in request.assignments},
             )
 
-        self._service.submit(connection, event, partial(self._respond, connection, header), now_us)
+        self._service.submit(connection, make_input, partial(self._respond, connection, header), now_us)
 
-    def _respond(self, connection: ConnectionId, header: RequestHeader, result: events.Result) -> None:
-        assert isinstance(result, events.SyncResult)
+    def _respond(self, connection: ConnectionId, header: RequestHeader, result: inputs.Result) -> None:
+        assert isinstance(result, inputs.SyncResult)
         self._answer(
             connection,
             header,

@@ -10,7 +10,7 @@ source: KafkaApis.handleDeleteGroupsRequest
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.groups import events
+from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -28,15 +28,15 @@ class DeleteGroupsHandler:
         request = cold.decode_request(header, frame)
         group_ids = tuple(dict.fromkeys(str(group_id) for group_id in request.groups_names))
 
-        def answer(result: events.Result) -> None:
-            assert isinstance(result, events.DeleteGroupsResult)
+        def answer(result: inputs.Result) -> None:
+            assert isinstance(result, inputs.DeleteGroupsResult)
             results = [{"group_id": group_id, "error_code": error} for group_id, error in result.errors.items()]
             self._answer(connection, header, results=results)
 
-        def event(number: int) -> events.DeleteGroups:
-            return events.DeleteGroups(now_us=now_us, request=number, group_ids=group_ids)
+        def make_input(number: int) -> inputs.DeleteGroups:
+            return inputs.DeleteGroups(now_us=now_us, request=number, group_ids=group_ids)
 
-        self._service.submit(connection, event, answer, now_us)
+        self._service.submit(connection, make_input, answer, now_us)
 
 
 API = Api(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import error_of_each, exists
-from cluster.groups.events import DeleteOffsets, DeleteOffsetsResult, Result
+from cluster.groups.inputs import DeleteOffsets, DeleteOffsetsResult, Result
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -40,10 +40,10 @@ class OffsetDeleteHandler:
             topics = error_of_each(names, result.errors) if result.error is ErrorCode.NONE else []
             self._answer(connection, header, error_code=result.error, topics=topics)
 
-        def event(number: int) -> DeleteOffsets:
+        def make_input(number: int) -> DeleteOffsets:
             return DeleteOffsets(now_us=now_us, request=number, group_id=str(request.group_id), partitions=known)
 
-        self._service.submit(connection, event, answer, now_us)
+        self._service.submit(connection, make_input, answer, now_us)
 
 
 API = Api(

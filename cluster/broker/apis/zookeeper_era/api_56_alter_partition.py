@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
-from cluster.messages.alter_partition import alter_partition_event, alter_partition_results, topics_asked_for
+from cluster.messages.alter_partition import alter_partition_input, alter_partition_results, topics_asked_for
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ALTER_PARTITION
-from controller.events import AlterPartitionReply
+from controller.inputs import AlterPartitionReply
 from controller.zookeeper.controller_context import Process
 
 
@@ -39,7 +39,7 @@ class AlterPartitionHandler:
                 results = alter_partition_results(reply, asked)
                 self._answer(connection, header, error_code=reply.error, topics=results)
 
-            yield from controller.alter_partition(alter_partition_event(request, names, now_us), answer)
+            yield from controller.alter_partition(alter_partition_input(request, names, now_us), answer)
 
         self._runner.post(process(), now_us)
 

@@ -7,7 +7,7 @@ from broker_world import B1, B2, BrokerWorld, batch
 
 from cluster.protocol.api_01_fetch import FetchPartition
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from controller.events import DeleteTopic, ElectLeader
+from controller.inputs import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
 from replica.trace.events import FollowerFetched, RecordsSent
 

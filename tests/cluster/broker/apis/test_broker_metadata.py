@@ -6,7 +6,7 @@ import pytest
 from broker_world import B1, B2, T0, BrokerWorld, batch
 
 from cluster.protocol.versions import DESCRIBE_TOPIC_PARTITIONS, METADATA
-from controller.events import ChangeConfig, DeleteTopic
+from controller.inputs import ChangeConfig, DeleteTopic
 from replica.errors import ErrorCode
 from replica.trace.events import LeaderElected
 

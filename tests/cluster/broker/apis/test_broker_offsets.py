@@ -4,7 +4,7 @@ import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
-from controller.events import ElectLeader
+from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.log.codecs import CODECS
 

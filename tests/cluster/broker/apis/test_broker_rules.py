@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 
-from controller.events import ElectLeader
+from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
 from replica.trace.events import IsrProposed

@@ -4,7 +4,7 @@ import pytest
 from broker_world import B1, B2, B3, MS, T0, BrokerWorld, batch
 
 from cluster.protocol.versions import ALTER_PARTITION
-from controller.events import ElectLeader
+from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.trace.events import HighWatermarkAdvanced, IsrProposed
 

@@ -9,7 +9,7 @@ from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
-from controller.events import ElectLeader
+from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.log.records import stamp
 from replica.rules import PROFILES

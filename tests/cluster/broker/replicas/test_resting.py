@@ -15,7 +15,7 @@ from cluster.broker.replicas.resting import MANY
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from controller.events import DeleteTopic
+from controller.inputs import DeleteTopic
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.trace.events import FollowerFetched, IsrProposed

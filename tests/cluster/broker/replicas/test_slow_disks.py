@@ -5,7 +5,7 @@ from broker_world import B1, B2, MS, T0, BrokerWorld, batch
 
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.server.request_handlers import RequestHandlers
-from controller.events import ElectLeader
+from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.log.disk_speed import ServiceTime
 from replica.trace.events import BatchAppended

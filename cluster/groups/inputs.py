@@ -1,6 +1,6 @@
-"""What happens to a group coordinator, and what it wants done: the vocabulary of `GroupCoordinator.step`.
+"""The inputs of a group coordinator and its actions: the vocabulary of `GroupCoordinator.step`.
 
-Events carry the time in integer microseconds. A request waits under its `request` number until an
+Inputs carry the time in integer microseconds. A request waits under its `request` number until an
 `AnswerRequest` names it.
 """
 
@@ -21,7 +21,7 @@ NO_MEMBER_ID = ""
 NO_GENERATION = -1
 WriteId = int
 
-# ------------------------------------------------------------------------------------------------------------- events
+# ------------------------------------------------------------------------------------------------------------- inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,7 @@ class Written:
     offset: Offset
 
 
-Event = (
+CoordinatorInput = (
     JoinGroup
     | SyncGroup
     | Heartbeat

@@ -1,4 +1,4 @@
-"""What a leader is told (events) and what it wants done (actions); it decides in `leader.py`."""
+"""The inputs of a leader and its actions; it decides in `leader.py`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class MinIsrChanged:
     min_insync_replicas: int
 
 
-LeaderEvent = (
+LeaderInput = (
     LeaderAssigned
     | PartitionUpdated
     | Appended

@@ -1,6 +1,6 @@
-"""What happens to the controller, and what it wants done: the vocabulary of `ControllerState.step`.
+"""The inputs of the controller, its actions and its replies: the vocabulary of `ControllerState.step`.
 
-Events carry the time in integer microseconds. Actions are performed in order; a reply comes last, since Kafka answers
+Inputs carry the time in integer microseconds. Actions are performed in order; a reply comes last, since Kafka answers
 only when the records it speaks of are committed.
 """
 
@@ -16,7 +16,7 @@ from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from replica.trace.events import TraceEvent
 
-# ------------------------------------------------------------------------------------------------------------- events
+# ------------------------------------------------------------------------------------------------------------- inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ class UncleanSweepDue:
     now_us: int
 
 
-SingleEvent = (
+SingleInput = (
     RegisterBroker
     | BrokerHeartbeat
     | AssignReplicas
@@ -214,10 +214,10 @@ class Several:
     """One request about several topics or partitions, or about none: decided at once."""
 
     now_us: int
-    events: tuple[SingleEvent, ...]
+    inputs: tuple[SingleInput, ...]
 
 
-Event = SingleEvent | Several
+ControllerInput = SingleInput | Several
 
 # ------------------------------------------------------------------------------------------------------------ actions
 
@@ -233,7 +233,7 @@ class AppendRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitNumbered:
     """A fact for the trace. `number` counts the facts of this controller; `cause` is the number of the fact that led to
-    this one, always earlier in the same list of actions, or None: whatever led to the event."""
+    this one, always earlier in the same list of actions, or None: what led to the input."""
 
     event: TraceEvent
     number: int
@@ -333,7 +333,7 @@ SingleReply = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralReply:
-    """Answers Several: a reply for each of its events, in their order."""
+    """Answers Several: a reply for each of its inputs, in their order."""
 
     replies: tuple[SingleReply, ...]
 

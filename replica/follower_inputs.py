@@ -1,4 +1,4 @@
-"""What a follower is told (events) and what it wants done (actions); it decides in `follower.py`."""
+"""The inputs of a follower and its actions; it decides in `follower.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Which(Enum):
     EARLIEST = -2
 
 
-# ------------------------------------------------------------------------------------------------------------- events
+# ------------------------------------------------------------------------------------------------------------- inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class EpochEndAnswered:
     end_offset: Offset
 
 
-FollowerEvent = (
+FollowerInput = (
     FollowerAssigned
     | FetchAnswered
     | RecordsAppended
