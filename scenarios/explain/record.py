@@ -14,6 +14,7 @@ from replica.trace.events import TraceRow
 from scenarios.check.verdict import judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.remedies import Remedies, remedies_for
+from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
@@ -310,8 +311,8 @@ class _Teller:
     # ----------------------------------------------------------------------------------------- the world around it
 
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
-        if event.verb in ("kill", "power_off", "stop", "start", "restart"):
-            return  # told by the node's own stop or start
+        if event.verb in TOLD_BY_THEIR_NODE:
+            return
         if event.verb in ("heal", "release", "resume"):
             self.lasting.clear()
         if self.partition is None:

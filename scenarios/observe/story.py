@@ -16,6 +16,7 @@ from replica.trace import events as trace
 from replica.trace.columns import GroupFact
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
+from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.view import ClusterView
 
 
@@ -77,9 +78,6 @@ class NodeChange(NamedTuple):
     running: bool
     paused: bool
 
-
-_TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
-"""Verbs whose effect is told by NodeStopped and NodeStarted."""
 
 REFUSALS_MAX = 500
 
@@ -172,12 +170,12 @@ class Story:
 
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         self._look_at_nodes(row)
-        if event.verb not in _TOLD_BY_THEIR_NODE:
+        if event.verb not in TOLD_BY_THEIR_NODE:
             self._say(row, event.reason)
 
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         self._look_at_nodes(row)
-        if event.verb not in _TOLD_BY_THEIR_NODE:
+        if event.verb not in TOLD_BY_THEIR_NODE:
             self._say(row, event.reason)
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:

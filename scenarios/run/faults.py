@@ -48,6 +48,7 @@ class Faults:
         self._cluster = cluster
         self.captured = captured  # shared with the timeline, which fills it
         self._operator = Operator(cluster)
+        self._throttles: dict[str, tuple[Nodes, Sequence[str], str | None]] = {}
         self._performers = {**performers_of(self), **performers_of(DiskFaults(cluster, self.resolve))}
 
     async def perform(self, name: str, payload: Payload) -> Done:
@@ -311,8 +312,26 @@ class Faults:
         nodes, rate = self.resolve(payload.brokers), payload.bytes_per_second
         sides = ("leader", "follower") if payload.side == "both" else (payload.side,)
         await self._operator.throttle(nodes, rate, sides, payload.topic)
-        what = "is not throttled any more" if rate is None else f"is throttled to {rate} bytes a second"
-        return Done(nodes, f"the replication of {_list(nodes)} {what}")
+        over = f"the replication of {_list(nodes)} is not throttled any more"
+        if rate is None:
+            return Done(nodes, over, ended=self._throttles_of(nodes, sides, payload.topic))
+        self._throttles[name] = (nodes, sides, payload.topic)
+
+        async def undo() -> str:
+            await self._operator.throttle(nodes, None, sides, payload.topic)
+            return over
+
+        return Done(nodes, f"the replication of {_list(nodes)} is throttled to {rate} bytes a second", undo)
+
+    def _throttles_of(self, nodes: Nodes, sides: Sequence[str], topic: str | None) -> tuple[str, ...]:
+        """Names of the throttles of which nothing is left once these brokers are not throttled."""
+        return tuple(
+            name
+            for name, (brokers, its_sides, its_topic) in self._throttles.items()
+            if all(node in nodes for node in brokers)
+            and all(side in sides for side in its_sides)
+            and topic in (None, its_topic)
+        )
 
     @performs(SetConfig)
     async def _set_config(self, name: str, payload: SetConfig) -> Done:

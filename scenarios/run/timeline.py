@@ -14,6 +14,8 @@ from scenarios.language.selectors import SelectorError
 from scenarios.language.steps import At, Step, When
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
+from scenarios.language.verbs.declaration import Lasts
+from scenarios.language.verbs.every import VERBS
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.fault_words import Done
 from scenarios.run.faults import Faults
@@ -175,7 +177,11 @@ class Timeline:
         """End a fault before its time, as `for` would."""
 
         async def end() -> None:
-            ended = [await self._undo(fault) for fault in list(self._in_force.get(name, ()))]
+            try:
+                ended = [await self._undo(fault) for fault in list(self._in_force.get(name, ()))]
+            except NotPossibleNow as error:
+                tell(str(error), False)
+                return
             tell("; ".join(ended) or f"no fault named {name} is in force", bool(ended))
 
         self._soon(end)
@@ -226,23 +232,28 @@ class Timeline:
         for label in done.ended:
             for ended in self._in_force.pop(label, ()):
                 self._state_end(ended, done.sentence)
+        fault = InForce(step, done, self._cluster.time.now_us)
         if done.undo is not None:
-            fault = InForce(step, done, self._cluster.time.now_us)
             self._in_force.setdefault(step.name, []).append(fault)
             if step.for_us is not None:
                 due_us = self._cluster.time.now_us + step.for_us
                 self._cluster.time.at(due_us, lambda: self._due.append(lambda: self._end(fault)))
+        elif VERBS[step.verb].lasts is Lasts.UNTIL_ENDED:
+            self._state_end(fault, done.sentence)
         return done
 
     async def _end(self, fault: InForce) -> None:
         """The time of a fault is over, if nothing has ended it before."""
         if fault in self._in_force.get(fault.step.name, ()):
-            await self._undo(fault)
+            try:
+                await self._undo(fault)
+            except NotPossibleNow as error:
+                self._note(Expectation(f"the end of {fault.step.name}", False, str(error)), fault.step)
 
     async def _undo(self, fault: InForce) -> str:
-        self._in_force[fault.step.name].remove(fault)
         assert fault.done.undo is not None
         sentence = await fault.done.undo()
+        self._in_force[fault.step.name].remove(fault)
         await self._cluster.fabric.settle()
         self._state_end(fault, sentence)
         return sentence

@@ -155,7 +155,8 @@ def fault_intervals(control: DataFrame) -> DataFrame:
 
     A fault without an end of its own lasts until one of its targets starts again if it stopped them (`stop`, `kill`,
     `power_off`), until one of them continues, stops or starts if it froze them (`pause`), until the run's end if it is
-    a state (`cut`, `latency`, ...), and no time at all if it is a deed (`start`, `heal`, `elect`, `tear`, ...).
+    a state (`cut`, `latency`, ...) or a damage (`bitflip`, ...), and no time at all if it is a deed (`start`, `heal`,
+    `elect`, `tear`, ...).
     out: run, fault, verb, targets, from_us, until_us, reason
     """
     fault = (RUN, "fault", "seq")
@@ -197,12 +198,13 @@ def _moves(control: DataFrame) -> DataFrame:
     ).withColumn("by", F.explode("by"))  # fmt: skip
 
 
-_LASTING_VERBS = (
-    "partition", "cut", "latency", "bandwidth", "loss", "hold", "pause", "throttle",
-    "slow_disk", "fill_disk", "fail_disk",
+LASTING_VERBS = (
+    "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold", "bitflip", "slow_disk", "fill_disk",
+    "fail_disk", "strobe_clock", "throttle",
 )  # fmt: skip
+"""What the verbs' declarations say; a test compares them."""
 
 
 def _without_end(stops: Column) -> Column:
-    lasts = stops | F.col("verb").isin(*_LASTING_VERBS)
+    lasts = stops | F.col("verb").isin(*LASTING_VERBS)
     return F.when(lasts, F.col("end_us")).otherwise(F.col("from_us"))

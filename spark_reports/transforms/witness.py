@@ -176,7 +176,7 @@ _KEY_MOMENTS = (
 )
 
 
-_TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
+TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
 """Verbs whose effect is told by node_stopped and node_started: live, a moment earlier or later."""
 
 
@@ -189,7 +189,7 @@ def key_moments(control: DataFrame) -> DataFrame:
     """
     changed = (F.col("event") != "isr_committed") | (F.array_sort("isr") != F.array_sort("previous_isr"))
     damaged = (F.col("event") != "log_recovered") | (F.col("size_bytes") > 0)
-    told_by_node = F.col("event").isin("fault_began", "fault_ended") & F.col("verb").isin(*_TOLD_BY_THEIR_NODE)
+    told_by_node = F.col("event").isin("fault_began", "fault_ended") & F.col("verb").isin(*TOLD_BY_THEIR_NODE)
     is_key = F.col("event").isin(*_KEY_MOMENTS) & (F.col("at_us") > 0) & changed & damaged & ~told_by_node
     return control.filter(is_key).select(
         RUN, "seq", "at_us", "event", "verb", "topic", "partition", F.coalesce("broker", "node").alias("node"), "reason"

@@ -101,6 +101,23 @@ def test_each_of_several_overlapping_kills_is_undone() -> None:
     assert [start for start in starts if start[0] > 4] == [(17, "b1"), (27, "b2")]
 
 
+def test_a_throttle_lasts_until_it_is_taken_away() -> None:
+    run = play(
+        "{at: 5s, throttle: {brokers: b1, rate: 1MB/s}, as: one}",
+        "{at: 6s, throttle: {brokers: b2, rate: 1MB/s, side: leader}, as: two}",
+        "{at: 7s, throttle: {brokers: b3, rate: 1MB/s}, for: 2s, as: three}",
+        "{at: 8s, throttle: {brokers: [b1, b2], rate: none, side: follower}, as: not-all}",
+        "{at: 10s, throttle: {brokers: [b1, b2], rate: none}, as: all-of-it}",
+    )
+    assert ended(run) == [(8.0, "not-all"), (9.0, "three"), (10.0, "one"), (10.0, "two"), (10.0, "all-of-it")]
+
+
+def test_what_cannot_be_undone_fails_the_run() -> None:
+    run = play("{at: 5s, throttle: {brokers: b1, rate: 1MB/s}, for: 5s}", "{at: 6s, kill: c1}")
+    (failure,) = [check for check in run.expectations if not check.held]
+    assert failure.what == "the end of throttle-1 (line 10)"
+
+
 def test_a_step_that_cannot_be_done_fails_the_run_and_names_its_line() -> None:
     run = play("{at: 5s, elect: preferred}", '{at: 6s, pause: "@nobody"}', "{at: 6s, stop: b1, as: nobody}")
     (failed,) = [one for one in run.expectations if not one.held]

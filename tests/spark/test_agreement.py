@@ -16,10 +16,15 @@ import pytest
 
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
+from scenarios.language.verbs import every
+from scenarios.language.verbs.declaration import Lasts
+from scenarios.language.verbs.every import STAYING, VERBS
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.search.schedules import random_schedule
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
+from spark_reports.transforms.partitions import LASTING_VERBS
+from spark_reports.transforms.witness import TOLD_BY_THEIR_NODE
 from spark_reports.verdicts import FATES, judge_runs
 from tests.spark.slow import elections as slow_elections
 from tests.spark.slow import fetching as slow_fetching
@@ -35,6 +40,14 @@ pytestmark = pytest.mark.spark
 SOAK_SEEDS = int(os.environ.get("HIGHWATER_SOAK", "500"))
 AT_ONCE = 50
 """Runs that Spark reads together."""
+
+
+def test_the_verbs_are_what_their_declarations_say() -> None:
+    """Spark reads only the trace, so it has words of its own."""
+    lasting = [verb.name for verb in VERBS.values() if verb.name in STAYING or verb.lasts is Lasts.WHILE_PAUSED]
+    assert list(LASTING_VERBS) == lasting
+    assert sorted(TOLD_BY_THEIR_NODE) == sorted(every.TOLD_BY_THEIR_NODE)
+
 
 COMPARED = {
     "isr_intervals": ("topic", "partition", "node", "from_us", "until_us", "standing"),

@@ -14,26 +14,13 @@ from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import listed
 from scenarios.check.invariants.checker import Handler, Invariant, InvariantChecker, Probe
+from scenarios.language.verbs.every import QUIET, STAYING
 
 SETTLE_US = 60_000_000
 """Kafka's default session (9 s) and 1.5 x replica.lag.time.max.ms (45 s), and some: by then every node has reacted."""
 
 IDLE_US = 3_000_000
 """After the last record: followers learn the last high watermark with a fetch of at most 500 ms."""
-
-_LASTING_VERBS = (
-    "partition",
-    "cut",
-    "latency",
-    "bandwidth",
-    "loss",
-    "hold",
-    "bitflip",
-    "slow_disk",
-    "fill_disk",
-    "fail_disk",
-    "strobe_clock",
-)
 
 
 class Quiescence:
@@ -59,10 +46,10 @@ class Quiescence:
             self.disturbed_us = row.at_us
 
     def _began(self, row: TraceRow, event: trace.FaultBegan) -> None:
-        if event.verb in ("produce", "check", "seek", "flush"):
+        if event.verb in QUIET:
             return
         self.disturbed_us = row.at_us
-        if event.verb in _LASTING_VERBS:
+        if event.verb in STAYING:  # Whether nodes are down or paused, the view says.
             self.in_force[event.fault] = None
 
     def _ended(self, row: TraceRow, event: trace.FaultEnded) -> None:

@@ -97,8 +97,9 @@ class CancelReassign(Verb):
 @verb(
     "throttle",
     example="{brokers: b3, rate: 80kB/s, side: follower, topic: t}",
-    more={"{brokers: b3, rate: none}": "Take it away."},
+    more={"{brokers: b3, rate: none}": "Take away what throttled them before."},
     usage="throttle b1 1MB/s",
+    undoable=True,
     lasts=Lasts.UNTIL_ENDED,
 )
 class Throttle(Verb):

@@ -136,7 +136,7 @@ class Lasts(Enum):
     NOT = "a deed: it is over at once"
     WHILE_DOWN = "until its targets start"
     WHILE_PAUSED = "until its targets continue, stop or start"
-    UNTIL_ENDED = "until it is ended"
+    UNTIL_ENDED = "until the trace says that it ended; if nothing can end it, it is over at once"
     FOR_GOOD = "the damage stays"
 
 
@@ -146,7 +146,8 @@ class Declaration:
 
     example: what stands behind the verb, in YAML     more: further examples, each with its line of doc
     usage: a command of `highwater fault`     word: instead of keys, when all are at their defaults
-    undoable: `for` can undo it     disturbs: a cluster at rest (liveness.py)
+    undoable: `for` can undo it     disturbs: a cluster that was at rest is not, right after it
+    told_by_node: its nodes' own stops and starts say in the trace what it did
     any_of: at least one of these keys must be given     one_of: exactly one of them
     """
 
@@ -159,6 +160,7 @@ class Declaration:
     undoable: bool
     lasts: Lasts
     disturbs: bool
+    told_by_node: bool
     any_of: tuple[str, ...]
     one_of: tuple[str, ...]
 
@@ -319,6 +321,7 @@ def verb(
     undoable: bool = False,
     lasts: Lasts = Lasts.NOT,
     disturbs: bool = True,
+    told_by_node: bool = False,
     any_of: tuple[str, ...] = (),
     one_of: tuple[str, ...] = (),
 ) -> Callable[[type[V]], type[V]]:
@@ -328,7 +331,7 @@ def verb(
         made = dataclass(frozen=True, slots=True)(plain)
         made.verb, made.undoable = name, undoable
         made.declaration = Declaration(
-            name, made, example, usage, more or {}, word, undoable, lasts, disturbs, any_of, one_of
+            name, made, example, usage, more or {}, word, undoable, lasts, disturbs, told_by_node, any_of, one_of
         )
         return made
 

@@ -158,7 +158,7 @@ class FillDisk(Verb):
     example="b1",
     more={"{brokers: b1, log_dir: d2}": "One of its disks."},
     usage="fail_disk b1",
-    lasts=Lasts.UNTIL_ENDED,
+    lasts=Lasts.FOR_GOOD,
 )
 class FailDisk(Verb):
     """Every read and write fails (EIO), until a `wipe` replaces the disk. A broker without a directory left halts."""

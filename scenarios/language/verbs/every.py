@@ -6,7 +6,7 @@ import inspect
 from types import ModuleType
 
 from scenarios.language.verbs import checks, clients, clock, cluster, disk, network, process
-from scenarios.language.verbs.declaration import Declaration, Verb
+from scenarios.language.verbs.declaration import Declaration, Lasts, Verb
 
 
 def _declared_in(module: ModuleType) -> tuple[Declaration, ...]:
@@ -19,3 +19,9 @@ GROUPS: dict[str, tuple[Declaration, ...]] = {
     for module in (process, network, disk, clock, cluster, clients, checks)
 }
 VERBS: dict[str, Declaration] = {verb.name: verb for group in GROUPS.values() for verb in group}
+
+# What readers of a trace ask; it may be damaged, or of another version, so they ask with a word that may be no verb.
+QUIET = tuple(verb.name for verb in VERBS.values() if not verb.disturbs)
+TOLD_BY_THEIR_NODE = tuple(verb.name for verb in VERBS.values() if verb.told_by_node)
+STAYING = tuple(verb.name for verb in VERBS.values() if verb.lasts in (Lasts.UNTIL_ENDED, Lasts.FOR_GOOD))
+"""In force until the trace says that it ended."""

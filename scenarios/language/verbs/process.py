@@ -7,7 +7,7 @@ from scenarios.language.verbs.declaration import Lasts, Verb, key, verb
 from scenarios.language.verbs.kinds import ALL_BROKERS, NODES
 
 
-@verb("start", example="b1", usage="start b1")
+@verb("start", example="b1", usage="start b1", told_by_node=True)
 class Start(Verb):
     """Start what is down; what still shuts down in order starts once it is down."""
 
@@ -17,7 +17,7 @@ class Start(Verb):
         return f"start {self.nodes}"
 
 
-@verb("stop", example="b1", usage="stop b1", undoable=True, lasts=Lasts.WHILE_DOWN)
+@verb("stop", example="b1", usage="stop b1", undoable=True, lasts=Lasts.WHILE_DOWN, told_by_node=True)
 class Stop(Verb):
     """Controlled shutdown (SIGTERM)."""
 
@@ -27,7 +27,14 @@ class Stop(Verb):
         return f"stop {self.nodes}"
 
 
-@verb("kill", example='"leader(t-0)"', usage="kill 'leader(orders-0)'", undoable=True, lasts=Lasts.WHILE_DOWN)
+@verb(
+    "kill",
+    example='"leader(t-0)"',
+    usage="kill 'leader(orders-0)'",
+    undoable=True,
+    lasts=Lasts.WHILE_DOWN,
+    told_by_node=True,
+)
 class Kill(Verb):
     """SIGKILL: connections close at once, the page cache survives."""
 
@@ -37,7 +44,9 @@ class Kill(Verb):
         return f"kill {self.nodes}"
 
 
-@verb("power_off", example="[b1, b2]", usage="power_off b1 5s", undoable=True, lasts=Lasts.WHILE_DOWN)
+@verb(
+    "power_off", example="[b1, b2]", usage="power_off b1 5s", undoable=True, lasts=Lasts.WHILE_DOWN, told_by_node=True
+)
 class PowerOff(Verb):
     """Gone without a word to anybody, and with it every byte that was not flushed."""
 
@@ -67,7 +76,7 @@ class Resume(Verb):
         return f"resume {self.nodes}"
 
 
-@verb("restart", example="c1r", usage="restart b1")
+@verb("restart", example="c1r", usage="restart b1", told_by_node=True)
 class Restart(Verb):
     """Kill and start at once: a client forgets everything, a broker keeps its disk."""
 

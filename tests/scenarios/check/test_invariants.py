@@ -597,13 +597,14 @@ def l5(script: TraceScript) -> None:
 
 
 @pytest.mark.parametrize(("name", "story"), [("L1", l1), ("L2", l2), ("L3", l3), ("L4", l4), ("L5", l5)])
-@pytest.mark.parametrize("disturbance", ["none", "cut in force", "just now", "broker down"])
+@pytest.mark.parametrize("disturbance", ["none", "cut in force", "throttle in force", "just now", "broker down"])
 def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: str) -> None:
     script = TraceScript()
     script.replicate("r0")
     story(script)
-    if disturbance == "cut in force":
-        script.emit(trace.FaultBegan(fault="cut-1", verb="cut", targets=("b1",), reason="cut"))
+    if disturbance.endswith(" in force"):
+        verb = disturbance.removesuffix(" in force")
+        script.emit(trace.FaultBegan(fault=f"{verb}-1", verb=verb, targets=("b1",), reason=verb))
     if disturbance == "broker down":
         script.stop("b3")
     rest(script, seconds=30 if disturbance == "just now" else 100)

@@ -20,7 +20,7 @@ from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Sequence, parse
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
-from scenarios.language.verbs.declaration import Declaration
+from scenarios.language.verbs.declaration import Declaration, Lasts
 from scenarios.language.verbs.every import VERBS
 from scenarios.run.disk_faults import DiskFaults
 from scenarios.run.faults import Faults
@@ -110,3 +110,7 @@ def test_every_verb_is_performed() -> None:
     methods = (*vars(Faults).values(), *vars(DiskFaults).values())
     performed = {method.performs for method in methods if hasattr(method, "performs")}
     assert performed | {Check, Produce} == {verb.made for verb in VERBS.values()}
+
+
+def test_what_lasts_until_it_is_ended_can_be_undone() -> None:
+    assert [verb.name for verb in VERBS.values() if verb.lasts is Lasts.UNTIL_ENDED and not verb.undoable] == []
