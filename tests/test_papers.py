@@ -46,6 +46,11 @@ def files() -> tuple[Path, ...]:
     return (*(path for path in sorted(ROOT.iterdir()) if path.is_file()), *inside)
 
 
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
 def papers() -> list[Path]:
     return [path for path in files() if path.suffix == ".md"]
 
@@ -53,7 +58,7 @@ def papers() -> list[Path]:
 def sources(*suffixes: str) -> Iterator[tuple[Path, str]]:
     for path in files():
         if path.suffix in suffixes and path != Path(__file__):
-            yield path, path.read_text(encoding="utf-8")
+            yield path, text_of(path)
 
 
 @pytest.fixture
@@ -209,6 +214,21 @@ def test_code_that_a_paper_names_exists(paper: Path) -> None:
     """`replica/leader.py:LeaderState.step`: the module defines that name."""
     named = re.findall(r"`([\w./]+/\w+\.py):([\w.]+)`", paper.read_text(encoding="utf-8"))
     assert [(file, name) for file, name in named if not defines(ROOT / file, name)] == []
+
+
+def test_methods_of_the_tour_exist() -> None:
+    """`LeaderState.step`, without its file: some class of that name has it."""
+    tour = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = dict.fromkeys(re.findall(r"`([A-Z]\w+\.\w+)`", tour))
+    assert len(named) > 5
+    classes = [path for path in files() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PACKAGES[:-1]]
+    found = [
+        name
+        for name in named
+        for path in classes
+        if f"class {name.split('.')[0]}" in text_of(path) and defines(path, name)
+    ]
+    assert [name for name in named if name not in found] == []
 
 
 def test_a_missing_name_is_found() -> None:
