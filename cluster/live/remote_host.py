@@ -43,7 +43,7 @@ class RemoteHost(Host):
     """A machine whose process is a real one."""
 
     fabric: ProcessFabric
-    tells_all = False
+    reports_all = False
 
     def __init__(self, fabric: ProcessFabric, name: str) -> None:
         super().__init__(fabric, name)

@@ -111,10 +111,10 @@ class Process:
 class Host:
     """One machine: powered or not, running a process or not, paused or not. Also the `World` its process sees.
 
-    tells_all: False where its process may end before it has told what it did
+    reports_all: False where its process may end before it has reported what it did
     """
 
-    tells_all = True
+    reports_all = True
 
     def __init__(self, fabric: Fabric, name: str) -> None:
         self.fabric = fabric

@@ -171,7 +171,7 @@ class ClusterUnderTest:
     def _state_untold(self, name: str) -> None:
         """A process that is none of ours may have done what it did not come to tell."""
         machine = self.machines[name]
-        if not machine.host.tells_all:
+        if not machine.host.reports_all:
             state_untold(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:

@@ -126,8 +126,8 @@ class FetchHandler:
             by_key[wanted[name].topic, name.partition] = result
         answered = context.answer({**by_key, **refused}, now_us)
         if context.may_rest and answered.error is ErrorCode.NONE:
-            told = answered.partitions
-            unchanged = [wanted[name] for name, _ in results if (wanted[name].topic, name.partition) not in told]
+            sent_back = answered.partitions
+            unchanged = [wanted[name] for name, _ in results if (wanted[name].topic, name.partition) not in sent_back]
             self._replicas.rest(params, unchanged)
         sent: list[RecordsSent] = []
         for name, result in results:

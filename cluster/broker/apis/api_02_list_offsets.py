@@ -65,7 +65,7 @@ class TimestampReader:
         self._last: tuple[bytes, list[int] | KafkaError] | None = None
 
     def timestamps_of(self, batch: bytes) -> list[int]:
-        """raises: TakesLong; call `read` and ask again     KafkaError: as read_timestamps"""
+        """raises: TakesLong; call `read` and look up once more     KafkaError: as read_timestamps"""
         if not self._works_apart or not takes_long([memoryview(batch)]):
             return read_timestamps(batch)
         if self._last is None or self._last[0] != batch:

@@ -95,7 +95,7 @@ class MetadataHandler:
         return self._topic(known, self._cache.image.topics[known], version)
 
     def _create_missing(self, request: Entity, topics: Sequence[Values], now_us: int) -> None:
-        """They are not there yet; the client asks again."""
+        """They are not there yet; the client repeats its request."""
         if not self._config.auto_create_topics_enable or not getattr(request, "allow_auto_topic_creation", True):
             return
         missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -37,9 +37,9 @@ class DescribeClusterHandler:
             message = f"this is a broker, and the request is for {'a controller' if known else f'type {endpoint}'}"
             self._answer(connection, header, error_code=error, error_message=message, endpoint_type=BROKERS)
             return
-        told = self._view.live()
+        brokers = self._view.live()
         if getattr(request, "include_fenced_brokers", False):
-            told = [broker for _, broker in sorted(self._cache.image.brokers.items())]
+            brokers = [broker for _, broker in sorted(self._cache.image.brokers.items())]
         of_cluster = request.include_cluster_authorized_operations
         self._answer(
             connection,
@@ -56,7 +56,7 @@ class DescribeClusterHandler:
                     "rack": broker.rack,
                     "is_fenced": broker.fenced,
                 }
-                for broker in told
+                for broker in brokers
             ],
             cluster_authorized_operations=ALL_OF_CLUSTER if of_cluster else NOT_ASKED,
         )

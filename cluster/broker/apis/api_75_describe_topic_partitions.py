@@ -68,7 +68,7 @@ class DescribeTopicPartitionsHandler:
             registration = topic.partitions[number]
             partitions.append(
                 {
-                    # As Kafka, which names no error here even where nobody leads.
+                    # As Kafka, which names no error here even where there is no leader.
                     "error_code": ErrorCode.NONE,
                     "partition_index": number,
                     "leader_id": self._view.known_leader(registration),

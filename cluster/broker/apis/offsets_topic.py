@@ -35,14 +35,14 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 
 def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:
-    """How a topic is made that somebody asks about. source: AutoTopicCreationManager.creatableTopic"""
+    """Settings of a topic that a client's request creates. source: AutoTopicCreationManager.creatableTopic"""
     if name != OFFSETS_TOPIC:
         return WantedTopic(name, config.num_partitions, config.default_replication_factor)
     return WantedTopic(
         name,
         config.offsets_topic_num_partitions,
         config.offsets_topic_replication_factor,
-        # Simplified: the policy is kept and told, but no log is compacted.
+        # Simplified: the policy is kept and described, but no log is compacted.
         {
             "cleanup.policy": "compact",
             "compression.type": "producer",
@@ -65,7 +65,7 @@ class OffsetsTopic:
         return partition_of(group_id, partitions)
 
     def coordinator(self, group_id: str, now_us: int) -> BrokerRegistration | None:
-        """Who coordinates the group; None: nobody yet, or nobody that lives."""
+        """The broker that coordinates the group; None: there is none yet, or it is not alive."""
         if OFFSETS_TOPIC not in self._cache.image.topics:
             self._ask_for_it(now_us)
             return None

@@ -2,5 +2,5 @@
 
 May import: cluster, cluster.broker.metadata, cluster.broker.replicas, cluster.messages, cluster.messages.admin,
     cluster.protocol, cluster.server.
-Open first: kraft.py.
+Open first: plane.py.
 """

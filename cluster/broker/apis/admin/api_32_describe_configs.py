@@ -48,8 +48,8 @@ class DescribeConfigsHandler:
         except KafkaError as error:
             return {**result, "error_code": error.code, "error_message": error.message}
         wanted = resource.configuration_keys
-        told = [entry for entry in entries if not wanted or entry.name in wanted]
-        return {**result, "error_code": ErrorCode.NONE, "configs": [_config(request, entry) for entry in told]}
+        found = [entry for entry in entries if not wanted or entry.name in wanted]
+        return {**result, "error_code": ErrorCode.NONE, "configs": [_config(request, entry) for entry in found]}
 
     def _entries(self, kind: int, name: str) -> Iterable[ConfigEntry]:
         """raises: KafkaError"""

@@ -34,8 +34,8 @@ NOT_COORDINATED = {
 }
 """What has no coordinator, and why.
 
-Differs from Kafka, which has them. At INVALID_REQUEST librdkafka would ask again for ever; with this code every client
-of transactions gives up at once, and most show the message.
+Differs from Kafka, which has them. At INVALID_REQUEST librdkafka would repeat the request for ever; with this code
+every client of transactions gives up at once, and most show the message.
 """
 
 
@@ -63,13 +63,13 @@ class FindCoordinatorHandler:
 
     def _coordinator(self, key: str, key_type: int, now_us: int) -> tuple[ErrorCode, str, Values]:
         """Why there can be none, and its address if there is one."""
-        nobody: Values = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
+        no_node: Values = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
         if key_type != GROUP:
             unknown = (ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
-            return *NOT_COORDINATED.get(key_type, unknown), nobody
+            return *NOT_COORDINATED.get(key_type, unknown), no_node
         broker = self._topic.coordinator(key, now_us)
         if broker is None:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, "", nobody
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, "", no_node
         return ErrorCode.NONE, "", {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
 
 

@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of a group lives, and hears whether the group rebalances.
+"""Heartbeat (12): a member of a group is alive; the answer says whether the group rebalances.
 
      0  first version
      1  throttle time

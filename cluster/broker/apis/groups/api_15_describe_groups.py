@@ -66,7 +66,7 @@ class DescribeGroupsHandler:
 
 
 def _described(member: Member, protocol: str | None) -> Values:
-    """Metadata and assignment are told of a stable group alone."""
+    """Only a stable group is described with metadata and assignment."""
     return {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,

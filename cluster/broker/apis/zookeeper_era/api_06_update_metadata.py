@@ -1,4 +1,4 @@
-"""UpdateMetadata (6): the controller tells brokers of brokers and partitions, for clients that ask.
+"""UpdateMetadata (6): the controller sends brokers what they answer clients about brokers and partitions.
 
      7  topic ids (KIP-516): the one version that is spoken here
 
