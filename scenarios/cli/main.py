@@ -31,6 +31,7 @@ COMMANDS = {
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
     "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),
     "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
+    "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),

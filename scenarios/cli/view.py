@@ -1,4 +1,4 @@
-"""`highwater view RUN...`: the page of a run, or of several side by side, in a second and without Spark."""
+"""`highwater view`: the page of a run or of several, without Spark. `highwater export`: a run for other tools."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from scenarios.terminal.exit_codes import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from replica.trace.events import TraceRow
+
 PAGE_NAME = "view.html"
 RUNS_MAX = 9
 """Runs on one page: each has a key, 1 to 9."""
+
+TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 
 open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 
@@ -49,23 +53,63 @@ def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
     return ExitCode.HELD
 
 
-def write_page(folders: Sequence[Path], page: Path) -> Path:
-    """The page of finished runs; it appears under its name only when it is whole."""
+@click.command()
+@click.argument("run")
+@click.option(
+    "--to",
+    "format_",
+    required=True,
+    type=click.Choice(["perfetto", "shiviz", "mermaid", "csv"]),
+    help="For which tool.",
+)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; else one in the run's folder.")
+def export(run: str, format_: str, out: Path | None) -> int:
+    """Write RUN for another tool: a timeline for ui.perfetto.dev, a log with vector clocks for ShiViz, a sequence
+    diagram for Mermaid, or a table of events."""
+    from scenarios.run.runs import RunNotFound, find_run
+    from scenarios.view.exports import EXPORTS
+    from scenarios.view.tape import record_tape
+
+    try:
+        folder = find_run(run)
+    except RunNotFound as missing:
+        fail(str(missing), ExitCode.USAGE)
+    name, write = EXPORTS[format_]
+    file = out or folder / name
+    must_hold_files(file.parent)
+    _write(file, write(record_tape(_rows(folder)[1], EVERY_EVENT)))
+    click.echo(f"  {file}")
+    return ExitCode.HELD
+
+
+EVERY_EVENT = 1 << 60
+
+
+def _rows(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
+    """A run's summary and its facts; what cannot be read ends the command."""
     from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
     from scenarios.run.runs import RunNotFound, read_summary
+
+    try:
+        summary = read_summary(folder)
+        check_trace(folder / "trace", summary.get("trace_sha256"))
+        return summary, list(read_rows(folder / "trace"))
+    except RunNotFound as missing:
+        fail(str(missing), ExitCode.USAGE)
+    except (TraceError, OSError) as error:
+        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
+
+
+def write_page(folders: Sequence[Path], page: Path) -> Path:
+    """The page of finished runs; it appears under its name only when it is whole."""
     from scenarios.view.page import page_of, run_document
 
     must_hold_files(page.parent)
     documents: list[dict[str, Any]] = []
     for folder in folders:
+        summary, rows = _rows(folder)
         try:
-            summary = read_summary(folder)
-            check_trace(folder / "trace", summary.get("trace_sha256"))
-            documents.append(run_document(list(read_rows(folder / "trace")), summary, _question(folder)))
-        except RunNotFound as missing:
-            fail(str(missing), ExitCode.USAGE)
-        except (TraceError, OSError) as error:
-            fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
+            documents.append(run_document(rows, summary, _question(folder)))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
     _write(page, page_of(documents))

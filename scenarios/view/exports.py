@@ -1,0 +1,156 @@
+"""A run for other tools: Perfetto, ShiViz, Mermaid, or a table; from the tape, with the sentences of the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scenarios.view.tape import NOTHING, Tape
+
+_CLUSTER = 1
+"""Perfetto's number of the process that stands for the cluster; nodes follow."""
+
+
+def perfetto(tape: Tape) -> str:
+    """Chrome's trace event format in JSON, which ui.perfetto.dev opens: a process for each node, LEO and HW as
+    counters, messages as flows, faults as slices. source: Trace Event Format, Google 2016"""
+    nodes, kinds, texts, partitions = map(list, (tape.nodes, tape.kinds, tape.texts, tape.partitions))
+    events: list[dict[str, Any]] = [_process(_CLUSTER, "cluster")]
+    events += [_process(_of(place), f"{name} ({tape.roles.get(name, 'client')})") for place, name in enumerate(nodes)]
+    receivers = _receivers(tape)
+    for place, at_us in enumerate(tape.at_us):
+        process = _of(tape.node[place])
+        common = {"pid": process, "tid": 1, "ts": at_us}
+        kind, sentence = kinds[tape.kind[place]], texts[tape.text[place]]
+        # A flow hangs on a slice, so every event is one, of a microsecond.
+        events.append(
+            {**common, "ph": "X", "dur": 1, "name": kind, "cat": tape.key[place] or "event", "args": {"text": sentence}}
+        )
+        if tape.sender[place] != NOTHING:
+            events.append({**common, "ph": "f", "bp": "e", "id": place, "name": "message", "cat": "message"})
+        for to in receivers.get(place, ()):
+            events.append({**common, "ph": "s", "id": to, "name": "message", "cat": "message"})
+        for change in tape.changes[place]:
+            if change[0] == "replica":
+                values = {"LEO": change[6], "HW": change[7]}
+                events.append(
+                    {"ph": "C", "pid": _of(change[2]), "ts": at_us, "name": partitions[change[1]], "args": values}
+                )
+    for number, fault in enumerate(tape.faults):
+        until_us = tape.end_us if fault.until_us is None else fault.until_us
+        slice_ = {
+            "ph": "X",
+            "pid": _CLUSTER,
+            "tid": number + 1,
+            "ts": fault.from_us,
+            "dur": max(1, until_us - fault.from_us),
+        }
+        events.append({**slice_, "name": fault.text, "cat": "fault", "args": {"targets": ", ".join(fault.targets)}})
+    return json.dumps({"displayTimeUnit": "ms", "traceEvents": events}, separators=(",", ":"))
+
+
+def _of(node: int) -> int:
+    return _CLUSTER if node == NOTHING else node + _CLUSTER + 1
+
+
+def _process(number: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": "process_name", "pid": number, "args": {"name": name}}
+
+
+def _receivers(tape: Tape) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for place, sender in enumerate(tape.sender):
+        if sender != NOTHING:
+            found.setdefault(sender, []).append(place)
+    return found
+
+
+SHIVIZ_PATTERN = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
+"""What ShiViz is to be told of the format; the first line of the file has it."""
+
+
+def shiviz(tape: Tape) -> str:
+    """A log with vector clocks: an event knows what its node knew, and what the message it follows from knew.
+
+    source: ShiViz, log format (bestchai.bitbucket.io/shiviz)"""
+    nodes, texts = list(tape.nodes), list(tape.texts)
+    clocks: dict[int, dict[str, int]] = {}
+    latest: dict[int, Mapping[str, int]] = {}
+    lines = [SHIVIZ_PATTERN, ""]
+    for place, node in enumerate(tape.node):
+        if node == NOTHING:
+            continue
+        host = re.sub(r"\s", "_", nodes[node])
+        clock = dict(latest.get(node, {}))
+        for name, count in clocks.get(tape.sender[place], {}).items():
+            clock[name] = max(clock.get(name, 0), count)
+        clock[host] = clock.get(host, 0) + 1
+        clocks[place] = clock
+        latest[node] = clock
+        lines += [f"{tape.at_us[place] / 1e6:.6f} {texts[tape.text[place]]}", f"{host} {json.dumps(clock)}"]
+    return "\n".join([*lines, ""])
+
+
+MERMAID_LINES_MAX = 450
+"""Mermaid refuses a diagram of more than 500 arrows or 50,000 letters."""
+
+
+def mermaid(tape: Tape) -> str:
+    """A sequence diagram of messages and key moments; the middle of a long run is left out, and the diagram says so."""
+    nodes, kinds, texts = map(list, (tape.nodes, tape.kinds, tape.texts))
+    steps = []
+    for place, at_us in enumerate(tape.at_us):
+        moment = f"{at_us / 1e6:.3f}"
+        sender, node = tape.sender[place], tape.node[place]
+        if tape.key[place] and node != NOTHING:
+            steps.append(f"    Note over {_alias(node)}: {moment} {_plain(texts[tape.text[place]])}")
+        elif sender != NOTHING and kinds[tape.kind[place]] not in ("follower_fetched", "record_read"):
+            said = f"{moment} {_plain(texts[tape.text[place]])}"
+            steps.append(f"    {_alias(tape.node[sender])}->>{_alias(node)}: {said}")
+    if len(steps) > MERMAID_LINES_MAX:
+        half, over = MERMAID_LINES_MAX // 2, len(steps) - MERMAID_LINES_MAX
+        note = f"    Note over {_alias(0)}: {over:,} steps are left out here"
+        steps = [*steps[:half], note, *steps[-half:]]
+    shown = [f"    participant {_alias(place)} as {_plain(name)}" for place, name in enumerate(nodes)]
+    return "\n".join(["sequenceDiagram", *shown, *steps, ""])
+
+
+def _alias(node: int) -> str:
+    return f"n{node}"
+
+
+def _plain(text: str) -> str:
+    """Without what Mermaid reads as its own: a semicolon ends a statement, a number sign begins an entity."""
+    return text.replace(";", ",").replace("#", "no. ").replace("\n", " ")[:100]
+
+
+def table(tape: Tape) -> str:
+    """Comma-separated values (RFC 4180): one event a line, with its sentence."""
+    nodes, kinds, texts, partitions = map(list, (tape.nodes, tape.kinds, tape.texts, tape.partitions))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(["seconds", "node", "event", "partition", "key_moment", "sentence"])
+    for place, at_us in enumerate(tape.at_us):
+        node, partition = tape.node[place], tape.partition[place]
+        row = [f"{at_us / 1e6:.6f}", nodes[node] if node != NOTHING else "", kinds[tape.kind[place]]]
+        row += [partitions[partition] if partition != NOTHING else "", tape.key[place], texts[tape.text[place]]]
+        writer.writerow(map(_harmless, row))
+    return out.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    """A spreadsheet runs what begins like a formula; a name in a trace may."""
+    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell
+
+
+EXPORTS: Mapping[str, tuple[str, Callable[[Tape], str]]] = {
+    "perfetto": ("perfetto.json", perfetto),
+    "shiviz": ("shiviz.log", shiviz),
+    "mermaid": ("mermaid.mmd", mermaid),
+    "csv": ("events.csv", table),
+}
+"""By format: the file's name in the run's folder, and what makes its text."""
