@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -41,3 +42,15 @@ def test_every_locked_package_has_hashes_and_no_address() -> None:
     assert len(blocks) == len(locked()) > 0
     assert [block.split("==")[0] for block in blocks if "--hash=sha256:" not in block] == []
     assert "://" not in text and "--index-url" not in text and "--find-links" not in text
+
+
+def test_pre_commit_has_the_locked_version_of_ruff() -> None:
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    (ruff,) = [repo for repo in repos if repo["repo"].endswith("/ruff-pre-commit")]
+    assert ruff["rev"] == f"v{locked()['ruff']}"
+
+
+def test_the_workflow_runs_what_ci_runs() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    commands = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
+    assert commands[-1] == ".ci/run" and (ROOT / ".ci" / "run").exists()
