@@ -31,6 +31,8 @@ COMMANDS = {
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
     "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),
     "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
+    "runs": ("scenarios.cli.runs", "runs", "The runs that are kept, and their verdicts."),
+    "diff": ("scenarios.cli.runs", "diff", "Where two runs part, in words."),
     "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),

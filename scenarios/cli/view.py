@@ -77,7 +77,7 @@ def export(run: str, format_: str, out: Path | None) -> int:
     name, write = EXPORTS[format_]
     file = out or folder / name
     must_hold_files(file.parent)
-    _write(file, write(record_tape(_rows(folder)[1], EVERY_EVENT)))
+    _write(file, write(record_tape(rows_of(folder)[1], EVERY_EVENT)))
     click.echo(f"  {file}")
     return ExitCode.HELD
 
@@ -85,7 +85,7 @@ def export(run: str, format_: str, out: Path | None) -> int:
 EVERY_EVENT = 1 << 60
 
 
-def _rows(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
+def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
     """A run's summary and its facts; what cannot be read ends the command."""
     from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
     from scenarios.run.runs import RunNotFound, read_summary
@@ -107,7 +107,7 @@ def write_page(folders: Sequence[Path], page: Path) -> Path:
     must_hold_files(page.parent)
     documents: list[dict[str, Any]] = []
     for folder in folders:
-        summary, rows = _rows(folder)
+        summary, rows = rows_of(folder)
         try:
             documents.append(run_document(rows, summary, _question(folder)))
         except (KeyError, TypeError, AttributeError) as error:

@@ -1,0 +1,128 @@
+"""`highwater runs`: the runs that are kept. `highwater diff`: where two of them part."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scenarios.cli.common import fail, format_option, print_json
+from scenarios.run.runs import RUNS_DIR
+from scenarios.terminal.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from scenarios.view.difference import Difference
+
+out_option = click.option(
+    "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where the runs are kept."
+)
+
+
+@click.group(invoke_without_command=True)
+@out_option
+@format_option
+@click.pass_context
+def runs(context: click.Context, out: Path, format_: str) -> int:
+    """The runs that are kept: number, scenario, seed, verdict, events and size. `runs prune` removes the oldest."""
+    if context.invoked_subcommand is not None:
+        return ExitCode.HELD
+    from scenarios.run.runs import RunNotFound, list_runs, read_summary
+
+    rows: list[dict[str, Any]] = []
+    for folder in list_runs(out):
+        try:
+            summary = read_summary(folder)
+        except RunNotFound as unreadable:
+            click.echo(f"warning: {unreadable}", err=True)
+            continue
+        verdict = ", ".join(summary.get("verdict") or ()) or "ok"
+        name = "/".join(filter(None, (summary.get("scenario"), summary.get("variant"))))
+        row = {"run": folder.name, "scenario": name, "seed": summary.get("seed"), "verdict": verdict}
+        rows.append({**row, "events": summary.get("events"), "bytes": _size(folder)})
+    if format_ == "json":
+        print_json(rows)
+    elif not rows:
+        click.echo(f"no runs in {out}/: make one with `highwater run SCENARIO`")
+    else:
+        width = max(len(str(row["scenario"])) for row in rows)
+        click.echo(f"  RUN   {'SCENARIO':<{width}}  SEED  {'VERDICT':<12}   EVENTS     SIZE")
+        for row in rows:
+            numbers = f"{row['events'] or 0:>8,}  {row['bytes'] / 1e6:>4.1f} MB"
+            line = f"  {row['run'][:4]}  {row['scenario']:<{width}}  {row['seed']!s:>4}  {row['verdict']:<12} {numbers}"
+            click.echo(line)
+    return ExitCode.HELD
+
+
+@runs.command()
+@click.option("--keep", type=click.IntRange(0), required=True, help="How many runs stay: the newest.")
+@out_option
+def prune(keep: int, out: Path) -> int:
+    """Remove the oldest runs, with their traces and logs."""
+    from scenarios.run.runs import list_runs
+
+    kept = list_runs(out)
+    old = kept[: max(0, len(kept) - keep)]
+    for folder in old:
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            fail(f"{folder} cannot be removed: {error.strerror}", ExitCode.MISSING)
+    click.echo(f"  {len(old)} removed, {len(kept) - len(old)} kept")
+    return ExitCode.HELD
+
+
+def _size(folder: Path) -> int:
+    return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+
+
+@click.command()
+@click.argument("one")
+@click.argument("other")
+@format_option
+def diff(one: str, other: str, format_: str) -> int:
+    """Where the runs ONE and OTHER part: what was set differently, and the first event that differs."""
+    from scenarios.cli.view import EVERY_EVENT, rows_of
+    from scenarios.run.runs import RunNotFound, find_run
+    from scenarios.view.difference import first_difference, settings_that_differ
+    from scenarios.view.tape import record_tape
+
+    try:
+        folders = [find_run(one), find_run(other)]
+    except RunNotFound as missing:
+        fail(str(missing), ExitCode.USAGE)
+    (summary, rows), (summary_of_other, rows_of_other) = map(rows_of, folders)
+    try:
+        settings = settings_that_differ(summary, summary_of_other)
+        verdicts = [", ".join(run["verdict"]) or "ok" for run in (summary, summary_of_other)]
+    except (KeyError, TypeError, AttributeError) as error:
+        fail(f"one of these summary.json is not a run's summary: {error}", ExitCode.USAGE)
+    found = first_difference(record_tape(rows, EVERY_EVENT), record_tape(rows_of_other, EVERY_EVENT))
+    if format_ == "json":
+        print_json(_document(folders, settings, found))
+        return ExitCode.HELD
+    names = [folder.name for folder in folders]
+    width = max(map(len, names))
+    click.echo(f"\n  {names[0]}  and  {names[1]}\n")
+    for pair in settings:
+        for name, line in zip(names, pair, strict=True):
+            if line:
+                click.echo(f"  {name:<{width}}  {line}")
+    if found is None:
+        click.echo("  The same events at the same times.")
+        return ExitCode.HELD
+    click.echo(f"\n  The same for {found.same:,} events; then")
+    for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
+        moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
+        click.echo(f"  {name:<{width}}  {moment:>10}  {sentence}")
+    for name, verdict in zip(names, verdicts, strict=True):
+        click.echo(f"  {name:<{width}}  verdict {verdict}")
+    return ExitCode.HELD
+
+
+def _document(folders: list[Path], settings: list[tuple[str, str]], found: Difference | None) -> dict[str, Any]:
+    document: dict[str, Any] = {"runs": [str(folder) for folder in folders], "settings": settings, "first": None}
+    if found is not None:
+        document["first"] = {"same_events": found.same, "at_us": found.at_us, "sentences": found.sentences}
+    return document

@@ -1,0 +1,58 @@
+"""Where two runs part: the first event that one has and the other has not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scenarios.view.tape import NOTHING, Tape, head
+
+_OF_THE_RUN = ("run_started", "node_started")
+"""Events that name the run, or that every run begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """same: events that both have, from the beginning. A run that ended there has no time and no sentence"""
+
+    same: int
+    at_us: tuple[int | None, int | None]
+    sentences: tuple[str, str]
+
+
+def first_difference(one: Tape, other: Tape) -> Difference | None:
+    """None: the same events at the same times, in the same words."""
+    left, right = _told(one), _told(other)
+    for place in range(max(len(left), len(right))):
+        mine = left[place] if place < len(left) else (None, "", "")
+        theirs = right[place] if place < len(right) else (None, "", "")
+        if mine != theirs:
+            return Difference(place, (mine[0], theirs[0]), (mine[2], theirs[2]))
+    return None
+
+
+def _told(tape: Tape) -> list[tuple[int | None, str, str]]:
+    nodes, kinds, texts = map(list, (tape.nodes, tape.kinds, tape.texts))
+    found: list[tuple[int | None, str, str]] = []
+    for place, at_us in enumerate(tape.at_us):
+        if kinds[tape.kind[place]] not in _OF_THE_RUN:
+            node = tape.node[place]
+            found.append((at_us, nodes[node] if node != NOTHING else "", texts[tape.text[place]]))
+    return found
+
+
+def settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was built or asked for differently, of two summaries, as pairs of lines; empty where one has none."""
+    left, right = ([*head(summary)["built"], *_rules(summary)] for summary in (one, other))
+    only_left = [line for line in left if line not in right]
+    only_right = [line for line in right if line not in left]
+    width = max(len(only_left), len(only_right))
+    return [
+        (only_left[place] if place < len(only_left) else "", only_right[place] if place < len(only_right) else "")
+        for place in range(width)
+    ]
+
+
+def _rules(summary: Mapping[str, Any]) -> list[str]:
+    return [f"scenario {summary['scenario']}", f"rules of {summary['profile']}", f"seed {summary['seed']}"]

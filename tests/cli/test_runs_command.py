@@ -1,0 +1,47 @@
+"""`highwater runs` and `highwater diff`, as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from command import MINI, Highwater
+
+
+def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None:
+    assert highwater("runs").out == "no runs in runs/: make one with `highwater run SCENARIO`\n"
+    Path("mini.yaml").write_text(MINI)
+    for words in ((), ("--variant", "silent"), ("--set", "workloads.p1.config.acks=0")):
+        highwater("run", "mini.yaml", *words)
+    listed = highwater("runs", "--format", "json").document
+    assert [(row["run"][:4], row["scenario"], row["verdict"]) for row in listed] == [
+        ("0001", "mini", "lost"),
+        ("0002", "mini/silent", "ok"),
+        ("0003", "mini", "ok"),
+    ]
+    assert [line.split()[:2] for line in highwater("runs").out.splitlines()[1:]] == [
+        ["0001", "mini"],
+        ["0002", "mini/silent"],
+        ["0003", "mini"],
+    ]
+    assert highwater("diff", "1", "1").out.endswith("The same events at the same times.\n")
+    parted = highwater("diff", "1", "3", "--format", "json").document
+    assert parted["settings"] == [["p1 acks=1", "p1 acks=0"]]
+    assert parted["first"]["sentences"] == ["p1 sends r0 to b1, acks=1", "p1 sends r0 to b1, acks=0"]
+    assert highwater("runs", "prune", "--keep", "1").out == "  2 removed, 1 kept\n"
+    assert [path.name for path in Path("runs").iterdir() if path.is_dir()] == ["0003-mini"]
+    assert highwater("diff", "last", "last~1").code == 2
+
+
+def test_a_summary_that_is_none_is_one_error(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    place = Path("runs/0001-mini/summary.json")
+    summary = json.loads(place.read_text())
+    del summary["setting"]
+    place.write_text(json.dumps(summary))
+    for words in (("diff", "1", "1"), ("view", "1")):
+        found = highwater(*words)
+        assert found.code == 2 and len(found.error_lines) == 1 and "is not a run's summary" in found.err
+    place.write_text("{}")
+    assert highwater("runs").err.startswith("warning: runs/0001-mini/summary.json")
