@@ -21,6 +21,7 @@ from spark_reports.transforms.lag import replication_lag
 from spark_reports.transforms.latency import ack_latency
 from spark_reports.transforms.partitions import (
     fault_intervals,
+    node_turns,
     partition_states,
     run_ends,
     stopped_intervals,
@@ -247,6 +248,10 @@ class ResultTables(Mapping[str, DataFrame]):
         return _settled(run_ends(self.control))
 
     @functools.cached_property
+    def node_turns(self) -> DataFrame:
+        return _settled(node_turns(self.control))
+
+    @functools.cached_property
     def entries(self) -> DataFrame:
         return final_entries(self._trace.final_log)
 
@@ -273,9 +278,9 @@ _DEFINITIONS: dict[str, _Define] = {
     "fault_intervals": lambda tables, trace: fault_intervals(tables.control),
     "replica_timeline": lambda tables, trace: replica_timeline(tables.control, trace.log, trace.high_watermark),
     "replication_lag": lambda tables, trace: replication_lag(
-        tables.control, trace.log, trace.fetch, tables["leader_terms"]
+        tables.control, tables.node_turns, trace.log, trace.fetch, tables["leader_terms"]
     ),
-    "elections": lambda tables, trace: elections(tables.control, trace.log),
+    "elections": lambda tables, trace: elections(tables.control, tables.node_turns, trace.log),
     "unavailability": lambda tables, trace: unavailability(tables["partition_states"], tables["stopped_intervals"]),
     "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
     "write_stalls": lambda tables, trace: write_stalls(tables["records"], trace.produce, tables.run_ends),
@@ -283,12 +288,12 @@ _DEFINITIONS: dict[str, _Define] = {
         tables.control, trace.consume, trace.group, tables["leader_terms"], trace.high_watermark
     ),
     "ack_latency": lambda tables, trace: ack_latency(trace.produce),
-    "leader_terms": lambda tables, trace: _settled(leader_terms(tables.control)),
+    "leader_terms": lambda tables, trace: _settled(leader_terms(tables.control, tables.node_turns)),
     "hw_stalls": lambda tables, trace: hw_stalls(
         tables["partition_states"], tables["leader_terms"], trace.log, trace.fetch, trace.high_watermark
     ),
     "data_at_risk": lambda tables, trace: data_at_risk(trace.produce, tables["leader_terms"], trace.high_watermark),
-    "catch_ups": lambda tables, trace: catch_ups(tables.control, trace.log, trace.fetch, tables["isr_changes"]),
+    "catch_ups": lambda tables, trace: catch_ups(tables.node_turns, trace.log, trace.fetch, tables["isr_changes"]),
     "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
 }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_reports.schema import PARTITION_KEY, REPLICA_KEY, RUN
-from spark_reports.transforms.intervals import held_by
-from spark_reports.transforms.partitions import lives
+from spark_reports.folds import catch_ups as fold
+from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.folding import folded
 
 
 def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
@@ -50,65 +51,25 @@ def _ratio(above: str, below: str) -> Column:
     return F.when(F.col(below) > 0, F.col(above) / F.col(below))
 
 
-def catch_ups(control: DataFrame, log: DataFrame, fetch: DataFrame, changes: DataFrame) -> DataFrame:
+def catch_ups(turns: DataFrame, log: DataFrame, fetch: DataFrame, changes: DataFrame) -> DataFrame:
     """One row per replica of a broker that started again: from its first fetch to the leader's end, and into the ISR.
 
-    in:  the tables control, log and fetch, isr_changes()
+    in:  node_turns(), the tables log and fetch, isr_changes()
     out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (what it fetched from first), caught_up_us (its fetch
          reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
          had never left), records and bytes (appended meanwhile: up to then, or to the end of its life; what is cut off
          again counts too), records_per_s, bytes_per_s
     """
-    life = lives(control).filter("life > 1").drop("life").withColumn("until_seq", F.col("until_seq") - 1)
-    fetched = held_by(
-        fetch.filter(F.col("event") == "follower_fetched").select(
-            *PARTITION_KEY, F.col("peer").alias("node"), "seq", "at_us", "fetch_offset", "log_end_offset"
+    at = (*PARTITION_KEY, "seq", "at_us")
+    facts = {
+        fold.STOPPED: turns.filter(F.col("event") == "node_stopped").select(*at, "node"),
+        fold.STARTED: turns.filter(F.col("event") == "node_started").select(*at, "node"),
+        fold.FETCHED: fetch.filter(F.col("event") == "follower_fetched").select(
+            *at, F.col("peer").alias("node"), "fetch_offset", "log_end_offset"
         ),
-        life,
-        (RUN, "node"),
-    )
-    reached = F.col("fetch_offset") >= F.col("log_end_offset")
-    # `from_seq` tells the lives of a replica apart.
-    replica = [*REPLICA_KEY, "started_us", "from_seq"]
-    caught = (
-        fetched.groupBy(*replica, "until_seq")
-        .agg(*_earliest(F.col("seq"), "first"), *_earliest(F.when(reached, F.col("seq")), "caught"))
-        .cache()
-    )
-    joined = held_by(
-        changes.select(*PARTITION_KEY, F.explode("joined").alias("node"), "seq", "at_us"), life, (RUN, "node")
-    ).groupBy(*replica).agg(F.min("at_us").alias("joined_us"))  # fmt: skip
-    meanwhile = caught.select(
-        *REPLICA_KEY, "started_us", F.col("from_seq").alias("life_seq"), (F.col("first_seq") + 1).alias("from_seq"),
-        F.coalesce("caught_seq", "until_seq").alias("until_seq"),
-    )  # fmt: skip
-    appended = log.filter(F.col("role") == "follower").select(
-        *REPLICA_KEY, "seq", "size_bytes", (F.col("last_offset") - F.col("base_offset") + 1).alias("appended_records")
-    )
-    copied = (
-        held_by(appended, meanwhile, REPLICA_KEY)
-        .groupBy(*REPLICA_KEY, "started_us", F.col("life_seq").alias("from_seq"))
-        .agg(F.sum("size_bytes").alias("bytes"), F.sum("appended_records").alias("records"))
-    )
-    took_s = (F.col("caught_us") - F.col("first_us")) / 1_000_000
-    records, size_bytes = F.coalesce("records", F.lit(0)), F.coalesce("bytes", F.lit(0))
-    return (
-        caught.join(joined, replica, "left")
-        .join(copied, replica, "left")
-        .select(
-            *REPLICA_KEY, "started_us", F.col("first_us").alias("first_fetch_us"),
-            F.col("first_offset").alias("from_offset"), F.col("caught_us").alias("caught_up_us"),
-            F.col("caught_offset").alias("to_offset"), "joined_us", records.alias("records"),
-            size_bytes.alias("bytes"), F.when(took_s > 0, records / took_s).alias("records_per_s"),
-            F.when(took_s > 0, size_bytes / took_s).alias("bytes_per_s"),
-        )
-    )  # fmt: skip
-
-
-def _earliest(seq: Column, name: str) -> list[Column]:
-    """The first fetch by `seq`, in columns: of structs Spark would sort all rows, of numbers it does not."""
-    return [
-        F.min(seq).alias(f"{name}_seq"),
-        F.min_by("at_us", seq).alias(f"{name}_us"),
-        F.min_by("fetch_offset", seq).alias(f"{name}_offset"),
-    ]
+        fold.APPENDED: log.filter(F.col("role") == "follower").select(
+            *at, "node", "size_bytes", (F.col("last_offset") - F.col("base_offset") + 1).alias("records")
+        ),
+        fold.JOINED: changes.select(*at, F.explode("joined").alias("node")),
+    }
+    return folded(facts, fold.COLUMNS, fold.catch_ups, RESULT_SCHEMAS["catch_ups"])

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.intervals import BEYOND_ALL, first_after
+from spark_reports.transforms.intervals import first_after
 
 _STATE_EVENTS = (
     "partition_created", "leader_elected", "partition_went_offline", "isr_committed", "reassignment_began",
@@ -134,20 +134,14 @@ def stopped_intervals(control: DataFrame) -> DataFrame:
     )
 
 
-def lives(control: DataFrame) -> DataFrame:
-    """One row per life of a process, from its start to its stop; facts of a node lie between the two.
+def node_turns(control: DataFrame) -> DataFrame:
+    """One row per start and stop of a process and partition of its run: what a fold by partition must know of nodes.
 
-    out: run, node, life (1, 2, ...), started_us, from_seq, until_seq (of the stop; beyond all facts if there is none)
+    out: *PARTITION_KEY, seq, at_us, event (node_started, node_stopped), node
     """
-    in_order = Window.partitionBy(RUN, "node").orderBy("seq")
-    turns = control.filter(F.col("event").isin("node_started", "node_stopped")).select(
-        RUN, "node", "event", F.col("at_us").alias("started_us"), F.col("seq").alias("from_seq"),
-        F.coalesce(F.lead("seq").over(in_order), F.lit(BEYOND_ALL)).alias("until_seq"),
-    )  # fmt: skip
-    return turns.filter(F.col("event") == "node_started").select(
-        RUN, "node", F.row_number().over(Window.partitionBy(RUN, "node").orderBy("from_seq")).alias("life"),
-        "started_us", "from_seq", "until_seq",
-    )  # fmt: skip
+    turns = control.filter(F.col("event").isin("node_started", "node_stopped"))
+    partitions = control.filter(F.col("partition").isNotNull()).select(*PARTITION_KEY).distinct()
+    return partitions.join(F.broadcast(turns.select(RUN, "seq", "at_us", "event", "node")), RUN)
 
 
 def fault_intervals(control: DataFrame) -> DataFrame:

@@ -1,0 +1,72 @@
+"""How fast a replica of a broker that started again caught up with its leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+COLUMNS = ("what", "at_us", "node", "fetch_offset", "log_end_offset", "size_bytes", "records")
+STARTED, STOPPED, FETCHED, APPENDED, JOINED = "started", "stopped", "fetched", "appended", "joined"
+
+
+class _Return:
+    """`bytes` and `records`: appended between the first fetch and the one that reached the leader's end."""
+
+    __slots__ = ("bytes", "caught_us", "first_us", "from_offset", "joined_us", "records", "started_us", "to_offset")
+
+    def __init__(self, started_us: int) -> None:
+        self.started_us = started_us
+        self.first_us: int | None = None
+        self.from_offset: int | None = None
+        self.caught_us: int | None = None
+        self.to_offset: int | None = None
+        self.joined_us: int | None = None
+        self.bytes = self.records = 0
+
+    def fetches(self, at_us: int, offset: int | None, end: int | None) -> None:
+        if self.first_us is None:
+            self.first_us, self.from_offset = at_us, offset
+        if self.caught_us is None and offset is not None and end is not None and offset >= end:
+            self.caught_us, self.to_offset = at_us, offset
+
+    def appends(self, size_bytes: int, records: int) -> None:
+        if self.first_us is not None and self.caught_us is None:
+            self.bytes += size_bytes
+            self.records += records
+
+    def row(self, node: str) -> tuple[Any, ...]:
+        took_s = 0.0
+        if self.first_us is not None and self.caught_us is not None:
+            took_s = (self.caught_us - self.first_us) / 1_000_000
+        return (
+            node, self.started_us, self.first_us, self.from_offset, self.caught_us, self.to_offset, self.joined_us,
+            self.records, self.bytes, self.records / took_s if took_s > 0 else None,
+            self.bytes / took_s if took_s > 0 else None,
+        )  # fmt: skip
+
+
+def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The first life of a broker is no return."""
+    known: set[str] = set()
+    returned: dict[str, _Return] = {}
+    for what, at_us, node, offset, end, size_bytes, records in facts:
+        one = returned.get(node)
+        if what in (STARTED, STOPPED):
+            if one is not None and one.first_us is not None:
+                yield one.row(node)
+            returned.pop(node, None)
+            if what == STARTED and node in known:
+                returned[node] = _Return(at_us)
+            if what == STARTED:
+                known.add(node)
+        elif one is None:
+            continue
+        elif what == FETCHED:
+            one.fetches(at_us, offset, end)
+        elif what == APPENDED:
+            one.appends(size_bytes or 0, records or 0)
+        elif one.joined_us is None:
+            one.joined_us = at_us
+    for node, one in returned.items():
+        if one.first_us is not None:
+            yield one.row(node)

@@ -1,0 +1,65 @@
+"""Who led a partition from when to when, and since when it had had no leader at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+TERM_COLUMNS = ("what", "seq", "at_us", "leader", "leader_epoch", "log_end_offset", "high_watermark")
+LOSS_COLUMNS = ("what", "seq", "at_us", "leader", "leader_epoch")
+BEGAN, CHOSEN, STOPPED, OVER = "began", "chosen", "stopped", "over"
+CREATED, ELECTED, OFFLINE, STARTED = "created", "elected", "offline", "started"
+
+NEXT_TERM, LEADER_STOPPED, RUN_ENDED = "the next term began", "the leader stopped", "the run ended"
+
+
+def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """A term ends with the first fact after it that names a higher epoch, with its leader's stop, or with the run.
+
+    A leader that is told of its leadership twice begins no second term.
+    """
+    terms: dict[tuple[int, str], tuple[int, int, int | None, int | None]] = {}
+
+    def ended(keys: list[tuple[int, str]], at_us: int, seq: int, why: str) -> Iterator[tuple[Any, ...]]:
+        for epoch, leader in keys:
+            from_us, from_seq, end, high_watermark = terms.pop((epoch, leader))
+            yield epoch, leader, from_us, from_seq, at_us, seq, why, end, high_watermark
+
+    for what, seq, at_us, leader, epoch, end, high_watermark in facts:
+        if what == STOPPED:
+            yield from ended([key for key in terms if key[1] == leader], at_us, seq, LEADER_STOPPED)
+        elif what == OVER:
+            yield from ended([*terms], at_us, seq, RUN_ENDED)
+        elif epoch is not None:
+            yield from ended([key for key in terms if key[0] < epoch], at_us, seq, NEXT_TERM)
+        if what == BEGAN:
+            terms.setdefault((epoch, leader), (at_us, seq, end, high_watermark))
+
+
+def leader_losses(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """A row for each election: since when no leader had been at work, null if one was.
+
+    Losses of a leader begin an outage unless one is under way, and the leader that learns of its leadership ends it.
+    """
+    now: tuple[str | None, int] = (None, -1)
+    down: set[str] = set()
+    lost_us: int | None = None
+    for what, seq, at_us, node, epoch in facts:
+        is_lost = False
+        if what == STARTED:
+            down.discard(node)
+        elif what == STOPPED:
+            down.add(node)
+            is_lost = node == now[0]
+        elif what == BEGAN:
+            if node == now[0] and epoch >= now[1]:
+                lost_us = None
+        else:
+            now = (node, epoch)
+            if what == CREATED:
+                lost_us = None
+            if what == ELECTED:
+                yield seq, lost_us
+            is_lost = what == OFFLINE or (what == ELECTED and node in down)
+        if is_lost and lost_us is None:
+            lost_us = at_us
