@@ -30,6 +30,7 @@ from spark_reports.transforms.partitions import (
 from spark_reports.transforms.reading import read_stalls
 from spark_reports.transforms.records import deleted_records, final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
+from spark_reports.transforms.settling import settled
 from spark_reports.transforms.terms import leader_terms
 from spark_reports.transforms.thin import thinned
 from spark_reports.transforms.verdict import anomalies
@@ -209,8 +210,7 @@ Keep = Callable[[str, DataFrame], DataFrame]
 
 
 def in_memory(name: str, table: DataFrame) -> DataFrame:
-    """A cache would do too, but each query over it would carry the whole plan of what is cached."""
-    return _settled(table)
+    return settled(table)
 
 
 class ResultTables(Mapping[str, DataFrame]):
@@ -241,15 +241,15 @@ class ResultTables(Mapping[str, DataFrame]):
 
     @functools.cached_property
     def control(self) -> DataFrame:
-        return _settled(with_the_leaders_reasons(self._trace.control))
+        return settled(with_the_leaders_reasons(self._trace.control))
 
     @functools.cached_property
     def run_ends(self) -> DataFrame:
-        return _settled(run_ends(self.control))
+        return settled(run_ends(self.control))
 
     @functools.cached_property
     def node_turns(self) -> DataFrame:
-        return _settled(node_turns(self.control))
+        return settled(node_turns(self.control))
 
     @functools.cached_property
     def entries(self) -> DataFrame:
@@ -271,7 +271,7 @@ _DEFINITIONS: dict[str, _Define] = {
     ),
     "lost_records": lambda tables, trace: lost_records(tables["records"], trace.produce, trace.log, tables.control),
     "key_moments": lambda tables, trace: key_moments(tables.control),
-    "partition_states": lambda tables, trace: _settled(partition_states(tables.control)),
+    "partition_states": lambda tables, trace: settled(partition_states(tables.control)),
     "isr_changes": lambda tables, trace: isr_changes(tables["partition_states"]),
     "isr_intervals": lambda tables, trace: isr_intervals(tables["partition_states"]),
     "stopped_intervals": lambda tables, trace: stopped_intervals(tables.control),
@@ -281,14 +281,16 @@ _DEFINITIONS: dict[str, _Define] = {
         tables.control, tables.node_turns, trace.log, trace.fetch, tables["leader_terms"]
     ),
     "elections": lambda tables, trace: elections(tables.control, tables.node_turns, trace.log),
-    "unavailability": lambda tables, trace: unavailability(tables["partition_states"], tables["stopped_intervals"]),
+    "unavailability": lambda tables, trace: settled(
+        unavailability(tables["partition_states"], tables["stopped_intervals"])
+    ),
     "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
     "write_stalls": lambda tables, trace: write_stalls(tables["records"], trace.produce, tables.run_ends),
     "read_stalls": lambda tables, trace: read_stalls(
         tables.control, trace.consume, trace.group, tables["leader_terms"], trace.high_watermark
     ),
     "ack_latency": lambda tables, trace: ack_latency(trace.produce),
-    "leader_terms": lambda tables, trace: _settled(leader_terms(tables.control, tables.node_turns)),
+    "leader_terms": lambda tables, trace: settled(leader_terms(tables.control, tables.node_turns)),
     "hw_stalls": lambda tables, trace: hw_stalls(
         tables["partition_states"], tables["leader_terms"], trace.log, trace.fetch, trace.high_watermark
     ),
@@ -296,11 +298,6 @@ _DEFINITIONS: dict[str, _Define] = {
     "catch_ups": lambda tables, trace: catch_ups(tables.node_turns, trace.log, trace.fetch, tables["isr_changes"]),
     "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
 }
-
-
-def _settled(table: DataFrame) -> DataFrame:
-    """A small table that many follow from, without how it came about: else each of them plans all of that again."""
-    return table.localCheckpoint(eager=False)
 
 
 def picture(name: str, table: DataFrame, ends: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_reports.io import read_trace
 from spark_reports.schema import RUN
 from spark_reports.transforms.records import ACKED, FAILED, UNKNOWN, deleted_records, final_entries, record_fates
+from spark_reports.transforms.settling import settled
 from spark_reports.transforms.verdict import VERDICT_ORDER, anomalies
 
 
@@ -33,7 +34,7 @@ def judge_runs(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, RunVe
     trace = read_trace(spark, run_dirs)
     entries = final_entries(trace.final_log)
     deleted = deleted_records(trace.produce, trace.log, trace.control)
-    fates = record_fates(trace.produce, trace.consume, entries, deleted).cache()
+    fates = settled(record_fates(trace.produce, trace.consume, entries, deleted))
     found = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
     names_of_run = {row[RUN]: set(row["names"]) for row in _anomaly_names(found).collect()}
     told = [F.when((F.col("told") == fate) & F.col("sent_seq").isNotNull(), F.lit(fate)) for fate in FATES[:3]]
@@ -43,7 +44,6 @@ def judge_runs(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, RunVe
         .orderBy(RUN, "sent_seq", "record")
         .collect()
     )
-    fates.unpersist()
     runs = [run_dir.resolve().name for run_dir in run_dirs]
     records: dict[str, dict[str, list[str]]] = {run: {fate: [] for fate in FATES} for run in runs}
     for row in rows:

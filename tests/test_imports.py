@@ -27,6 +27,7 @@ SPARK_COMMANDS = (
     "scenarios/cli/report.py",
     "scenarios/cli/spark.py",
     "scenarios/cli/sweep.py",
+    "scenarios/bench/report.py",
     "scenarios/bench/spark.py",
     "scenarios/bench/sweep.py",
 )

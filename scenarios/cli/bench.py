@@ -1,4 +1,4 @@
-"""`highwater bench sim`, `fetch`, `sweep`, `acks` and `spark`: medians on this machine, with the machine described.
+"""`highwater bench sim`, `fetch`, `sweep`, `acks`, `report`, `spark`: medians on this machine, with it described.
 
 Nothing here is a test: no figure is asserted. Ratios compare two things measured in turn within one run.
 """
@@ -268,6 +268,33 @@ def acks(latency_us: int, format_: str) -> int:
         print_json(document)
     else:
         print_acks(document)
+    return ExitCode.HELD
+
+
+# --------------------------------------------------------------------------------------------------------- bench report
+
+
+@bench.command()
+@format_option
+def report(format_: str) -> int:
+    """The report of a short run: time, processor time, and how much work it is for Spark."""
+    from scenarios.bench.report import measure_short_report
+    from scenarios.cli.spark import spark_or_fail
+
+    with spark_or_fail(), ProgressLine("bench report") as line:
+        document = {"machine": machine(), "master": "local[2]", **measure_short_report(line.show)}
+    if format_ == "json":
+        print_json(document)
+        return ExitCode.HELD
+    click.echo(f"bench report: {document['scenario']}, {document['facts']} facts, reports in one session, local[2]")
+    click.echo(machine_line(document["machine"]))
+    click.echo(f"  {'':<36}{'wall s':>8}{'CPU s':>8}{'jobs':>8}{'stages':>8}{'tasks':>8}")
+    for turn, row in enumerate(document["reports"]):
+        label = "first, with the start of Spark" if turn == 0 else f"report {turn + 1}"
+        cpu_s = "–" if row["cpu_s"] is None else f"{row['cpu_s']:.1f}"
+        click.echo(f"  {label:<36}{row['s']:>8.1f}{cpu_s:>8}{row['jobs']:>8}{row['stages']:>8}{row['tasks']:>8}")
+    largest = document["largest_plan"]
+    click.echo(f"  largest plan: {largest['table']}, {largest['characters']:,} characters    budget 30,000; jobs 40")
     return ExitCode.HELD
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.settling import settled
 
 VERDICT_ORDER = (
     "lost", "unseen", "dirty-read", "diverged", "duplicated", "reordered", "offset-regression", "poll-skip",
@@ -142,12 +143,11 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     is_seek = (F.col("event") == "position_reset") & F.col("error").isNull()
     stood = F.when(is_seek, F.lit(_ANYWHERE)).when(is_read, F.col("offset"))
     previous = F.last(stood, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
-    gaps = (
+    gaps = settled(
         consume.filter(is_read | is_seek)
         .withColumn("previous", previous)
         .filter(is_read & (F.col("offset") > F.col("previous") + 1))
         .select(*of_consumer, F.sequence(F.col("previous") + 1, F.col("offset") - 1).alias("skipped"))
-        .cache()
     )
     # Hardly any consumer jumps: then neither what it read nor what there was need be gone through.
     jumped = F.broadcast(gaps.select(*of_consumer).distinct())

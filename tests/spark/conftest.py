@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from scenarios.run.runner import RunResult
     from spark_reports.report import ReportResult
+    from spark_reports.work import Work
 
 Fact = tuple[float, TraceEvent]
 Row = dict[str, Any]
@@ -49,11 +50,27 @@ def leader_kill_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def report(spark: SparkSession, leader_kill_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> ReportResult:
-    """The report on that run. Its tables answer most questions of these tests, so that Spark is asked once."""
+def report_and_work(
+    spark: SparkSession, leader_kill_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ReportResult, Work]:
     from spark_reports.report import write_report
+    from spark_reports.work import WorkCount
 
-    return write_report([leader_kill_dir], tmp_path_factory.mktemp("report"), spark=spark)
+    with WorkCount(spark) as count:
+        result = write_report([leader_kill_dir], tmp_path_factory.mktemp("report"), spark=spark)
+    return result, count.done
+
+
+@pytest.fixture(scope="session")
+def report(report_and_work: tuple[ReportResult, Work]) -> ReportResult:
+    """The report on that run. Its tables answer most questions of these tests, so that Spark is asked once."""
+    return report_and_work[0]
+
+
+@pytest.fixture(scope="session")
+def report_work(report_and_work: tuple[ReportResult, Work]) -> Work:
+    """What that report was for Spark."""
+    return report_and_work[1]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,55 @@
+"""What queries cost Spark, in numbers that do not depend on the machine: jobs, stages, tasks, sizes of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from pyspark.sql import SparkSession
+
+from spark_reports.io import read_trace
+from spark_reports.tables import ResultTables
+
+
+class Work(NamedTuple):
+    """Stages that were skipped, because their rows were there already, do not count."""
+
+    jobs: int
+    stages: int
+    tasks: int
+
+
+class WorkCount:
+    """Of all that the session does within the block: `done` when it has ended."""
+
+    done: Work
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext._jsc.sc()
+
+    def __enter__(self) -> Self:
+        self._before = self._jobs()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        found = [work for job, work in self._jobs().items() if job not in self._before]
+        self.done = Work(len(found), sum(work.stages for work in found), sum(work.tasks for work in found))
+
+    def _jobs(self) -> dict[int, Work]:
+        self._context.listenerBus().waitUntilEmpty()
+        jobs = self._context.statusStore().jobsList(None).iterator()
+        found = {}
+        while jobs.hasNext():
+            job = jobs.next()
+            found[job.jobId()] = Work(1, job.numCompletedStages(), job.numCompletedTasks())
+        return found
+
+
+def plan_sizes(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, int]:
+    """Characters of each result table's physical plan. What tables share is not part of it: it is computed once."""
+    tables = ResultTables(read_trace(spark, run_dirs))
+    return {name: len(table._jdf.queryExecution().executedPlan().toString()) for name, table in tables.items()}

@@ -1,0 +1,29 @@
+"""How much work a report is for Spark: counts that are the same on every machine, and what time they take is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_reports.tables import TABLE_DOCS
+from spark_reports.work import Work, plan_sizes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+JOBS_MAX = 40
+PLAN_CHARACTERS_MAX = 30_000
+
+
+def test_a_report_is_few_jobs(report_work: Work) -> None:
+    assert len(TABLE_DOCS) <= report_work.jobs <= JOBS_MAX
+    assert report_work.jobs <= report_work.stages <= report_work.tasks
+
+
+def test_no_plan_is_large(spark: SparkSession, leader_kill_dir: Path) -> None:
+    sizes = plan_sizes(spark, [leader_kill_dir])
+    assert {name: size for name, size in sizes.items() if size > PLAN_CHARACTERS_MAX} == {}
