@@ -1,7 +1,7 @@
 """How much is told of what clients from outside do that leaves nothing behind: so much at once, then so much a second.
 
 What a client writes takes the room of its own bytes; a request of twenty bytes, or one that has records sent that were
-sent before, can be made without end, and each would be a fact on the disk. What is not told is counted.
+sent before, can be made without end, and each would be an event on the disk. What is not told is counted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TellingLimit:
     def may_tell(
         self, recorder: Recorder, node: str, client: str, now_us: int, words: Callable[[int], str], count: int = 1
     ) -> bool:
-        """`allows`; from time to time a fact says how much it did not. words: the reason, given how much that was"""
+        """`allows`; from time to time an event says how much it did not. words: the reason, given how much that was"""
         if self.allows(client, now_us, count):
             return True
         left_out = self.to_state(client, now_us)

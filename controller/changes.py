@@ -1,4 +1,4 @@
-"""One change of one partition: the record it needs, and the facts that tell of it.
+"""One change of one partition: the record it needs, and the events that tell of it.
 
 Source: PartitionChangeBuilder.build.
 """
@@ -98,13 +98,13 @@ def build_change(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionEvents:
-    """Puts a partition's change into facts, in the controller's name."""
+class ChangeEvents:
+    """Puts a partition's change into events, in the controller's name."""
 
     node: str
     names: Names
 
-    def facts(
+    def events(
         self,
         topic_partition: TopicPartition,
         before: PartitionRegistration,
@@ -142,8 +142,8 @@ class PartitionEvents:
             reason = f"the reassignment is taken back: the replicas are {self.names.set_of(after.replicas)} again{gone}"
         else:
             reason = f"the reassignment is complete: all of {self.names.set_of(after.replicas)} are in the ISR{gone}"
-        fact = trace.ReassignmentCancelled if is_taken_back else trace.ReassignmentCompleted
-        return fact(
+        event = trace.ReassignmentCancelled if is_taken_back else trace.ReassignmentCompleted
+        return event(
             node=self.node,
             topic=topic_partition.topic,
             partition=topic_partition.partition,

@@ -232,8 +232,11 @@ class AppendRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitNumbered:
-    """A fact for the trace. `number` counts the facts of this controller; `cause` is the number of the fact that led to
-    this one, always earlier in the same list of actions, or None: what led to the input."""
+    """Put this event into the trace. number: counts the events of this controller
+
+    cause: the number of the event that led to this one, always earlier in the same list of actions; None: what led to
+    the input
+    """
 
     event: TraceEvent
     number: int

@@ -1,11 +1,11 @@
-"""What one input does: records applied to the image as they are appended, and facts, in causal order.
+"""What one input does: records applied to the image as they are appended, and events, in causal order.
 
 Source: ControllerResult (records and a response), and the controller's replay of its own records.
 """
 
 from __future__ import annotations
 
-from controller.changes import PartitionChange, PartitionEvents
+from controller.changes import ChangeEvents, PartitionChange
 from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord
@@ -16,15 +16,15 @@ from replica.trace.events import TraceEvent
 class Journal:
     """Shared by the parts of the controller; `take` hands out the actions of the input in progress."""
 
-    __slots__ = ("_actions", "_facts", "image", "names", "node", "teller")
+    __slots__ = ("_actions", "_events", "image", "names", "node", "teller")
 
     def __init__(self, names: Names, controller_id: BrokerId) -> None:
         self.names = names
         self.node = names(controller_id)
         self.image = MetadataImage()
-        self.teller = PartitionEvents(node=self.node, names=names)
+        self.teller = ChangeEvents(node=self.node, names=names)
         self._actions: list[Action] = []
-        self._facts = 0
+        self._events = 0
 
     @property
     def next_offset(self) -> Offset:
@@ -36,9 +36,9 @@ class Journal:
         self._actions.append(AppendRecord(offset=offset, record=record))
 
     def tell(self, event: TraceEvent, cause: int | None = None) -> int:
-        """returns: the fact's number, a `cause` for later events of the same input"""
-        number = self._facts
-        self._facts += 1
+        """returns: the event's number, a `cause` for later events of the same input"""
+        number = self._events
+        self._events += 1
         self._actions.append(EmitNumbered(event=event, number=number, cause=cause))
         return number
 
@@ -59,8 +59,8 @@ class Journal:
     ) -> None:
         """Append the change, then tell of the election and the ISR in it; `occasion` ends their reasons."""
         before, after = self.append_change(topic_partition, change)
-        for fact in self.teller.facts(topic_partition, before, after, change.choice, occasion, change.struck_out):
-            self.tell(fact, cause)
+        for event in self.teller.events(topic_partition, before, after, change.choice, occasion, change.struck_out):
+            self.tell(event, cause)
 
     def append_change(
         self, topic_partition: TopicPartition, change: PartitionChange

@@ -111,8 +111,8 @@ class Partitions:
                 reason = (
                     "min.insync.replicas was changed, and who was eligible by the old one may not be by the new one"
                 )
-                fact = self._journal.teller.elr_committed(TopicPartition(topic, number), partition, after, reason)
-                self._journal.tell(fact)
+                event = self._journal.teller.elr_committed(TopicPartition(topic, number), partition, after, reason)
+                self._journal.tell(event)
 
     def _build(
         self,

@@ -106,13 +106,13 @@ INDEFINITE = frozenset(
 
 
 class KafkaError(Exception):
-    """A refusal that the protocol has a number for; `facts` are for the trace and the reason sentence."""
+    """A refusal that the protocol has a number for; `events` are for the trace and the reason sentence."""
 
-    def __init__(self, code: ErrorCode, message: str = "", **facts: object) -> None:
+    def __init__(self, code: ErrorCode, message: str = "", **events: object) -> None:
         super().__init__(message or code.name)
         self.code = code
         self.message = message
-        self.facts = facts
+        self.events = events
 
 
 class PeerViolation(Exception):

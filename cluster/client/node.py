@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from cluster.client.connections import ClientConnections
-from cluster.client.facts import ClientFacts
+from cluster.client.events import ClientEvents
 from cluster.node import Action, ConnectionId
 from cluster.timers import Timers
 
@@ -13,7 +13,7 @@ from cluster.timers import Timers
 class ClientNode(ABC):
     """A cluster.node.NodeCore that only opens connections; a subclass sets the four attributes and says what to do."""
 
-    _facts: ClientFacts
+    _events: ClientEvents
     _connections: ClientConnections
     _timers: Timers[Action]
     _running: bool
@@ -35,7 +35,7 @@ class ClientNode(ABC):
         return 0  # nobody connects to a client
 
     def start(self, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=False)
+        self._events.begin_step(from_outside=False)
         self._running = True
         return self._run(now_us)
 
@@ -46,21 +46,21 @@ class ClientNode(ABC):
         raise AssertionError("nobody connects to a client")
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
+        self._events.begin_step(from_outside=True)
         self._connections.connected(connection, now_us)
         return self._run(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
+        self._events.begin_step(from_outside=True)
         self._connections.received(connection, frame, now_us)
         return self._run(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=True)
+        self._events.begin_step(from_outside=True)
         self._connections.disconnected(connection, reason, now_us)
         return self._run(now_us)
 
     def tick(self, now_us: int) -> list[Action]:
-        self._facts.begin_step(from_outside=False)
+        self._events.begin_step(from_outside=False)
         self._timers.run_due(now_us)
         return self._run(now_us)

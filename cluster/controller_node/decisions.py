@@ -26,7 +26,7 @@ class Decision:
     required_offset: Offset
     led_here: tuple[int, ...]
     answer: OnReply
-    facts: list[EmitNumbered] = field(default_factory=list)
+    events: list[EmitNumbered] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
 
 
@@ -68,7 +68,7 @@ class DecisionQueue:
             self._chronicle.wrote(decision)
 
     def take_committed(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None]) -> list[Decision]:
-        """The decisions that have become real, in order; all facts up to there are told now."""
+        """The decisions that have become real, in order; all events up to there are told now."""
         committed = []
         while self._waiting and self._waiting[0][0].required_offset <= high_watermark:
             decision, written = self._waiting.popleft()
@@ -87,8 +87,8 @@ class DecisionQueue:
 
 
 def tell(decision: Decision, recorder: Recorder) -> None:
-    """Put a decision's facts into the trace, each with what led to it."""
+    """Put a decision's events into the trace, each with what led to it."""
     told: dict[int, int] = {}
-    for fact in decision.facts:
-        causes = decision.led_here if fact.cause is None else (told[fact.cause],)
-        told[fact.number] = recorder.emit(fact.event, *causes)
+    for event in decision.events:
+        causes = decision.led_here if event.cause is None else (told[event.cause],)
+        told[event.number] = recorder.emit(event.event, *causes)

@@ -357,7 +357,7 @@ class ControllerCore:
         decision = Decision(self.quorum.epoch, self._next_offset(), led_here, answer)
         for action in decided:
             if isinstance(action, EmitNumbered):
-                decision.facts.append(action)
+                decision.events.append(action)
             elif not isinstance(action, AppendRecord):
                 decision.replies.append(action)
         self._decisions.add(decision, written=bool(records))

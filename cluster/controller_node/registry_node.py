@@ -21,7 +21,7 @@ from controller.image import BrokerRegistration, MetadataImage, TopicImage
 from controller.inputs import ChangeConfig, ControllerInput, CreateTopicReply, OnReply, TopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import NO_SESSION, Registry, SessionId, SetData
-from controller.zookeeper.registry_facts import RegistryTeller
+from controller.zookeeper.registry_events import RegistryTeller
 from controller.zookeeper.registry_messages import (
     WATCH_XID,
     decode,
@@ -206,8 +206,8 @@ class RegistryCore:
         for transaction in self.registry.take_transactions():
             batch = build_batch([(None, encode_transaction(transaction))], timestamp_ms=now_us // 1000)
             self._log.append_as_leader(batch, 0, now_us)
-            for fact in self._teller.facts(transaction, writer):
-                self._recorder.emit(fact)
+            for event in self._teller.events(transaction, writer):
+                self._recorder.emit(event)
         self._log.flush()
         self._tell_watchers()
 

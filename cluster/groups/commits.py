@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cluster.groups.desk import WRITE_ERRORS, Desk
-from cluster.groups.facts import GroupFacts
+from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
 from cluster.groups.inputs import CommitOffsets, CommitResult
 from cluster.groups.offsets import OffsetAndMetadata
@@ -26,9 +26,9 @@ _WRITE_ERRORS = {
 class Commits:
     """Of all groups of one coordinator."""
 
-    def __init__(self, desk: Desk, facts: GroupFacts) -> None:
+    def __init__(self, desk: Desk, events: GroupEvents) -> None:
         self._desk = desk
-        self._facts = facts
+        self._events = events
 
     def commit(self, group: Group, given: CommitOffsets) -> None:
         """Write what may be written; it is answered, and counts, when every in-sync replica has it."""
@@ -62,14 +62,14 @@ class Commits:
         self, group: Group, given: CommitOffsets, fitting: Mapping[TopicPartition, OffsetAndMetadata], error: ErrorCode
     ) -> None:
         if error is not ErrorCode.NONE:
-            self._facts.commit_refused(given.group_id, given.member_id, given.generation, error)
+            self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
             return
         for name, value in fitting.items():
-            self._facts.committed(group, given.member_id, given.generation, name, value)
+            self._events.committed(group, given.member_id, given.generation, name, value)
 
     def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
         """All of it."""
-        self._facts.commit_refused(given.group_id, given.member_id, given.generation, error)
+        self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
         self._desk.answer(given.request, CommitResult(dict.fromkeys(given.offsets, error)))
 
     # ------------------------------------------------------------------------------------------------------- removing
@@ -106,11 +106,11 @@ class Commits:
         tombstones: list[tuple[bytes, bytes | None]] = []
         for name in removed:
             tombstones.append((offset_key(group.group_id, name), None))
-            self._facts.offset_removed(group, name, why)
+            self._events.offset_removed(group, name, why)
         if group.state is State.DEAD:
             for member_id in list(group.pending_members):
                 group.forget_pending(member_id)
-            self._facts.removed(group, why_removed)
+            self._events.removed(group, why_removed)
             # A group of generation 0 has never been written.
             if group.generation > 0:
                 tombstones.append((group_key(group.group_id), None))

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from cluster.groups.commits import Commits
 from cluster.groups.desk import Desk, GroupSettings
-from cluster.groups.facts import GroupFacts
+from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
 from cluster.groups.index import GroupIndex
 from cluster.groups.inputs import (
@@ -58,10 +58,10 @@ class GroupCoordinator:
         self._epochs: dict[int, LeaderEpoch] = {}
         self._settings = settings
         self._desk = Desk(node=node, settings=settings, clock=clock, new_uuid=new_uuid, partition_of=partition_of)
-        self._facts = GroupFacts(node, self._desk.tell)
-        self._rebalances = Rebalances(self._desk, self._facts)
-        self._membership = Membership(self.index, self._desk, self._facts, self._rebalances)
-        self._commits = Commits(self._desk, self._facts)
+        self._events = GroupEvents(node, self._desk.tell)
+        self._rebalances = Rebalances(self._desk, self._events)
+        self._membership = Membership(self.index, self._desk, self._events, self._rebalances)
+        self._commits = Commits(self._desk, self._events)
         self._checks_expiry = False
 
     @property
@@ -221,7 +221,7 @@ class GroupCoordinator:
         del self.index.loading[given.partition]
         self.index.owned[given.partition] = given.leader_epoch
         if given.groups or given.unreadable:
-            self._facts.loaded(given.partition, given.leader_epoch, given.groups, given.unreadable)
+            self._events.loaded(given.partition, given.leader_epoch, given.groups, given.unreadable)
         for group in given.groups:
             self.index.groups[group.group_id] = group
             self._rebalances.loaded(group, given.now_us)
@@ -241,7 +241,7 @@ class GroupCoordinator:
             self._rebalances.unload(group, given.now_us)
             del self.index.groups[group.group_id]
         if lost:
-            self._facts.unloaded(given.partition, lost)
+            self._events.unloaded(given.partition, lost)
 
 
 def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:

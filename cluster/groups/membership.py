@@ -6,7 +6,7 @@ What is wrong with a request is found here; what it does to the group is in `reb
 from __future__ import annotations
 
 from cluster.groups.desk import Desk
-from cluster.groups.facts import GroupFacts
+from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
 from cluster.groups.index import GroupIndex
 from cluster.groups.inputs import (
@@ -30,10 +30,10 @@ from replica.wording import shown
 class Membership:
     """Of all groups of one coordinator."""
 
-    def __init__(self, index: GroupIndex, desk: Desk, facts: GroupFacts, rebalances: Rebalances) -> None:
+    def __init__(self, index: GroupIndex, desk: Desk, events: GroupEvents, rebalances: Rebalances) -> None:
         self._index = index
         self._desk = desk
-        self._facts = facts
+        self._events = events
         self._rebalances = rebalances
 
     def join(self, given: JoinGroup) -> None:
@@ -57,7 +57,7 @@ class Membership:
             member = group.members.get(given.member_id)
             group.remove(given.member_id)
             if member is not None:
-                self._facts.left(group, member, f"the group has group.max.size={limits.max_size} members without it")
+                self._events.left(group, member, f"the group has group.max.size={limits.max_size} members without it")
             self._desk.answer(given.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
         elif not group.supports(given.protocol_type, given.protocols):
             self._desk.answer(given.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, given.member_id))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from cluster.groups.desk import WRITE_ERRORS, Desk
-from cluster.groups.facts import GroupFacts
+from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
 from cluster.groups.inputs import NO_MEMBER_ID, JoinedMember, JoinGroup, JoinResult, SyncResult
 from cluster.groups.member import Member
@@ -38,9 +38,9 @@ _WRITE_ERRORS = {
 class Rebalances:
     """Of all groups of one coordinator."""
 
-    def __init__(self, desk: Desk, facts: GroupFacts) -> None:
+    def __init__(self, desk: Desk, events: GroupEvents) -> None:
         self._desk = desk
-        self._facts = facts
+        self._events = events
 
     # ----------------------------------------------------------------------------------------------------- joining
 
@@ -61,7 +61,7 @@ class Rebalances:
         if group.state is State.PREPARING_REBALANCE and group.generation == 0:
             group.member_came = True
         group.add(member)
-        self._facts.joined(group, member, f"it is new{_as_it_says(given)}")
+        self._events.joined(group, member, f"it is new{_as_it_says(given)}")
         self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, given.now_us)
         self._maybe_prepare(group, f"{shown(member_id)} has joined", given.now_us)
 
@@ -96,7 +96,7 @@ class Rebalances:
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self.keep_alive(group, member, given.now_us)
         _take_over(member, given, given.request)
-        self._facts.joined(group, member, f"it has come back, and takes the place of {shown(old_id)}")
+        self._events.joined(group, member, f"it has come back, and takes the place of {shown(old_id)}")
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id already.
             self._prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)
@@ -143,7 +143,7 @@ class Rebalances:
         group.stop_sync()
         group.is_first_join = group.state is State.EMPTY
         group.enter(State.PREPARING_REBALANCE, self._desk.wall_ms(now_us))
-        self._facts.rebalance_began(group, why)
+        self._events.rebalance_began(group, why)
         if group.is_first_join:
             delay_ms = self._desk.settings.initial_rebalance_delay_ms
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -185,14 +185,14 @@ class Rebalances:
             if member.awaiting_join is None and not member.is_static:
                 limit = duration(group.rebalance_timeout_ms * 1000)
                 group.remove(member.member_id)
-                self._facts.left(group, member, f"it has not joined again within the rebalance timeout of {limit}")
+                self._events.left(group, member, f"it has not joined again within the rebalance timeout of {limit}")
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none has come: their sessions decide. Differs from Kafka: with a
             # rebalance timeout of 0 its threads look again and again until then.
             self._await_all(group, now_us, least_ms=LEAST_REPEATED_WAIT_MS)
             return
         group.begin_generation(self._desk.wall_ms(now_us))
-        self._facts.rebalanced(group)
+        self._events.rebalanced(group)
         if group.state is State.EMPTY:
             self.store(group, {}, lambda error, now_us: None, now_us)
             return
@@ -224,7 +224,7 @@ class Rebalances:
                 return
             for one in group.members.values():
                 one.assignment = complete[one.member_id]
-            self._facts.assigned(group)
+            self._events.assigned(group)
             self._propagate(group, ErrorCode.NONE, now_us)
             group.enter(State.STABLE, self._desk.wall_ms(now_us))
 
@@ -247,7 +247,7 @@ class Rebalances:
             member = group.members.get(member_id)
             group.remove(member_id)
             if member is not None:  # A static member may have come back under another id.
-                self._facts.left(group, member, f"it has not asked for its assignment within {limit}")
+                self._events.left(group, member, f"it has not asked for its assignment within {limit}")
         self._prepare(group, "members are missing that have never asked for their assignment", now_us)
 
     def _reset_assignment(self, group: Group, error: ErrorCode, now_us: int) -> None:
@@ -309,7 +309,7 @@ class Rebalances:
         # A new member may wait for its first generation: told so, its client comes again if it lives.
         self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
-        self._facts.left(group, member, why)
+        self._events.left(group, member, why)
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
             self._maybe_prepare(group, f"{shown(member.member_id)} is gone", now_us)
         else:

@@ -1,4 +1,4 @@
-"""What clients from outside do and are told, as facts: what their connections are observed to carry.
+"""What clients from outside do and are told, as events: what their connections are observed to carry.
 
 Our own producers and consumers state what they send, learn and read; an unmodified client states nothing, so its
 connection is read along, at the broker's end. It is the same story from the other side: a record counts as sent when
@@ -37,7 +37,7 @@ from replica.trace.events import TraceLog
 POSITIONS_MAX = 100_000
 """Of all clients in all partitions; a client that has not read one for longest begins anew there."""
 REPEATED_AT_ONCE, REPEATED_PER_SECOND = 200_000, 500
-"""Facts of one client's reading that tell of nothing new: records it has read before, refusals, moves."""
+"""Events of one client's reading that tell of nothing new: records it has read before, refusals, moves."""
 ANSWERS_IN_FLIGHT = 5
 """max.in.flight.requests.per.connection of most clients."""
 
@@ -67,7 +67,7 @@ class Position:
 
 
 class SentRecords(Protocol):
-    """What is known of the batches that were sent, and of those in the logs; it follows from the facts told here."""
+    """What is known of the batches that were sent, and of those in the logs; it follows from the events told here."""
 
     def number(self, partition: TopicPartition, crc: int) -> int:
         """Of the batch that was sent last with this CRC."""
@@ -344,7 +344,7 @@ class ClientStory:
         )
 
     def _may_repeat(self, count: int) -> bool:
-        """Whether so many facts that tell of nothing new may be told of this client."""
+        """Whether so many events that tell of nothing new may be told of this client."""
         recorder = self.shared.recorder
         return self.shared.limit.may_tell(
             recorder,

@@ -40,11 +40,11 @@ class NumberedEvent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FactsTold:
+class EventsTold:
     """What one step has stated: whole, for what is true when a step is over need not be true within it."""
 
     at_us: int
-    facts: tuple[NumberedEvent, ...]
+    events: tuple[NumberedEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class BytesTold:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTold:
-    """To the question of this number; in its place among the facts."""
+    """To the question of this number; in its place among the events."""
 
     at_us: int
     number: int
@@ -112,7 +112,7 @@ class PartTold:
     is_last: bool
 
 
-Told = FactsTold | FileTold | BytesTold | AnswerTold | ObservationTold | OutsiderTold | SettledTold | ExitTold
+Told = EventsTold | FileTold | BytesTold | AnswerTold | ObservationTold | OutsiderTold | SettledTold | ExitTold
 
 
 # ---------------------------------------------------------------------------------------------------------------- down

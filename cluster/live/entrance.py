@@ -34,12 +34,12 @@ class Entrance:
 
     def must_wait(self, client: str, frame: bytearray) -> bool:
         """Whether a cut or a hold keeps it; states when a hold begins to, and that it does no more."""
-        facts = self._fabric.facts
+        events = self._fabric.events
         api, hold = _api(frame), self._hold_on(client, frame)
         if hold is not None and hold != self._hold:
-            facts.held(client, self._node, api, REQUEST, hold)
+            events.held(client, self._node, api, REQUEST, hold)
         if hold is None and self._hold is not None:
-            facts.released(client, self._node, api, REQUEST)
+            events.released(client, self._node, api, REQUEST)
         self._hold = hold
         return hold is not None or self._is_cut(client)
 

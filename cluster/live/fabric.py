@@ -25,7 +25,7 @@ from cluster.live.time import LiveTime
 from cluster.live.wire import TcpWire
 from cluster.network.host import Host
 from cluster.network.links import Network
-from cluster.network.passage import CLOSED, NetworkFacts
+from cluster.network.passage import CLOSED, NetworkEvents
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
 from cluster.telling_limit import EndsOfConnections
 from replica.ids import OUTSIDE
@@ -39,7 +39,7 @@ WORKERS = 2
 __all__ = ["PortTaken", "TcpFabric"]
 
 
-class LiveNetworkFacts(NetworkFacts):
+class LiveNetworkEvents(NetworkEvents):
     """Not all that whoever connects can cause without end. Told are all ends of connections that something was asked
     over: what was sent over one is kept apart from what came over the next."""
 
@@ -77,7 +77,7 @@ class TcpFabric:
     ) -> None:
         self.time = time
         self.network = network
-        self.facts = LiveNetworkFacts(trace, api_name)
+        self.events = LiveNetworkEvents(trace, api_name)
         self.hosts: dict[str, Host] = {}
         self.exits: list[ProcessExit] = []
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

@@ -1,9 +1,9 @@
-"""The facts of several processes in one order that no effect precedes its cause in.
+"""The events of several processes in one order, in which no effect precedes its cause.
 
-A node writes the facts of each step to its control pair before anything else can follow from them, stamped with a clock
-that all processes of the machine share. So a step that was read in one round over all pairs has all that led to it in
-that round or the next, and sorting what both have brought by time puts causes first. Nothing has to be waited for, and
-a process that is stopped or dead holds up nobody.
+A node writes the events of each step to its control pair before anything else can follow from them. They are stamped
+with a clock that all processes of the machine share. So if a step was read in one round over all pairs, all that led to
+it was read in that round or is in the next, and sorting both rounds by time puts causes first. So nothing has
+to be waited for, and a process that is stopped or dead delays no other.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from cluster.live.control import AnswerTold, ExitTold, FactsTold, ObservationTold
+from cluster.live.control import AnswerTold, EventsTold, ExitTold, ObservationTold
 from cluster.live.time import LiveTime
 from replica.trace.events import TraceLog
 
-InPlace = FactsTold | AnswerTold | ObservationTold | ExitTold
+InPlace = EventsTold | AnswerTold | ObservationTold | ExitTold
 """What has a place in the order."""
 
 
@@ -23,7 +23,7 @@ class EventSource:
     """One life of one node.
 
     read: takes what there is to read now, and returns the part of it that has a place in the order
-    told: what is no fact, when its turn has come
+    told: what is no event, when its turn has come
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class EventSource:
         self.read = read
         self.told = told
         self.numbers = array("q")
-        """What each of its facts is called in the trace, by its own number."""
+        """What each of its events is called in the trace, by its own number."""
 
 
 class GatheringTime(LiveTime):
@@ -97,11 +97,11 @@ class GatheringTime(LiveTime):
         log = self._trace
         # What had to wait for its turn is told as of now: the trace does not go back in time.
         self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)
-        if not isinstance(what, FactsTold):
+        if not isinstance(what, EventsTold):
             log.cause = None
             source.told(what)
             return
-        for number, causes, event in what.facts:
+        for number, causes, event in what.events:
             assert number == len(source.numbers), "a process numbers its facts without gaps"
             log.cause = None
             source.numbers.append(log.emit(event, *(source.numbers[cause] for cause in causes)))

@@ -14,8 +14,8 @@ from cluster.live.control import (
     AnswerTold,
     Ask,
     BytesTold,
+    EventsTold,
     ExitTold,
-    FactsTold,
     FileTold,
     ObservationTold,
     Order,
@@ -87,10 +87,10 @@ class RemoteHost(Host):
                 break
             message = life.parts.take(self.fabric.packet[:size])
             match message:
-                case FactsTold() | AnswerTold() | ObservationTold() | ExitTold():
+                case EventsTold() | AnswerTold() | ObservationTold() | ExitTold():
                     told.append(message)
-                    if isinstance(message, FactsTold):
-                        for _, _, event in message.facts:
+                    if isinstance(message, EventsTold):
+                        for _, _, event in message.events:
                             life.note_held(event)
                 case FileTold():
                     _keep_books(life.core.disks[message.log_dir], message)
@@ -190,7 +190,7 @@ class RemoteHost(Host):
             await life.finished.wait()
             self.fabric.time.enter()
             for held in life.held:
-                self.fabric.facts.lost_with_its_process(held)
+                self.fabric.events.lost_with_its_process(held)
 
     async def power_off(self) -> None:
         """SIGKILL after the others were told that they must not notice."""

@@ -2,7 +2,7 @@
 
 What differs is only who decides what comes next. Here sockets do, too: a task that comes back from one calls `enter`,
 which sets the clock for the whole step, so that within a step time stands still as it does in a simulation. Steps are
-synchronous, so the facts of a run are in one total order in this world as well.
+synchronous, so the events of a run are in one total order in this world as well.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         *,
         accepted: bool,
     ) -> None:
-        super().__init__(fabric, fabric.facts, host.name, peer)
+        super().__init__(fabric, fabric.events, host.name, peer)
         self._is_identified = True
         self.host = host
         self.accepted = accepted
@@ -358,7 +358,7 @@ class TcpWire(Passage[Sequence[Segment]]):
     def _torn(self, reason: str) -> None:
         self._drop_unread()
         self.gone = reason
-        self._facts.lost(self.host.name, self.peer, reason)
+        self._events.lost(self.host.name, self.peer, reason)
         self._shut()
         self._wake()
 
@@ -393,7 +393,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._drop_unread()
             self.gone = reason
             self._lose(reason)
-            self._facts.closed(self.host.name, self.peer, reason)
+            self._events.closed(self.host.name, self.peer, reason)
             self._end_known()
 
     def _close_socket(self) -> None:

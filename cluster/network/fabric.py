@@ -10,7 +10,7 @@ import trio
 from cluster.network.fabric_wire import FabricWire
 from cluster.network.host import Host
 from cluster.network.links import Link, Network
-from cluster.network.passage import RESET, NetworkFacts
+from cluster.network.passage import RESET, NetworkEvents
 from cluster.network.virtual_time import VirtualTime
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
 from replica.trace.events import TraceLog
@@ -27,7 +27,7 @@ class SimulatedFabric:
     ) -> None:
         self.time = time
         self.network = network
-        self.facts = NetworkFacts(trace, api_name)
+        self.events = NetworkEvents(trace, api_name)
         self.hosts: dict[str, Host] = {}
         self.exits: list[ProcessExit] = []
         self._wires: dict[FabricWire, None] = {}

@@ -31,7 +31,7 @@ class FabricWire(Passage[bytearray]):
     """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
 
     def __init__(self, fabric: SimulatedFabric, host: Host, peer: str, sock: socket.socket, *, accepted: bool) -> None:
-        super().__init__(fabric, fabric.facts, host.name, peer)
+        super().__init__(fabric, fabric.events, host.name, peer)
         self.fabric = fabric
         self.host = host
         self.sock = sock
@@ -104,7 +104,7 @@ class FabricWire(Passage[bytearray]):
     def _torn(self, reason: str) -> None:
         self.gone = reason
         self._shut(CLOSED)
-        self._facts.lost(self.host.name, self.peer, reason)
+        self._events.lost(self.host.name, self.peer, reason)
         self.wake()
 
     def close(self) -> None:

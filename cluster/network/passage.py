@@ -75,7 +75,7 @@ class Withheld:
     hold: HoldRule
 
 
-class NetworkFacts:
+class NetworkEvents:
     """What the trace says of connections and of messages that faults hold back."""
 
     def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
@@ -115,7 +115,7 @@ class NetworkFacts:
 class Passage(ABC, Generic[Frame]):
     """One end of a connection, as far as the network between the two machines is concerned."""
 
-    def __init__(self, fabric: Fabric, facts: NetworkFacts, node: str, peer: str) -> None:
+    def __init__(self, fabric: Fabric, events: NetworkEvents, node: str, peer: str) -> None:
         self.peer = peer
         self.stopped: deque[Message[Frame]] = deque()  # what was sent from this end and may not arrive yet
         self.withheld: Withheld | None = None
@@ -126,7 +126,7 @@ class Passage(ABC, Generic[Frame]):
         self._node = node
         self._time = fabric.time
         self._network: Network = fabric.network
-        self._facts = facts
+        self._events = events
         self._link = fabric.network.link(node, peer)
         cards = fabric.network.cards
         self._road = Road(fabric.time, cards.get(node), cards.get(peer)) if cards and node != peer else None
@@ -176,7 +176,7 @@ class Passage(ABC, Generic[Frame]):
             self._transmit(segments, api, part, cause, on_sent)
             return
         self.withheld = Withheld(segments, api, part, cause, on_sent, hold)
-        self._facts.held(self._node, self.peer, api, "body", hold)
+        self._events.held(self._node, self.peer, api, "body", hold)
 
     # ---------------------------------------------------------------------------------- header sent, file bytes not
 
@@ -230,20 +230,20 @@ class Passage(ABC, Generic[Frame]):
             return False
         if message.held_by != hold:
             message.held_by = hold
-            self._facts.held(self._node, self.peer, message.api, message.part, hold)
+            self._events.held(self._node, self.peer, message.api, message.part, hold)
         return True
 
     def move_on(self) -> None:
         """After a heal or a release: let go of whatever need not wait any longer, in order."""
         withheld = self.withheld
         if withheld is not None and withheld.hold not in self._network.holds:
-            self._facts.released(self._node, self.peer, withheld.api, "body")
+            self._events.released(self._node, self.peer, withheld.api, "body")
             if self._may_run(self._send_withheld):
                 self._time.at(self._time.now_us, self._send_withheld)
         while self.stopped and not self._must_wait(self.stopped[0]):
             message = self.stopped.popleft()
             if message.held_by is not None:
-                self._facts.released(self._node, self.peer, message.api, message.part)
+                self._events.released(self._node, self.peer, message.api, message.part)
             # A callback each: every delivery may wake a task, and one callback wakes one.
             self._time.at(self._time.now_us, partial(self._deliver, message))
 
@@ -254,7 +254,7 @@ class Passage(ABC, Generic[Frame]):
         if self.open and self.gone is None:
             self.gone = reason
             self._lose(f"the connection was {reason}")
-            self._facts.lost(self._node, self.peer, reason)
+            self._events.lost(self._node, self.peer, reason)
             self._end_known()
 
     def _let_go(self) -> None:
@@ -262,7 +262,7 @@ class Passage(ABC, Generic[Frame]):
         self.open = False
         withheld, self.withheld = self.withheld, None
         if withheld is not None:
-            self._facts.dropped(self._node, self.peer, withheld.api, "body", f"{self._node} did not send it in time")
+            self._events.dropped(self._node, self.peer, withheld.api, "body", f"{self._node} did not send it in time")
         self._drop_lost()
 
     def _lose(self, why: str) -> None:
@@ -280,6 +280,6 @@ class Passage(ABC, Generic[Frame]):
         stopped, self.stopped = self.stopped, deque()
         for message in stopped:
             if message.frame is not None:
-                self._facts.dropped(self._node, self.peer, message.api, message.part, why)
+                self._events.dropped(self._node, self.peer, message.api, message.part, why)
             elif self._lost_because is None:
                 self.stopped.append(message)

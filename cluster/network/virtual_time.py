@@ -42,13 +42,13 @@ class VirtualTime:
 
     @property
     def cause(self) -> int | None:
-        """The fact that what happens now follows from."""
+        """The event that what happens now follows from."""
         return self._trace.cause
 
     # ----------------------------------------------------------------------------------------------------- schedule
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
-        """Run `callback` at `at_us`, not before now. `cause`: the fact it follows from, else what led to this call."""
+        """Run `callback` at `at_us`, not before now. `cause`: the event it follows from, else what led to this call."""
         assert at_us >= self.now_us, "nothing can be scheduled in the past"
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
         self._seq += 1

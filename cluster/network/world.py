@@ -161,7 +161,7 @@ class Time(Protocol):
 
     @property
     def cause(self) -> int | None:
-        """The fact that what happens now follows from."""
+        """The event that what happens now follows from."""
 
     def at(self, at_us: int, callback: Callable[[], None], cause: int | None = None) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What became of each request, and how long it took where: the times of Kafka's request metrics, as facts of the trace.
+"""What became of each request, and how long it took where: the times of Kafka's request metrics, as trace events.
 
 A connection has one request in progress at a time, so its number is enough to find it. Only watches: nothing is decided
 here. source: RequestChannel.Request.updateRequestMetrics, SocketServer.Processor
@@ -18,13 +18,13 @@ from replica.log.file_slice import FileSlice
 from replica.trace.events import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500
-"""Of one client from outside; there is a fact of each of them."""
+"""Of one client from outside; there is an event of each of them."""
 
 
 class RequestInProgress:
     """One request. Times in microseconds, -1 while the moment has not come.
 
-    cause: the fact that its arrival followed from     outcome: the latest fact when its handler had done its part
+    cause: the event that its arrival followed from     outcome: the latest event when its handler had done its part
     processor, connected_us: its connection's network thread, and when that was accepted
     """
 

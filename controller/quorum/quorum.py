@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.quorum.connections import VoterConnections
-from controller.quorum.facts import QuorumFacts
+from controller.quorum.events import QuorumEvents
 from controller.quorum.fetches import diverging_end, is_cut_off, snapshot_piece, truncation_offset
 from controller.quorum.messages import (
     Action,
@@ -69,7 +69,7 @@ class Quorum:
         self.high_watermark: Offset = 0
         self.role: Role = Unattached(0, None, _NEVER)
         self._names = names
-        self._facts = QuorumFacts(local_id, names)
+        self._events = QuorumEvents(local_id, names)
         self._log = log
         self._timeouts = timeouts
         self._draw = draw
@@ -374,7 +374,7 @@ class Quorum:
         had_offset = self._log.end.offset
         self._log.replace_with_snapshot(end, bytes(data))
         self._learn_high_watermark(end.offset)
-        self._actions.append(Emit(self._facts.takes_snapshot(role.leader_id, had_offset, end, len(data))))
+        self._actions.append(Emit(self._events.takes_snapshot(role.leader_id, had_offset, end, len(data))))
 
     def _fetch_log_again(self, now_us: int) -> None:
         """The leader has a newer snapshot by now: start over."""
@@ -427,7 +427,7 @@ class Quorum:
         if role.has_majority(len(self.voters)):
             self._lead(role, now_us, why)
             return
-        self._actions.append(Emit(self._facts.stands(epoch, why)))
+        self._actions.append(Emit(self._events.stands(epoch, why)))
         self.tick(now_us)
 
     def _lead(self, candidate: Candidate, now_us: int, why: str = "") -> None:
@@ -441,7 +441,7 @@ class Quorum:
             now_us + self._timeouts.check_quorum_us if self._peers else _NEVER,
             now_us if self._peers else _NEVER,
         )
-        self._actions.append(Emit(self._facts.leads(candidate, self.voters, why)))
+        self._actions.append(Emit(self._events.leads(candidate, self.voters, why)))
         self._become(role)
         self._log.append_leader_change(epoch, self.local_id, now_us)
         self.appended()
@@ -463,7 +463,7 @@ class Quorum:
 
     def _stop_leading(self, why: str) -> None:
         if isinstance(self.role, Leader):
-            self._actions.append(Emit(self._facts.stops_leading(self.epoch, why)))
+            self._actions.append(Emit(self._events.stops_leading(self.epoch, why)))
 
     def _become(self, role: Role) -> None:
         self.role = role

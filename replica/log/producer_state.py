@@ -118,7 +118,7 @@ class ProducerStateManager:
         entry = self._producers.get(batch.producer_id)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
             return  # Nothing is known of this producer (any more): it may continue where it wants.
-        facts = {
+        events = {
             "producer_id": batch.producer_id,
             "producer_epoch": batch.producer_epoch,
             "base_sequence": batch.base_sequence,
@@ -127,7 +127,7 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, epoch {entry.epoch} wrote already",
-                **facts,
+                **events,
             )
         if batch.producer_epoch > entry.epoch:
             expected = 0
@@ -137,7 +137,7 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {batch.producer_id} sent sequence {batch.base_sequence}, expected was {expected}",
-                **facts,
+                **events,
                 expected_sequence=expected,
             )
 

@@ -147,8 +147,8 @@ def as_int64(number: int) -> int:
     return (number + INT64) % (2 * INT64) - INT64
 
 
-def corrupt(message: str, **facts: object) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, message, **facts)
+def corrupt(message: str, **events: object) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, message, **events)
 
 
 # ------------------------------------------------------------------------------------------- the records of a batch

@@ -1,4 +1,4 @@
-"""Facts about clients: what producers sent and were told, what consumers read."""
+"""Events about clients: what producers sent and were told, what consumers read."""
 
 from __future__ import annotations
 

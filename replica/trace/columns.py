@@ -1,4 +1,4 @@
-"""What facts are made of: the base of every fact, and the columns that several kinds of fact share.
+"""What events are made of: the base of every event, and the columns that several kinds of event share.
 
 A column is a type and, as its annotation, what the column means; `replica.trace` derives the schema from both.
 """
@@ -43,20 +43,20 @@ Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """Base of all facts."""
+    """Base of all events."""
 
     TABLE: ClassVar[str]
 
 
-class ControlFact(TraceEvent):
-    """Rare facts, each with a reason: the table `control`."""
+class ControlEvent(TraceEvent):
+    """Rare events, each with a reason: the table `control`."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "control"
 
 
-class GroupFact(TraceEvent):
-    """Facts about consumer groups, each with a reason: the table `group`, which only runs with groups have."""
+class GroupEvent(TraceEvent):
+    """Events about consumer groups, each with a reason: the table `group`, which only runs with groups have."""
 
     __slots__ = ()
     TABLE: ClassVar[str] = "group"

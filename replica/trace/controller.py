@@ -1,4 +1,4 @@
-"""Facts about who decides and what was decided: controllers, registrations, leaders, ISR and ELR, replicas, configs."""
+"""Events of controllers: their own terms, registrations, leaders, ISR and ELR, replicas and configs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from replica.trace import columns as column
-from replica.trace.columns import ControlFact
+from replica.trace.columns import ControlEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElectionBegan(ControlFact):
+class ElectionBegan(ControlEvent):
     """A controller asks the others for their votes."""
 
     node: column.Node
@@ -19,7 +19,7 @@ class ElectionBegan(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumLeaderElected(ControlFact):
+class QuorumLeaderElected(ControlEvent):
     """`node` leads the metadata log; it decides nothing before it has committed a record of its own epoch."""
 
     node: column.Node
@@ -28,7 +28,7 @@ class QuorumLeaderElected(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerActivated(ControlFact):
+class ControllerActivated(ControlEvent):
     """`node` is the active controller: all that was decided before is committed, and it knows it. In the ZooKeeper era
     it was the first to make /controller."""
 
@@ -38,7 +38,7 @@ class ControllerActivated(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerResigned(ControlFact):
+class ControllerResigned(ControlEvent):
     """`node` leads no more. What it had decided and not committed never happened. In the ZooKeeper era it has learned
     that it is not the controller any more, or may not be."""
 
@@ -48,7 +48,7 @@ class ControllerResigned(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotWritten(ControlFact):
+class SnapshotWritten(ControlEvent):
     """`node` has written down all that the metadata log says below `offset`; its log may be cut to there."""
 
     node: column.Node
@@ -60,7 +60,7 @@ class SnapshotWritten(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFetched(ControlFact):
+class SnapshotFetched(ControlEvent):
     """`node` asked for what the leader of the metadata log has cut off, and was given a snapshot up to `offset`."""
 
     node: column.Node
@@ -72,7 +72,7 @@ class SnapshotFetched(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotLoaded(ControlFact):
+class SnapshotLoaded(ControlEvent):
     """What `node` knows of the cluster is a snapshot up to `offset`, and the metadata log from there on."""
 
     node: column.Node
@@ -82,7 +82,7 @@ class SnapshotLoaded(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistered(ControlFact):
+class BrokerRegistered(ControlEvent):
     node: column.Node
     broker: column.Broker
     broker_epoch: Annotated[int, "one registration of a broker"]
@@ -90,21 +90,21 @@ class BrokerRegistered(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFenced(ControlFact):
+class BrokerFenced(ControlEvent):
     node: column.Node
     broker: column.Broker
     reason: column.Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerUnfenced(ControlFact):
+class BrokerUnfenced(ControlEvent):
     node: column.Node
     broker: column.Broker
     reason: column.Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionExpired(ControlFact):
+class SessionExpired(ControlEvent):
     """ZooKeeper era: the registry gave up on `broker`; what lived with its session is gone."""
 
     node: column.Node
@@ -113,7 +113,7 @@ class SessionExpired(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlRequestRefused(ControlFact):
+class ControlRequestRefused(ControlEvent):
     """ZooKeeper era: `node` did not do what a controller (`peer`) asked of it."""
 
     node: column.Node
@@ -124,7 +124,7 @@ class ControlRequestRefused(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionCreated(ControlFact):
+class PartitionCreated(ControlEvent):
     node: column.Node
     topic: column.Topic
     partition: column.Partition
@@ -138,7 +138,7 @@ class PartitionCreated(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDeleted(ControlFact):
+class TopicDeleted(ControlEvent):
     """An operator deleted a topic: its records are gone on purpose, and a topic of that name begins anew."""
 
     node: column.Node
@@ -147,7 +147,7 @@ class TopicDeleted(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderElected(ControlFact):
+class LeaderElected(ControlEvent):
     """The controller chose a leader (`broker`); `clean` is false when it was outside the ISR and the ELR."""
 
     node: column.Node
@@ -163,7 +163,7 @@ class LeaderElected(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWentOffline(ControlFact):
+class PartitionWentOffline(ControlEvent):
     node: column.Node
     previous_leader: Annotated[str | None, "leader before, null if there was none"]
     topic: column.Topic
@@ -175,7 +175,7 @@ class PartitionWentOffline(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentBegan(ControlFact):
+class ReassignmentBegan(ControlEvent):
     """KIP-455: `replicas` are the target and what is still to be removed."""
 
     node: column.Node
@@ -190,7 +190,7 @@ class ReassignmentBegan(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentCompleted(ControlFact):
+class ReassignmentCompleted(ControlEvent):
     node: column.Node
     topic: column.Topic
     partition: column.Partition
@@ -201,7 +201,7 @@ class ReassignmentCompleted(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentCancelled(ControlFact):
+class ReassignmentCancelled(ControlEvent):
     node: column.Node
     topic: column.Topic
     partition: column.Partition
@@ -212,7 +212,7 @@ class ReassignmentCancelled(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigAltered(ControlFact):
+class ConfigAltered(ControlEvent):
     """An operator changed one key of a topic or of a broker; `min_isr` is the topic's afterwards."""
 
     node: column.Node
@@ -225,7 +225,7 @@ class ConfigAltered(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElectionRefused(ControlFact):
+class ElectionRefused(ControlEvent):
     node: column.Node
     topic: column.Topic
     partition: column.Partition
@@ -234,7 +234,7 @@ class ElectionRefused(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrProposed(ControlFact):
+class IsrProposed(ControlEvent):
     node: column.Node
     topic: column.Topic
     partition: column.Partition
@@ -246,7 +246,7 @@ class IsrProposed(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrCommitted(ControlFact):
+class IsrCommitted(ControlEvent):
     """The controller wrote a new ISR: accepted from a leader, or its own doing (fencing, election, shutdown)."""
 
     node: column.Node
@@ -261,7 +261,7 @@ class IsrCommitted(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElrCommitted(ControlFact):
+class ElrCommitted(ControlEvent):
     """The controller wrote other eligible leader replicas (KIP-966), or noted who led last."""
 
     node: column.Node
@@ -276,7 +276,7 @@ class ElrCommitted(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrRejected(ControlFact):
+class IsrRejected(ControlEvent):
     node: column.Node
     broker: column.Broker
     topic: column.Topic

@@ -1,11 +1,11 @@
-"""The trace: facts about a run in one total order, and the only declaration of their schema.
+"""The trace: events about a run in one total order, and the only declaration of their schema.
 
-A fact is a frozen dataclass named in the past tense. Its class says in which table it is kept; its fields are that
-table's columns. The facts are declared by family in `replica/facts_*.py`, each kind once, and all are names of this
+An event is a frozen dataclass named in the past tense. Its class says in which table it is kept; its fields are that
+table's columns. The events are declared by family in `replica/events_*.py`, each kind once, and all are names of this
 module. The Parquet writer, the Spark reader, the checker and the terminal all derive from here.
 
-Every row also has `seq` (one global order per run), `at_us` (virtual microseconds), `event` (the fact's name) and
-`causes` (the `seq` of the facts that led to this one). Nodes, topics and records are named, never numbered.
+Every row also has `seq` (one global order per run), `at_us` (virtual microseconds), `event` (the event's name) and
+`causes` (the `seq` of the events that led to this one). Nodes, topics and records are named, never numbered.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Annotated, NamedTuple, Protocol, get_type_hints
 
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
 from replica.ids import OUTSIDE as OUTSIDE
-from replica.trace import client as facts_client
-from replica.trace import controller as facts_controller
-from replica.trace import groups as facts_group
-from replica.trace import replica as facts_replica
-from replica.trace import run as facts_run
-from replica.trace import server as facts_server
-from replica.trace.client import *  # noqa: F403  a fact is declared once, not listed here a second time
+from replica.trace import client as events_client
+from replica.trace import controller as events_controller
+from replica.trace import groups as events_group
+from replica.trace import replica as events_replica
+from replica.trace import run as events_run
+from replica.trace import server as events_server
+from replica.trace.client import *  # noqa: F403  an event is declared once, not listed here a second time
 from replica.trace.columns import TraceEvent as TraceEvent
 from replica.trace.controller import *  # noqa: F403
 from replica.trace.groups import *  # noqa: F403
@@ -72,7 +72,7 @@ def _column(name: str, hint: object) -> Column:
 
 
 # The order of the declarations is the order of the columns.
-FAMILIES = (facts_run, facts_controller, facts_replica, facts_client, facts_group, facts_server)
+FAMILIES = (events_run, events_controller, events_replica, events_client, events_group, events_server)
 EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
     declared
     for family in FAMILIES
@@ -83,14 +83,14 @@ EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVEN
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
 OPTIONAL_TABLES: tuple[str, ...] = ("group", "request")
-"""Written only by runs that have such facts."""
+"""Written only by runs that have such events."""
 
 
 _COLUMNS_OF_EVENT: dict[type[TraceEvent], tuple[Column, ...]] = {}
 
 
 def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
-    """The columns one kind of fact fills, without the common ones."""
+    """The columns one kind of event fills, without the common ones."""
     known = _COLUMNS_OF_EVENT.get(event_class)
     if known is None:  # Every run asks, several times over, and reading type hints is slow.
         hints = get_type_hints(event_class, include_extras=True)
@@ -101,7 +101,7 @@ def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
 
 @functools.cache
 def columns_of_table(table: str) -> tuple[Column, ...]:
-    """All columns of a table, common ones first; columns that not every fact of the table fills are nullable."""
+    """All columns of a table, common ones first; columns that not every event of the table fills are nullable."""
     classes = [cls for cls in EVENT_CLASSES if table == cls.TABLE]
     merged: dict[str, Column] = {}
     filled: dict[str, int] = {}
@@ -117,7 +117,7 @@ def columns_of_table(table: str) -> tuple[Column, ...]:
 
 
 class TraceRow(NamedTuple):
-    """A fact in its place: what listeners (checker, expectations, writer) receive, in order."""
+    """An event in its place: what listeners (checker, expectations, writer) receive, in order."""
 
     seq: int
     at_us: int
@@ -133,9 +133,9 @@ class Emit:
 
 
 class Recorder(Protocol):
-    """Where cores put their facts. `emit` returns the fact's `seq`, to be named as a cause later.
+    """Where cores put their events. `emit` returns the event's `seq`, to be named as a cause later.
 
-    `cause`: what a fact without explicit causes would follow from now; a core that branches notes it first. A fact
+    `cause`: what an event without explicit causes would follow from now; a core that branches notes it first. An event
     emitted `aside` is measured, not decided: nothing follows from it.
     """
 
@@ -153,10 +153,10 @@ class Recorder(Protocol):
 
 
 class TraceLog:
-    """Numbers facts and hands them on; the shell sets `at_us` and `cause` before each step it takes.
+    """Numbers events and hands them on; the shell sets `at_us` and `cause` before each step it takes.
 
-    `cause` is the fact that led to the step in progress; each fact without explicit causes gets the step's latest fact.
-    A listener is called with every fact, in order; if it has a method `wants(kind)`, only with the kinds it wants.
+    `cause` is the event that led to the step in progress; an event without explicit causes gets the step's latest one.
+    A listener is called with every event, in order; if it has a method `wants(kind)`, only with the kinds it wants.
     """
 
     __slots__ = ("_listeners", "_routes", "at_us", "cause", "next_seq")
@@ -187,7 +187,7 @@ class TraceLog:
         return seq
 
     def _route(self, kind: type[TraceEvent]) -> tuple[Callable[[TraceRow], None], ...]:
-        """Who hears of this kind of fact; asked once per kind."""
+        """Who hears of this kind of event; asked once per kind."""
 
         def wants(listener: Callable[[TraceRow], None]) -> bool:
             asked = getattr(listener, "wants", None)

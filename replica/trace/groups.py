@@ -1,4 +1,4 @@
-"""Facts about consumer groups, stated by their coordinator: who belongs to them, and which offsets they have committed.
+"""Events of consumer groups, stated by their coordinator: their members, and the offsets they have committed.
 
 Names that clients choose (groups, members, clients) are cut to 100 printable characters (`wording.shown`).
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from replica.trace import columns as column
-from replica.trace.columns import GroupFact
+from replica.trace.columns import GroupEvent
 
 Group = Annotated[str, "group id"]
 Member = Annotated[str, "member id, given out by the coordinator"]
@@ -20,7 +20,7 @@ Members = Annotated[tuple[str, ...], "member ids, in order of arrival"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsLoaded(GroupFact):
+class GroupsLoaded(GroupEvent):
     """A broker has become the leader of a partition of the offsets topic, and has read what it says."""
 
     node: column.Node
@@ -33,7 +33,7 @@ class GroupsLoaded(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsUnloaded(GroupFact):
+class GroupsUnloaded(GroupEvent):
     """A broker no longer coordinates the groups that are kept in a partition of the offsets topic."""
 
     node: column.Node
@@ -44,7 +44,7 @@ class GroupsUnloaded(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemberJoined(GroupFact):
+class GroupMemberJoined(GroupEvent):
     """A member is taken in; it gets partitions with the next generation."""
 
     node: column.Node
@@ -57,7 +57,7 @@ class GroupMemberJoined(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMemberLeft(GroupFact):
+class GroupMemberLeft(GroupEvent):
     """A member is no longer part of its group."""
 
     node: column.Node
@@ -70,7 +70,7 @@ class GroupMemberLeft(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRebalanceBegan(GroupFact):
+class GroupRebalanceBegan(GroupEvent):
     """All members are to join again; what they read until then may be read twice."""
 
     node: column.Node
@@ -80,7 +80,7 @@ class GroupRebalanceBegan(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRebalanced(GroupFact):
+class GroupRebalanced(GroupEvent):
     """A new generation has begun; its leader now assigns the partitions."""
 
     node: column.Node
@@ -93,7 +93,7 @@ class GroupRebalanced(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAssigned(GroupFact):
+class GroupAssigned(GroupEvent):
     """The assignment is kept by every in-sync replica, and the members are told of theirs."""
 
     node: column.Node
@@ -104,7 +104,7 @@ class GroupAssigned(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitted(GroupFact):
+class OffsetCommitted(GroupEvent):
     """A commit is kept by every in-sync replica, and the member is told so."""
 
     node: column.Node
@@ -118,7 +118,7 @@ class OffsetCommitted(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRefused(GroupFact):
+class OffsetCommitRefused(GroupEvent):
     node: column.Node
     group: Group
     member: Annotated[str | None, "who committed; null: nobody of the group, an operator or a consumer on its own"]
@@ -128,7 +128,7 @@ class OffsetCommitRefused(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRemoved(GroupFact):
+class GroupRemoved(GroupEvent):
     """The group is gone, with the offsets it had."""
 
     node: column.Node
@@ -138,7 +138,7 @@ class GroupRemoved(GroupFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffsetRemoved(GroupFact):
+class CommittedOffsetRemoved(GroupEvent):
     """A group has no committed offset for this partition any more."""
 
     node: column.Node

@@ -1,4 +1,4 @@
-"""Facts about one replica: its role, its log, its high watermark, what it serves and what is left of it at the end."""
+"""Events about one replica: its role, its log, its high watermark, what it serves and what is left of it at the end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from replica.trace import columns as column
-from replica.trace.columns import ControlFact, TraceEvent
+from replica.trace.columns import ControlEvent, TraceEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaDeleted(ControlFact):
+class ReplicaDeleted(ControlEvent):
     """A broker removed its replica of a partition, log and all, because the metadata gives it none."""
 
     node: column.Node
@@ -21,7 +21,7 @@ class ReplicaDeleted(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeadershipBegan(ControlFact):
+class LeadershipBegan(ControlEvent):
     """`node` learned that it leads; `log_end_offset` is where its epoch starts."""
 
     node: column.Node
@@ -36,7 +36,7 @@ class LeadershipBegan(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowingBegan(ControlFact):
+class FollowingBegan(ControlEvent):
     """`node` learned that `broker` leads (null: nobody does)."""
 
     node: column.Node
@@ -51,7 +51,7 @@ class FollowingBegan(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogTruncated(ControlFact):
+class LogTruncated(ControlEvent):
     node: column.Node
     topic: column.Topic
     partition: column.Partition
@@ -64,7 +64,7 @@ class LogTruncated(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogStartOffsetAdvanced(ControlFact):
+class LogStartOffsetAdvanced(ControlEvent):
     """Records below `log_start_offset` are deleted: a client asked the leader (DeleteRecords), or the leader's log
     starts there and its follower does the same."""
 
@@ -78,7 +78,7 @@ class LogStartOffsetAdvanced(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRecovered(ControlFact):
+class LogRecovered(ControlEvent):
     """A log was opened when its broker started."""
 
     node: column.Node
@@ -93,7 +93,7 @@ class LogRecovered(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogFlushed(ControlFact):
+class LogFlushed(ControlEvent):
     node: column.Node
     topic: column.Topic
     partition: column.Partition
@@ -102,7 +102,7 @@ class LogFlushed(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataLost(ControlFact):
+class DataLost(ControlEvent):
     """A disk lost bytes that were never flushed, or that a `tear` removed."""
 
     node: column.Node
@@ -113,7 +113,7 @@ class DataLost(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirFailed(ControlFact):
+class LogDirFailed(ControlEvent):
     """A broker took a log directory offline after an error of its disk, and every replica in it."""
 
     node: column.Node
@@ -123,7 +123,7 @@ class LogDirFailed(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCorrupted(ControlFact):
+class BatchCorrupted(ControlEvent):
     """A bit of a batch changed on the disk of `node`; nobody there has noticed."""
 
     node: column.Node
@@ -135,7 +135,7 @@ class BatchCorrupted(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRefused(ControlFact):
+class ProduceRefused(ControlEvent):
     node: column.Node
     peer: column.Peer
     topic: column.Topic
@@ -145,7 +145,7 @@ class ProduceRefused(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRefused(ControlFact):
+class FetchRefused(ControlEvent):
     node: column.Node
     peer: column.Peer
     topic: column.Topic
@@ -157,7 +157,7 @@ class FetchRefused(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchThrottled(ControlFact):
+class FetchThrottled(ControlEvent):
     """A follower begins to leave a partition out of its fetches, because its replication quota is exceeded (KIP-73)."""
 
     node: column.Node
@@ -168,7 +168,7 @@ class FetchThrottled(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DivergenceFound(ControlFact):
+class DivergenceFound(ControlEvent):
     """The leader told a follower where their logs part (KIP-595 diverging epoch)."""
 
     node: column.Node

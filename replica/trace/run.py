@@ -1,4 +1,4 @@
-"""Facts about a run as such: its nodes come and go, faults begin and end, messages are held, checks are made."""
+"""Events about a run as such: its nodes come and go, faults begin and end, messages are held, checks are made."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from replica.trace import columns as column
-from replica.trace.columns import ControlFact
+from replica.trace.columns import ControlEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(ControlFact):
+class RunStarted(ControlEvent):
     scenario: Annotated[str, "scenario id"]
     variant: Annotated[str | None, "variant id"]
     seed: Annotated[int, "seed of the run"]
@@ -19,19 +19,19 @@ class RunStarted(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFinished(ControlFact):
+class RunFinished(ControlEvent):
     reason: column.Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStarted(ControlFact):
+class NodeStarted(ControlEvent):
     node: column.Node
     role: Annotated[str, "broker, controller, producer or consumer (in `control`); leader or follower elsewhere"]
     reason: column.Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStopped(ControlFact):
+class NodeStopped(ControlEvent):
     node: column.Node
     how: Annotated[
         str, "stop, kill, power_off, halt (it gives up), crash (by our bug) or died (killed by somebody else)"
@@ -40,7 +40,7 @@ class NodeStopped(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultBegan(ControlFact):
+class FaultBegan(ControlEvent):
     fault: column.Fault
     verb: column.Verb
     targets: column.Targets
@@ -48,7 +48,7 @@ class FaultBegan(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultEnded(ControlFact):
+class FaultEnded(ControlEvent):
     fault: column.Fault
     verb: column.Verb
     targets: column.Targets
@@ -56,7 +56,7 @@ class FaultEnded(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageHeld(ControlFact):
+class MessageHeld(ControlEvent):
     node: column.Node
     peer: column.Peer
     api: column.Api
@@ -65,7 +65,7 @@ class MessageHeld(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageReleased(ControlFact):
+class MessageReleased(ControlEvent):
     node: column.Node
     peer: column.Peer
     api: column.Api
@@ -74,7 +74,7 @@ class MessageReleased(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageDropped(ControlFact):
+class MessageDropped(ControlEvent):
     """What waited behind a hold or a cut will never arrive: its sender lost power, or the connection is over."""
 
     node: column.Node
@@ -85,7 +85,7 @@ class MessageDropped(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLost(ControlFact):
+class ConnectionLost(ControlEvent):
     """`node` noticed that its connection to `peer` is gone."""
 
     node: column.Node
@@ -94,7 +94,7 @@ class ConnectionLost(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckMade(ControlFact):
+class CheckMade(ControlEvent):
     """A `check` step of the timeline, or a `when` that timed out."""
 
     held: Annotated[bool, "the check held"]
@@ -102,7 +102,7 @@ class CheckMade(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InvariantBroken(ControlFact):
+class InvariantBroken(ControlEvent):
     invariant: Annotated[str, "S1..S29 or L1.., as in replica/RULES.md"]
     promised: Annotated[bool, "the rules of the run promise it: our bug; else the reason names the missing rule"]
     reason: column.Reason

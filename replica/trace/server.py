@@ -1,4 +1,4 @@
-"""Facts about the server of a broker: which connections it closed and why, and how long each request took where."""
+"""Events about the server of a broker: which connections it closed and why, and how long each request took where."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from replica.trace import columns as column
-from replica.trace.columns import ControlFact, TraceEvent
+from replica.trace.columns import ControlEvent, TraceEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionClosed(ControlFact):
+class ConnectionClosed(ControlEvent):
     """`node` closed a connection that `peer` had opened: a protocol violation, a limit, or nothing heard for long."""
 
     node: column.Node
@@ -19,7 +19,7 @@ class ConnectionClosed(ControlFact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCrashed(ControlFact):
+class RequestCrashed(ControlEvent):
     """A bug of ours met a request of `peer`; live, the connection is closed and everybody else goes on."""
 
     node: column.Node
@@ -29,7 +29,7 @@ class RequestCrashed(ControlFact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsLeftOut(TraceEvent):
-    """A client from outside does more than is told: so many facts were left out since the last time this was stated."""
+    """A client from outside does more than the trace has room for; so many events were left out since the last one."""
 
     TABLE: ClassVar[str] = "request"
     node: column.Node

@@ -1,4 +1,4 @@
-"""The report on traces of a million facts and more: time, processor time and memory, whole and table by table.
+"""The report on traces of a million events and more: time, processor time and memory, whole and table by table.
 
 The traces come from `model.trace`, so every result is held against what is true of them.
 """
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
 def measure_report(
     sizes: Sequence[int], per_table: bool, progress: Progress, heap_mb: int | None = None, master: str = "local[2]"
 ) -> list[dict[str, Any]]:
-    """For each of `sizes` (facts), smallest first: the trace, the report, and its tables one by one.
+    """For each of `sizes` (events), smallest first: the trace, the report, and its tables one by one.
 
     heap_mb: limit of the JVM's heap, without it the one that every report has
     raises: JavaMissing, SparkFailed, OSError
@@ -71,7 +71,7 @@ def _measure(
     usage = watch.usage()
     compared = compare(model.truth(), run_dir / "report" / "tables")
     return {
-        "facts": model.truth().facts,
+        "facts": model.truth().events,
         "trace_mb": round(trace_bytes / 1e6, 1),
         "written_s": round(written_s, 1),
         "report_s": round(report_s, 1),
@@ -128,7 +128,7 @@ def _measure_tables(
 def compare(truth: ExpectedFigures, tables: Path) -> list[Comparison]:
     """What is known of the trace against the report's tables, read without Spark."""
     return [
-        Comparison("facts", truth.facts, _only(tables, "runs", "facts")),
+        Comparison("facts", truth.events, _only(tables, "runs", "facts")),
         *_records(truth, tables),
         *_control(truth, tables),
         *_timelines(truth, tables),

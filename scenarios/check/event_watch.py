@@ -1,6 +1,6 @@
-"""Looks for the facts that a scenario expects, or forbids, as they happen.
+"""Looks for the events that a scenario expects, or forbids, as they happen.
 
-Columns are compared when the fact is emitted, so `"@victim"` means what the name stood for at that moment.
+Columns are compared when the event is emitted, so `"@victim"` means what the name stood for at that moment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEAR_MISSES_KEPT = 3
 
 @dataclass(slots=True)
 class Watch:
-    """One EventTest and what was found of it: how often, the first time, and facts of the same kind that do not fit."""
+    """One EventTest and what was found of it: how often, the first time, and events of its kind that do not fit."""
 
     test: EventTest
     found: int = 0

@@ -1,4 +1,4 @@
-"""The verdict: which promises the run broke, each with the records, offsets and facts that prove it.
+"""The verdict: which promises the run broke, each with the records, offsets and events that prove it.
 
 `judge` looks at a finished `RecordLedger`; the same definitions stand in spark_reports, computed from the files alone.
 """
@@ -23,7 +23,7 @@ class Anomaly:
 
     kind: one of our words; `jepsen` says how Jepsen calls it      our_bug: no era and no setting accounts for it
     records, offsets, replicas, client: what it is about, empty where that says nothing
-    seqs: facts of the trace that prove it      sentence: the same in words
+    seqs: events of the trace that prove it      sentence: the same in words
     """
 
     kind: str
@@ -77,9 +77,9 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
         found.extend(finder(ledger, records))
     shown = bool(found)
     found.extend(
-        Anomaly(kind="invariant", partition=None, sentence=f"{fact.invariant}: {fact.reason}", our_bug=fact.promised)
-        for fact in broken
-        if fact.promised or not shown
+        Anomaly(kind="invariant", partition=None, sentence=f"{event.invariant}: {event.reason}", our_bug=event.promised)
+        for event in broken
+        if event.promised or not shown
     )
     order = list(JEPSEN_CLASS)
     found.sort(key=lambda anomaly: order.index(anomaly.kind))

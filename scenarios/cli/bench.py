@@ -152,7 +152,7 @@ def _process_s(arguments: Sequence[str]) -> float:
 
 
 def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int) -> dict[str, Any]:
-    """facts: rows of the trace, each checked against every invariant; items: deliveries and timers of the queue"""
+    """events: rows of the trace, each checked against every invariant; items: deliveries and timers of the queue"""
     from scenarios.language.parse.loading import load_text
     from scenarios.run.runner import run_scenario
 
@@ -165,16 +165,16 @@ def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int)
         return time.perf_counter() - began
 
     wall_s = _median_s(once, repeat, line, done, 5)
-    facts, items = summaries[0]["events"], summaries[0]["steps"]
+    events, items = summaries[0]["events"], summaries[0]["steps"]
     return {
         "virtual_s": seconds,
-        "facts": facts,
+        "facts": events,
         "items": items,
         "wall_s": round(wall_s, 3),
-        "facts_per_s": round(facts / wall_s),
-        "facts_and_items_per_s": round((facts + items) / wall_s),
+        "facts_per_s": round(events / wall_s),
+        "facts_and_items_per_s": round((events + items) / wall_s),
         "virtual_s_per_s": round(seconds / wall_s),
-        "facts_per_virtual_s": round(facts / seconds, 1),
+        "facts_per_virtual_s": round(events / seconds, 1),
     }
 
 
@@ -301,20 +301,20 @@ def report(format_: str) -> int:
 # --------------------------------------------------------------------------------------------------------- bench spark
 
 
-def _facts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+def _events(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
     found = []
     for text in values:
         number = re.fullmatch(r"(\d{1,9})(k|M|)", text)
-        facts = int(number[1]) * {"k": 1_000, "M": 1_000_000, "": 1}[number[2]] if number else 0
-        if not 1 <= facts <= 1_000_000_000:
+        events = int(number[1]) * {"k": 1_000, "M": 1_000_000, "": 1}[number[2]] if number else 0
+        if not 1 <= events <= 1_000_000_000:
             raise click.BadParameter(f"`{text}` is no number of facts, such as 1M or 10M")
-        found.append(facts)
+        found.append(events)
     return found
 
 
 @bench.command()
 @click.option(
-    "--events", multiple=True, default=("1M", "10M"), show_default=True, callback=_facts,
+    "--events", multiple=True, default=("1M", "10M"), show_default=True, callback=_events,
     help="Size of a trace; may be repeated. 100M takes 1 GB of disk and several minutes.",
 )  # fmt: skip
 @click.option(

@@ -148,7 +148,7 @@ def _show_lines(file: ScenarioFile, style: Style) -> list[str]:
     if scenario.question:
         lines.append(f"  {scenario.question}")
     lines += ["", *_indented(story(file.text), 2), ""] if story(file.text) else [""]
-    lines += [f"  {name:<10} {text}" for name, text in _facts(scenario)]
+    lines += [f"  {name:<10} {text}" for name, text in _events(scenario)]
     lines += ["", *("  " + line for line in describe.sketch(scenario, plain=style.plain)), ""]
     lines += ["  " + line for line in describe.timeline_lines(scenario)]
     lines += ["", *_expected(scenario, style, None)]
@@ -176,29 +176,29 @@ def _indented(text: str, columns: int) -> list[str]:
     return lines
 
 
-def _facts(scenario: Scenario) -> list[tuple[str, str]]:
+def _events(scenario: Scenario) -> list[tuple[str, str]]:
     """The set-up in a few lines: name and text."""
     cluster = scenario.cluster
     racks = [f"{name} in rack {rack}" for name, rack in cluster.racks.items()]
-    facts = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
+    events = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
     if cluster.phases == "random":
-        facts.append(("", "periodic checks at times drawn from the seed"))
+        events.append(("", "periodic checks at times drawn from the seed"))
     elif cluster.phases:
         at = (f"{name} {duration(phase_us)}" for name, phase_us in cluster.phases.items())
-        facts.append(("", f"first periodic checks at {', '.join(at)}"))
+        events.append(("", f"first periodic checks at {', '.join(at)}"))
     if cluster.config:
-        facts.append(("", _settings(cluster.config)))
+        events.append(("", _settings(cluster.config)))
     for topic in scenario.topics.values():
         partitions = count_of(topic.partitions, "partition")
-        facts.append(("Topic", f"{topic.name}: {partitions}, replication factor {topic.replication_factor}"))
-        facts += [("", _settings(topic.config))] if topic.config else []
+        events.append(("Topic", f"{topic.name}: {partitions}, replication factor {topic.replication_factor}"))
+        events += [("", _settings(topic.config))] if topic.config else []
     for workload in scenario.workloads.values():
         config = _settings(workload.config)
-        facts.append(
+        events.append(
             (workload.kind.capitalize(), f"{workload.name} on {workload.topic}{': ' if config else ''}{config}")
         )
     return [
-        *facts,
+        *events,
         ("Run", f"{scenario.duration_us / 1e6:g} s of virtual time, {scenario.profile}, seed {scenario.seed}"),
     ]
 

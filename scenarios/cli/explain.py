@@ -86,12 +86,12 @@ def _explain_invariant(
     from scenarios.explain.blame_text import invariant_text
 
     broken = [row.event for row in rows if isinstance(row.event, InvariantBroken)]
-    names = list(dict.fromkeys(fact.invariant for fact in broken))
+    names = list(dict.fromkeys(event.invariant for event in broken))
     if invariant not in names:
         fail(f"{invariant} is not broken in this run (broken: {', '.join(names) or 'none'})", ExitCode.USAGE)
     found = _find_blame(run_dir, rows, what_if, invariant)
     if format_ == "json":
-        reasons = [fact.reason for fact in broken if fact.invariant == invariant]
+        reasons = [event.reason for event in broken if event.invariant == invariant]
         print_json({"invariant": invariant, "reasons": reasons, "broken_invariants": found.as_json()})
     else:
         click.echo(invariant_text(rows, invariant, style_for_stdout(plain)) + found.text, nl=False)

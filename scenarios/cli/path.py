@@ -60,7 +60,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
 
 
 def _rows(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
-    """The facts of a live run; those of a simulated one played again, with every request measured."""
+    """The events of a live run; those of a simulated one played again, with every request measured."""
     from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
 
     if not summary.get("live"):

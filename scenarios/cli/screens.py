@@ -64,7 +64,7 @@ def _era(profile: str) -> str:
 
 
 def _packed(parts: Sequence[str], style: Style) -> list[str]:
-    """Facts with dots between them, as many to a line as fit."""
+    """Events with dots between them, as many to a line as fit."""
     dot = f" {style.sign('dot')} "
     lines = [f"  {parts[0]}"]
     for part in parts[1:]:

@@ -18,8 +18,8 @@ from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.process.pool import in_order
 
-FACTS_MAX = 400_000
-"""Facts of all runs together: about half a minute on one core. What is longer is played again only when asked for."""
+EVENTS_MAX = 400_000
+"""Events of all runs together: about half a minute on one core. What is longer is played again only when asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ def _play(job: tuple[str, SettingsChange]) -> tuple[tuple[str, ...], tuple[str, 
         result = run_scenario(scenario, runs_dir=None)
     except (ScenarioInvalid, NotPossibleNow):
         return change.settings, None
-    return change.settings, tuple(dict.fromkeys(fact.invariant for fact in result.broken))
+    return change.settings, tuple(dict.fromkeys(event.invariant for event in result.broken))
 
 
-def can_be_afforded(facts: int, changes: Sequence[SettingsChange]) -> bool:
-    """facts: in the trace of the run that is to be played again"""
-    return facts * len(changes) <= FACTS_MAX
+def can_be_afforded(events: int, changes: Sequence[SettingsChange]) -> bool:
+    """events: in the trace of the run that is to be played again"""
+    return events * len(changes) <= EVENTS_MAX

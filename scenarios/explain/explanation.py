@@ -33,7 +33,7 @@ class Holding:
 class Explanation:
     """The story of one record. fate: lost, unseen, duplicated, missing, failed or kept, as the verdict has it.
 
-    chain: seqs of the facts that lead from the send to the last moment, each the cause of the next
+    chain: seqs of the events that lead from the send to the last moment, each the cause of the next
     """
 
     record: str

@@ -31,7 +31,7 @@ _AROUND = (
     trace.PartitionWentOffline,
     trace.IsrCommitted,
 )
-"""Facts about the world around a record."""
+"""Events about the world around a record."""
 
 
 class RecordUnknown(ValueError):
@@ -52,7 +52,7 @@ def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
 
 
 def causal_chain(rows: Iterable[TraceRow], first: int, last: int) -> list[int]:
-    """Shortest path of causes from one fact to a later one; just both ends when nothing in the trace links them."""
+    """Shortest path of causes from one event to a later one; just both ends when nothing in the trace links them."""
     import networkx as nx  # heavy, and only an explanation needs it
 
     graph: nx.DiGraph[int] = nx.DiGraph()
@@ -76,7 +76,7 @@ class _Teller:
         self.ledger = RecordLedger(self.mirror.deleted)
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
-        self.on_the_wire: list[int] = []  # facts that the messages with the record told of
+        self.on_the_wire: list[int] = []  # events that the messages with the record told of
         """batches the record was sent in -> its place in them"""
         self.holders: dict[str, int] = {}
         """nodes that hold it -> its first offset there"""
@@ -285,7 +285,7 @@ class _Teller:
             )
 
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
-        """With acks=0 the broker's refusal is heard by nobody; otherwise the producer's own fact tells it."""
+        """With acks=0 the broker's refusal is heard by nobody; otherwise the producer's own event tells it."""
         if self.acks == 0 and any(cause in self.on_the_wire for cause in row.causes):
             closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
             self._say(row, f"{_sentence(event.reason)} {closed}", decisive=True)

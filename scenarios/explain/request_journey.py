@@ -1,6 +1,6 @@
 """The journey of one Produce or Fetch through a broker: stage by stage, with the times of Kafka's request metrics.
 
-Only the trace is read. A live run has a fact per request; a simulated one is played again for them (worlds.measured).
+Only the trace is read. A live run has an event per request; a simulated one is played again for them (worlds.measured).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Journey:
 
 
 def request_of(row: TraceRow) -> RequestCompleted:
-    """The fact of a row that is one."""
+    """The event of a row that is one."""
     assert isinstance(row.event, RequestCompleted)
     return row.event
 
@@ -188,7 +188,7 @@ class RequestJourneys:
         return Journey(row, self.name_of(row), records, (*stages, *self._at_the_client(row, records, since_us)))
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
-        """What the handler appended: back along the causes from the facts that it left, as long as they are its own."""
+        """What the handler appended: back along the causes from the events it left, as long as they are its own."""
         request = request_of(row)
         found: dict[int, trace.BatchAppended] = {}
         for cause in row.causes if request.api == "Produce" else ():
@@ -214,8 +214,8 @@ class RequestJourneys:
             happened = tuple(self._woken(row, since_us + waited_us))
             return Stage(since_us, "purgatory", waited_us, "waits until there are fetch.min.bytes", happened)
         wanted = listed([f"{one.topic}-{one.partition} has passed {one.last_offset}" for one in appended])
-        facts = sorted({fact for one in appended for fact in self._replicated(row, one)})
-        happened = tuple((at_us, text) for _, at_us, text in facts)
+        events = sorted({event for one in appended for event in self._replicated(row, one)})
+        happened = tuple((at_us, text) for _, at_us, text in events)
         return Stage(since_us, "purgatory", waited_us, f"waits until the high watermark of {wanted}", happened)
 
     def _woken(self, row: TraceRow, at_us: int) -> Iterator[tuple[int, str]]:
@@ -273,7 +273,7 @@ class RequestJourneys:
         return ""
 
     def _at_the_client(self, row: TraceRow, records: tuple[str, ...], since_us: int) -> Iterator[Stage]:
-        """What came of it there, when the answer had left: live, facts have the time at which their step began."""
+        """What came of it there, when the answer had left: live, events have the time at which their step began."""
         request = request_of(row)
         told: list[str] = []
         at_us: int | None = None

@@ -1,4 +1,4 @@
-"""Which columns an `events` entry may name, for each fact of the trace, and the short words that stand for some."""
+"""Which columns an `events` entry may name, for each event of the trace, and the short words that stand for some."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def columns_of(event: str) -> dict[str, str]:
     """What a file may write -> the column meant.
 
     `partition: t-0` stands for topic and partition; `epoch` for leader_epoch; `to` for log_end_offset of a truncation;
-    `broker` for the node itself where a fact has no broker of its own; `fault` facts keep their columns.
+    `broker` for the node itself where an event has no broker of its own; `fault` events keep their columns.
     """
     names = [column.name for column in columns_of_event(CLASS_OF_EVENT[event])]
     columns = {name: name for name in names if name not in ("topic", "reason")}

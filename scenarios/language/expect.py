@@ -26,10 +26,10 @@ class DivergedTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTest:
-    """A fact of the trace that must (or, with `never`, must not) be found.
+    """An event of the trace that must (or, with `never`, must not) be found.
 
     event: a name of replica/facts_*.py     where: column -> value, names already canonical (`topic` + `partition`)
-    between: when it happened                 count: how many such facts; without it, at least one
+    between: when it happened                 count: how many such events; without it, at least one
     """
 
     event: str

@@ -2,7 +2,7 @@
 
 A part is not readable before it is whole, and a quiet cluster fills none for hours. Cutting them by time all along
 would leave thousands of small files, so it is done only while a mark in the trace's folder is fresh, and in live runs
-only: the parts of a simulated run depend on its facts alone.
+only: the parts of a simulated run depend on its events alone.
 """
 
 from __future__ import annotations

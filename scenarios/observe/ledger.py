@@ -153,7 +153,7 @@ class RecordLedger:
             found.add_log(partition, self.final_log(partition))
         return found
 
-    # ------------------------------------------------------------------------------------------------------ facts
+    # ------------------------------------------------------------------------------------------------------ events
 
     def _partition(self, topic: str, number: int) -> TopicPartition:
         known = self._partitions.get((topic, number))

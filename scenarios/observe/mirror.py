@@ -1,7 +1,7 @@
 """What every replica's log holds at this instant, batch by batch, rebuilt from the trace.
 
-`LogMirror` is a listener of `replica.trace.TraceLog`. The producers' BatchSent facts tell which records are in a batch;
-in a log it is found by its base offset and its CRC, which is the same on every replica.
+`LogMirror` is a listener of `replica.trace.TraceLog`. The producers' BatchSent events name the records in a batch; in a
+log it is found by its base offset and its CRC, which is the same on every replica.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LogMirror:
         self.logs: dict[TopicPartition, dict[str, ReplicaLog]] = {}
         self.sent = SentBatches()
         self.dropped: list[MirroredBatch] = []
-        """what the latest fact took out of a log"""
+        """what the latest event took out of a log"""
         self.deleted: dict[str, None] = {}
         """records that an operator has deleted, by DeleteRecords or with their topic, and that are in no log since"""
         self._doomed: dict[tuple[TopicPartition, str], None] = {}

@@ -106,7 +106,7 @@ class SentBatches:
     A batch in a log is found by partition, base offset and CRC: clients that we do not know send the same bytes to
     several partitions, and to one partition more than once.
 
-    names: of every record that was in some batch; others may add theirs, to keep their facts by place
+    names: of every record that was in some batch; others may add theirs, to keep their events by place
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class SentBatches:
         self._first = array("i", [0])
         self._records = array("i")
 
-    # ----------------------------------------------------------------------------------------------------------- facts
+    # ----------------------------------------------------------------------------------------------------------- events
 
     def add(self, partition: TopicPartition, crc: int, client: str, records: tuple[str, ...]) -> None:
         """A batch that is sent again is the same one, whoever sends it."""

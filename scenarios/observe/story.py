@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import events as trace
-from replica.trace.columns import GroupFact
+from replica.trace.columns import GroupEvent
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
@@ -60,7 +60,7 @@ class PartitionHistory:
 
 
 class Standing(NamedTuple):
-    """From one fact on: who holds a partition, who leads it, who is in its ISR. assigned None: it is no more"""
+    """From one event on: who holds a partition, who leads it, who is in its ISR. assigned None: it is no more"""
 
     seq: int
     at_us: int
@@ -70,7 +70,7 @@ class Standing(NamedTuple):
 
 
 class NodeChange(NamedTuple):
-    """From one fact on: whether a node runs, and whether it is paused."""
+    """From one event on: whether a node runs, and whether it is paused."""
 
     seq: int
     at_us: int
@@ -84,14 +84,14 @@ REFUSALS_MAX = 500
 
 def _is_internal(event: trace.TraceEvent) -> bool:
     """Of one of the many partitions of the offsets topic; what it means is told by the groups that are kept there."""
-    return getattr(event, "topic", None) == OFFSETS_TOPIC and not isinstance(event, GroupFact)
+    return getattr(event, "topic", None) == OFFSETS_TOPIC and not isinstance(event, GroupEvent)
 
 
 class Story:
     """Listener, after the view it is given. `lines` in order; `histories` per partition, made when they are asked for.
 
-    A fact of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
-    of thousands of facts when a broker dies.
+    An event of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
+    of thousands of events when a broker dies.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -135,9 +135,9 @@ class Story:
             trace.RequestCrashed: self._connection_closed,
             trace.CheckMade: self._check_made,
             trace.InvariantBroken: self._invariant_broken,
-            trace.GroupsLoaded: self._group_fact,
-            trace.GroupMemberLeft: self._group_fact,
-            trace.GroupRebalanced: self._group_fact,
+            trace.GroupsLoaded: self._group_event,
+            trace.GroupMemberLeft: self._group_event,
+            trace.GroupRebalanced: self._group_event,
             trace.PartitionCreated: self._stands,
             trace.HighWatermarkAdvanced: self._high_watermark,
         }
@@ -276,7 +276,7 @@ class Story:
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         self._say(row, f"invariant {event.invariant} is broken: {event.reason}")
 
-    def _group_fact(self, row: TraceRow, event: Any) -> None:
+    def _group_event(self, row: TraceRow, event: Any) -> None:
         self._say(row, event.reason)
 
     # ---------------------------------------------------------------------------------------------------- histories

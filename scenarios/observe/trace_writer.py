@@ -35,7 +35,7 @@ from scenarios.observe.arrow_columns import column
 
 ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192
-"""Facts of all tables are kept as plain values for so many rows, then become Arrow columns."""
+"""Events of all tables are kept as plain values for so many rows, then become Arrow columns."""
 
 _ALL_TABLES = TABLES + OPTIONAL_TABLES
 _VERSION_KEY = b"highwater.trace.schema_version"
@@ -64,9 +64,9 @@ def _arrow_field(column: Column) -> pa.Field:
 
 
 class _KindBuffer:
-    """Facts of one kind as one flat list of plain values, row after row.
+    """Events of one kind as one flat list of plain values, row after row.
 
-    No fact object outlives its step: thousands of living objects would make Python's garbage collections the largest
+    No event object outlives its step: thousands of living objects would make Python's garbage collections the largest
     cost of tracing.
     """
 
@@ -83,7 +83,7 @@ class _KindBuffer:
         self.values: list[Any] = []
 
     def as_table(self, schema: pa.Schema) -> pa.Table:
-        """The facts as columns of the whole table; columns of other kinds are null."""
+        """The events as columns of the whole table; columns of other kinds are null."""
         width, values = self.width, self.values
         rows = len(values) // width
         filled: dict[str, Any] = {
@@ -101,7 +101,7 @@ class _KindBuffer:
 class _WaitingRows:
     """Chunks of one table until there are enough for a part: the latest in memory, those before it in a file.
 
-    A run of an hour may fill no part at all: its facts must not pile up in memory until it ends.
+    A run of an hour may fill no part at all: its events must not pile up in memory until it ends.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,7 +150,7 @@ def _all_nullable(schema: pa.Schema) -> pa.Schema:
 
 
 class TraceWriter:
-    """Keeps facts until a part is full, then writes them as columns. `close()` writes the rest.
+    """Keeps events until a part is full, then writes them as columns. `close()` writes the rest.
 
     `trace_dir` is created. Raises OSError (disk full, not writable) from the call that met it; no part then exists
     under its final name that is not whole. As a context manager, an exception leaves the last parts unwritten.
@@ -264,7 +264,7 @@ def trace_sha256(trace_dir: Path) -> str:
 
 
 def read_rows(trace_dir: Path) -> Iterator[TraceRow]:
-    """The facts of a run as they were emitted, in seq order. Raises TraceError."""
+    """The events of a run as they were emitted, in seq order. Raises TraceError."""
     parts = part_files(trace_dir)
     by_table = [[path for path in parts if path.parent.name == table] for table in _ALL_TABLES]
     return heapq.merge(*map(_rows_of_table, by_table), key=itemgetter(0))

@@ -1,7 +1,7 @@
 """What the trace says about the cluster at this instant: leaders, ISRs, logs, brokers, clients.
 
 `ClusterView` is a listener of `replica.trace.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
-`check` steps and expectations read it. Put it first among the listeners: the others then see the state after the fact.
+`check` steps and expectations read it. Put it first among the listeners: the others then see the state after the event.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class NodeView:
 
 
 class ClusterView:
-    """The state of the run by its facts; satisfies `selectors.ClusterSight`.
+    """The state of the run by its events; satisfies `selectors.ClusterSight`.
 
     deleted_topics: those that were deleted at some time, whether they were made again or not
-    version: rises with every fact that can change what a condition sees, so that `when` steps look only then
+    version: rises with every event that can change what a condition sees, so that `when` steps look only then
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class ClusterView:
         known = self.nodes.get(node)
         return known is not None and known.running
 
-    # ---------------------------------------------------------------------------------------------------- facts
+    # ---------------------------------------------------------------------------------------------------- events
 
     def _node(self, name: str) -> NodeView:
         known = self.nodes.get(name)

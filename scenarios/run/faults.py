@@ -1,7 +1,7 @@
 """What each verb of a timeline does to the cluster, and how `for` undoes it.
 
 A performer resolves its selectors at the moment it fires and returns the nodes it touched and a sentence; the trace has
-both. Facts about the consequences come from the nodes themselves.
+both. Events about the consequences come from the nodes themselves.
 """
 
 from __future__ import annotations

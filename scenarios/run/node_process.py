@@ -1,6 +1,6 @@
 """One node in a process of its own: what `--processes` starts for each broker and controller.
 
-It runs the same core in the same shell as everywhere, in a world that knows only of this machine. Its facts go to the
+It runs the same core in the same shell as everywhere, in a world that knows only of this machine. Its events go to the
 process that runs the cluster, over the control pair that it inherited; when that process is gone, so is this one.
 """
 
@@ -26,8 +26,8 @@ from cluster.live.control import (
     AnswerTold,
     Ask,
     BytesTold,
+    EventsTold,
     ExitTold,
-    FactsTold,
     FileTold,
     NodeState,
     NumberedEvent,
@@ -153,24 +153,24 @@ class ToldTap:
         return tell
 
 
-class StepFacts:
-    """Facts of the step in progress. They leave together, before what the step wants is done."""
+class StepEvents:
+    """Events of the step in progress. They leave together, before what the step wants is done."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._at_us = 0
-        self._facts: list[NumberedEvent] = []
+        self._events: list[NumberedEvent] = []
 
     def __call__(self, row: TraceRow) -> None:
         if row.at_us != self._at_us:
             self.tell()
             self._at_us = row.at_us
-        self._facts.append(NumberedEvent(row.seq, row.causes, row.event))
+        self._events.append(NumberedEvent(row.seq, row.causes, row.event))
 
     def tell(self) -> None:
-        facts, self._facts = self._facts, []
-        if facts:
-            _send(self._control, FactsTold(self._at_us, tuple(facts)))
+        events, self._events = self._events, []
+        if events:
+            _send(self._control, EventsTold(self._at_us, tuple(events)))
 
 
 def _send(control: socket.socket, told: Told) -> None:
@@ -187,7 +187,7 @@ class NodeHost(Host):
     fabric: NodeFabric
 
     def decided(self) -> None:
-        self.fabric.facts_of_step.tell()
+        self.fabric.events_of_step.tell()
 
 
 class NodeFabric(NeighbourFabric):
@@ -199,7 +199,7 @@ class NodeFabric(NeighbourFabric):
         network: Network,
         trace: TraceLog,
         order: NodeOrder,
-        facts_of_step: StepFacts,
+        events_of_step: StepEvents,
         tell: Callable[[Told], None],
     ) -> None:
         super().__init__(
@@ -212,7 +212,7 @@ class NodeFabric(NeighbourFabric):
             bind_host=order.bind_host,
             ports={order.name: order.servers[order.name][1]},
         )
-        self.facts_of_step = facts_of_step
+        self.events_of_step = events_of_step
         self._tell = tell
 
     def outsider(self, name: str) -> str:
@@ -238,12 +238,12 @@ class NodeProcess:
     def __init__(self, scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
         self._order = order
         self._control = control
-        self._facts = StepFacts(control)
-        trace = TraceLog([self._facts])
+        self._events = StepEvents(control)
+        trace = TraceLog([self._events])
         self._time = LiveTime(trace, order.started)
         self._time.measures_requests = order.measures_requests
         self._network = Network(scenario.seed, live_latency(scenario), {})
-        self._fabric = NodeFabric(self._time, self._network, trace, order, self._facts, self._tell)
+        self._fabric = NodeFabric(self._time, self._network, trace, order, self._events, self._tell)
         self._host = self._fabric.add_host(order.name)
         self._clock = WallClock(order.started.epoch_us)
         log_dir = log_root / order.name
@@ -272,7 +272,7 @@ class NodeProcess:
 
     def _has_ended(self) -> bool:
         """After every step."""
-        self._facts.tell()
+        self._events.tell()
         return bool(self._fabric.exits)
 
     async def _end(self) -> None:
@@ -289,7 +289,7 @@ class NodeProcess:
     # ---------------------------------------------------------------------------------------------------------- telling
 
     def _tell(self, told: Told) -> None:
-        self._facts.tell()
+        self._events.tell()
         _send(self._control, told)
 
     async def _tell_bytes(self) -> None:

@@ -16,10 +16,11 @@ PARTITIONS_PER_PROBE = 128
 
 
 class PartitionRounds:
-    """Which partitions the next probe looks at: all where there are few. Else those that facts have named since the
-    last one, and as many others in turn, for what changes in a core without a fact; the last probe of a run is of all.
+    """Which partitions the next probe looks at: all where there are few. Else those that events have named since the
+    last one, and as many others in turn, for what changes in a core without an event. The last probe of a run looks at
+    all.
 
-    touched: partitions of the latest facts, emptied here
+    touched: partitions of the latest events, emptied here
     """
 
     def __init__(self, view: ClusterView, touched: dict[tuple[str, int], None]) -> None:

@@ -45,7 +45,7 @@ from scenarios.run.worlds import NewWorld, simulated
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE, LIVE_EVENTS_PER_PROBE = 64, 1024
-"""How often the checker looks into the cores; what the trace says is checked after every fact. Live, others wait."""
+"""How often the checker looks into the cores; what the trace says is checked after every event. Live, others wait."""
 Companion = Callable[["ScenarioRun"], Awaitable[None]]
 Progress = Callable[[int, int, int], None]
 """(virtual microseconds so far, of how many, trace events so far)"""
@@ -202,8 +202,8 @@ class ScenarioRun:
 
     def _state_violations(self) -> None:
         self._violations_stated = len(self._violations)
-        for fact in self.invariants.take_new():
-            self.trace.emit(fact)
+        for event in self.invariants.take_new():
+            self.trace.emit(event)
 
     def execute(self) -> None:
         try:
@@ -268,7 +268,7 @@ def run_scenario(
         )
         run.execute()
         scenario = run.scenario
-        broken = tuple(violation.fact for violation in run.invariants.violations)
+        broken = tuple(violation.event for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
         results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]
         digest = trace_sha256(work_dir / "trace")

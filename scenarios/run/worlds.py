@@ -26,7 +26,7 @@ def simulated(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
 
 
 def measured(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
-    """The simulated world, with a fact more for every request: the same run, apart from the numbers of its facts.
+    """The simulated world, with an event more for every request: the same run, apart from the numbers of its events.
 
     Live, every request is measured; here a run is played again for that, which takes less time than every run would.
     """

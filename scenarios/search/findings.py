@@ -29,8 +29,8 @@ def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
     first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up behind later ones.
     """
     result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=schedule.safe)
-    by_design = any(not fact.promised for fact in result.broken)
-    found = [Finding(fact.invariant, fact.reason, fact.promised) for fact in result.broken]
+    by_design = any(not event.promised for event in result.broken)
+    found = [Finding(event.invariant, event.reason, event.promised) for event in result.broken]
     if schedule.safe:
         found += [Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(result)]
     return result, tuple(found)

@@ -107,7 +107,7 @@ class FaultSpan:
 
 @dataclass(slots=True)
 class Tape:
-    """What the page plays, in lists of one item an event. places: the seq of a fact -> its place in the lists"""
+    """What the page plays, in lists of one item an event. places: the seq of an event -> its place in the lists"""
 
     nodes: PlacesOfNames = field(default_factory=PlacesOfNames)
     roles: dict[str, str] = field(default_factory=dict)
@@ -172,7 +172,7 @@ def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
 
 
 class _Recorder:
-    """Puts one fact after the other on the tape."""
+    """Puts one event after the other on the tape."""
 
     def __init__(self, dropped: tuple[type[trace.TraceEvent], ...]) -> None:
         self.tape = Tape()
@@ -229,7 +229,7 @@ class _Recorder:
         self._waiting = []
 
     def _sender(self, row: TraceRow, actor: str | None) -> int:
-        """The latest cause that is a fact of another node, if a message leads from there to this event."""
+        """The latest cause that is an event of another node, if a message leads from there to this event."""
         if not isinstance(row.event, _MESSAGE_ARRIVES):
             return NOTHING
         for cause in reversed(row.causes):

@@ -297,7 +297,7 @@ class BrokerWorld:
         connection, request = self.asked[broker].pop(0)
         self.to_broker("received", connection, bytearray(frame(read_request_header(request).correlation_id)[4:]))
 
-    def facts(self, kind: type) -> list[Any]:
+    def events(self, kind: type) -> list[Any]:
         return [row.event for row in self.rows if type(row.event) is kind]
 
     # ----------------------------------------------------------------------------------------------------------- time

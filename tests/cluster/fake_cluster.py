@@ -340,7 +340,7 @@ class Harness:
         self.call(self.core.start)
 
     def events(self, *names: str) -> list[Any]:
-        """Facts by class name, in order."""
+        """Events by class name, in order."""
         return [row.event for row in self.rows if type(row.event).__name__ in names]
 
     def call(self, method: Callable[..., list[Any]], *args: Any, **kwargs: Any) -> None:
@@ -348,7 +348,7 @@ class Harness:
         self.call_within_step(method, *args, **kwargs)
 
     def call_within_step(self, method: Callable[..., list[Any]], *args: Any, **kwargs: Any) -> None:
-        """As `call`, while the shell still holds the latest fact for the cause of what comes."""
+        """As `call`, while the shell still holds the latest event for the cause of what comes."""
         self.trace.at_us = self.now_us
         for action in method(*args, self.now_us, **kwargs):
             self._perform(action)

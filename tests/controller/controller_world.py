@@ -278,7 +278,7 @@ def shown(action: Action) -> list[str]:
         case AppendRecord(offset=offset, record=record):
             return [f"#{offset} {encode_record(record).decode()}"]
         case EmitNumbered(event=event):
-            return [f"{type(event).__name__} {_fact(event)}: {getattr(event, 'reason', '')}"]
+            return [f"{type(event).__name__} {_event(event)}: {getattr(event, 'reason', '')}"]
         case RegistrationReply(error=error, broker_epoch=epoch, message=message):
             return [f"-> {error.name} broker_epoch={epoch}{_because(message)}"]
         case HeartbeatReply(error=error, message=message) if error:
@@ -306,7 +306,7 @@ def _because(message: str) -> str:
     return f" ({message})" if message else ""
 
 
-def _fact(event: trace.TraceEvent) -> str:
+def _event(event: trace.TraceEvent) -> str:
     match event:
         case trace.LeaderElected():
             clean = "clean" if event.clean else "UNCLEAN"

@@ -54,7 +54,7 @@ STEPS = st.lists(
 
 @dataclass
 class Told:
-    """What the facts alone say of a partition."""
+    """What the events alone say of a partition."""
 
     leader: str | None
     isr: tuple[str, ...]
@@ -66,7 +66,7 @@ class Told:
 
 @dataclass
 class Checker:
-    """Follows the controller by its records (as a broker does) and by its facts (as a reader of the trace does)."""
+    """Follows the controller by its records (as a broker does) and by its events (as a reader of the trace does)."""
 
     rules: Rules
     state: ControllerState = field(init=False)
@@ -74,22 +74,22 @@ class Checker:
     copy: MetadataImage = field(default_factory=MetadataImage)
     told: dict[TopicPartition, Told] = field(default_factory=dict)
     leaders: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
-    facts: int = 0
+    events: int = 0
     records: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.state = new_state(self.rules)
 
     def take(self, actions: list[Action]) -> None:
-        first_fact = self.facts
+        first_event = self.events
         for action in actions:
             match action:
                 case AppendRecord():
                     self._apply(action)
                 case EmitNumbered():
-                    assert action.number == self.facts
-                    assert action.cause is None or first_fact <= action.cause < action.number
-                    self.facts += 1
+                    assert action.number == self.events
+                    assert action.cause is None or first_event <= action.cause < action.number
+                    self.events += 1
                     self._read(action.event)
         for topic_partition, partition in self.state.image.partitions():
             self._check(topic_partition, partition)

@@ -97,7 +97,7 @@ class LiveCluster:
         coordinator: str | None = self._call(self._run.view.coordinator, group_id)
         return coordinator
 
-    def facts(self, kind: type[TraceEvent]) -> list[Any]:
+    def events(self, kind: type[TraceEvent]) -> list[Any]:
         return [row.event for row in list(self._run.rows) if type(row.event) is kind]
 
     def stop(self) -> None:

@@ -43,7 +43,7 @@ def node(found: dict[str, Any], name: str) -> dict[str, Any]:
     return one
 
 
-def facts_of_faults(served: Served) -> list[tuple[str, str]]:
+def events_of_faults(served: Served) -> list[tuple[str, str]]:
     rows = read_rows(served.record / (served.record / "last").read_text().strip() / "trace")
     kinds = {"FaultBegan": "began", "FaultEnded": "ended"}
     return [(kinds[kind], row.event.fault) for row in rows if (kind := type(row.event).__name__) in kinds]
@@ -93,7 +93,7 @@ def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, 
     expected = [("began", "kill-1"), ("began", "start-2"), ("began", "wall"), ("began", "slow_disk-4"),
                 ("began", "heal-5"), ("ended", "wall"), ("ended", "slow_disk-4"),
                 ("began", "nap"), ("ended", "nap")]  # fmt: skip
-    assert facts_of_faults(served) == expected
+    assert events_of_faults(served) == expected
 
 
 @pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])

@@ -111,8 +111,8 @@ def test_a_coordinator_that_dies_in_mid_stream_takes_nothing_with_it(tmp_path: P
         wait_for(commits)
         assert [one.offset for one in committed] == [20, 20, 20]
         new = cluster.coordinator("g")
-        assert new != old and any(fact.node == new for fact in cluster.facts(GroupsLoaded))
-        assert len(cluster.facts(GroupRebalanced)) == 1
+        assert new != old and any(event.node == new for event in cluster.events(GroupsLoaded))
+        assert len(cluster.events(GroupRebalanced)) == 1
         cluster.start(old)
         consumer.close()
         other = librdkafka(cluster.bootstrap, "g")
@@ -149,7 +149,7 @@ def test_kafka_python_joins_commits_and_goes_on(tmp_path: Path) -> None:
         assert consume(cluster.bootstrap, 12) == list(range(12))
         produce(cluster.bootstrap, range(12, 15))
         assert consume(cluster.bootstrap, 3) == [12, 13, 14]
-        assert {fact.offset for fact in cluster.facts(OffsetCommitted)} == {4, 5}
+        assert {event.offset for event in cluster.events(OffsetCommitted)} == {4, 5}
 
 
 def test_aiokafka_joins_commits_and_goes_on(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_aiokafka_joins_commits_and_goes_on(tmp_path: Path) -> None:
         assert asyncio.run(consume(cluster.bootstrap, 12)) == list(range(12))
         produce(cluster.bootstrap, range(12, 15))
         assert asyncio.run(consume(cluster.bootstrap, 3)) == [12, 13, 14]
-        assert len(cluster.facts(GroupAssigned)) == len(cluster.facts(GroupMemberLeft)) == 2
+        assert len(cluster.events(GroupAssigned)) == len(cluster.events(GroupMemberLeft)) == 2
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed here")

@@ -134,7 +134,7 @@ def say(served: Served, thrown: int, took_s: float, before: Sequence[int], seen:
     print(f"the honest pair: {seen}")
 
 
-def facts(served: Served) -> list[TraceEvent]:
+def events(served: Served) -> list[TraceEvent]:
     last = (served.record / "last").read_text().strip()
     return [row.event for row in read_rows(served.record / last / "trace")]
 
@@ -143,10 +143,12 @@ def impersonated(told: Sequence[TraceEvent]) -> list[str]:
     """Brokers that registered twice in the one life they had, or stopped in order for the controller alone: it believes
     whoever says that it is this broker, as Kafka's does. Such a broker stays fenced until it is started again.
     """
-    registered = Counter((fact.broker, fact.broker_epoch) for fact in told if isinstance(fact, trace.BrokerRegistered))
+    registered = Counter(
+        (event.broker, event.broker_epoch) for event in told if isinstance(event, trace.BrokerRegistered)
+    )
     lives = Counter(broker for broker, _ in registered)
-    lives.update(fact.broker for fact in told if isinstance(fact, trace.BrokerFenced) and "in order" in fact.reason)
-    nodes = [fact.node for fact in told if isinstance(fact, trace.NodeStarted)]
+    lives.update(event.broker for event in told if isinstance(event, trace.BrokerFenced) and "in order" in event.reason)
+    nodes = [event.node for event in told if isinstance(event, trace.NodeStarted)]
     return [node for node in nodes if lives[node] > 1]
 
 
@@ -155,8 +157,8 @@ def storm_on_a_cluster(record: Path, frames: int, *words: str) -> None:
     with serving(record, *topics, *words) as served:
         storm(served, frames, SEED)
         served.end()
-        told = facts(served)
-        assert [fact.reason for fact in told if isinstance(fact, trace.RequestCrashed)] == [], served.errors[-2000:]
+        told = events(served)
+        assert [event.reason for event in told if isinstance(event, trace.RequestCrashed)] == [], served.errors[-2000:]
     found = [anomaly["sentence"] for anomaly in served.summary["anomalies"]]
     if impersonated(told):
         assert [sentence for sentence in found if not sentence.startswith(("L1: ", "L2: "))] == []

@@ -1,4 +1,4 @@
-"""Writes traces by hand: a cluster of b1, b2, b3 with partition t-0, told in short verbs, one fact each."""
+"""Writes traces by hand: a cluster of b1, b2, b3 with partition t-0, told in short verbs, one event each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CRC_OF_FIRST = 1000
 
 
 class TraceScript:
-    """Every verb emits one fact and returns its seq. Records are batches of one; a record's crc is 1000 + its
+    """Every verb emits one event and returns its seq. Records are batches of one; a record's crc is 1000 + its
     number."""
 
     def __init__(
@@ -392,7 +392,7 @@ class TraceScript:
 
     def verdict(self) -> Verdict:
         self.ledger.close()
-        return judge(self.ledger, [violation.fact for violation in self.checker.violations])
+        return judge(self.ledger, [violation.event for violation in self.checker.violations])
 
     def broken(self) -> list[str]:
         """Names of the invariants that did not hold, in the order found; judges the end of the run too."""

@@ -40,8 +40,8 @@ def run(timeline: str) -> RunResult:
     return run_scenario(load_text(ALONE + timeline, "test.yaml").scenario, runs_dir=None, keep_rows=True)
 
 
-def partition_facts(result: RunResult, kind: type[trace.TraceEvent], **columns: object) -> list[int]:
-    """Leader epochs of the facts of one kind since 12 s in which these columns have these values."""
+def partition_events(result: RunResult, kind: type[trace.TraceEvent], **columns: object) -> list[int]:
+    """Leader epochs of the events of one kind since 12 s in which these columns have these values."""
     found = [row.event for row in result.rows if type(row.event) is kind and row.at_us > 12_000_000]
     return [event.leader_epoch for event in found if all(getattr(event, key) == columns[key] for key in columns)]
 
@@ -52,8 +52,8 @@ def test_it_is_elected_again_by_a_controller_that_had_found_it_dead() -> None:
     source: PartitionStateMachine.initializePartitionState, triggerOnlinePartitionStateChange
     """
     result = run(FOUND_DEAD)
-    assert partition_facts(result, trace.LeaderElected, broker="b2") == [1]
-    assert partition_facts(result, trace.IsrCommitted, isr=("b2", "b1", "b3")) == [1]
+    assert partition_events(result, trace.LeaderElected, broker="b2") == [1]
+    assert partition_events(result, trace.IsrCommitted, isr=("b2", "b1", "b3")) == [1]
     assert not result.broke_an_invariant
 
 
@@ -63,6 +63,6 @@ def test_a_broker_that_was_told_of_it_while_it_was_dead_follows_it_once_it_lives
     source: ReplicaManager.makeFollowers: only change partition state when the leader is available
     """
     result = run(TOLD_WHILE_DEAD)
-    assert partition_facts(result, trace.LeaderElected) == []
-    assert partition_facts(result, trace.FollowingBegan, node="b3") == [0]
-    assert partition_facts(result, trace.IsrCommitted, isr=("b2", "b1", "b3")) == [0]
+    assert partition_events(result, trace.LeaderElected) == []
+    assert partition_events(result, trace.FollowingBegan, node="b3") == [0]
+    assert partition_events(result, trace.IsrCommitted, isr=("b2", "b1", "b3")) == [0]

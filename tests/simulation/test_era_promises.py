@@ -35,8 +35,8 @@ def broken_in(profile: str, verb: str) -> dict[str, str]:
     scenario = load_text(CONTROLLING_LEADER_BLINKS.format(profile=profile, verb=verb), "test.yaml").scenario
     result = run_scenario(scenario, runs_dir=None, keep_rows=True)
     assert not result.broke_an_invariant
-    facts = [row.event for row in result.rows if isinstance(row.event, InvariantBroken)]
-    return {fact.invariant: fact.reason for fact in facts}
+    events = [row.event for row in result.rows if isinstance(row.event, InvariantBroken)]
+    return {event.invariant: event.reason for event in events}
 
 
 def test_a_leader_that_lost_its_log_leads_on_in_its_epoch_in_the_zookeeper_era() -> None:

@@ -249,12 +249,12 @@ def test_a_hold_takes_one_api_and_what_comes_behind_it(lab: Lab) -> None:
     lab.releases(100)
     lab.run()
     assert lab["b"].texts == [(11, "produce 1"), (100, "fetch"), (100, "produce 2")]
-    facts = [
+    events = [
         (milliseconds(row.at_us), type(row.event))
         for row in lab.rows
         if isinstance(row.event, MessageHeld | MessageReleased)
     ]
-    assert facts == [(21, MessageHeld), (100, MessageReleased)]
+    assert events == [(21, MessageHeld), (100, MessageReleased)]
 
 
 def test_a_hold_of_responses_lets_requests_pass() -> None:

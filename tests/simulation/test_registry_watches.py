@@ -26,8 +26,8 @@ timeline:
 def test_a_watch_that_is_set_again_fires_at_once_for_what_was_missed() -> None:
     """Nobody asks the registry for anything else in the meantime. source: DataTree.setWatches"""
     result = run_scenario(load_text(COMES_UNSEEN, "test.yaml").scenario, runs_dir=None, keep_rows=True)
-    facts = [(row.at_us, row.event) for row in result.rows]
-    registered = [at_us for at_us, fact in facts if isinstance(fact, trace.BrokerRegistered)]
-    seen = [at_us for at_us, fact in facts if isinstance(fact, trace.BrokerUnfenced) and fact.broker == "b3"]
-    expired = [fact.broker for _, fact in facts if isinstance(fact, trace.SessionExpired)]
+    events = [(row.at_us, row.event) for row in result.rows]
+    registered = [at_us for at_us, event in events if isinstance(event, trace.BrokerRegistered)]
+    seen = [at_us for at_us, event in events if isinstance(event, trace.BrokerUnfenced) and event.broker == "b3"]
+    expired = [event.broker for _, event in events if isinstance(event, trace.SessionExpired)]
     assert expired == ["b3"] and registered[-1] < 25_000_000 < seen[-1] < 35_000_000

@@ -122,8 +122,8 @@ def test_a_step_that_cannot_be_done_fails_the_run_and_names_its_line() -> None:
     run = play("{at: 5s, elect: preferred}", '{at: 6s, pause: "@nobody"}', "{at: 6s, stop: b1, as: nobody}")
     (failed,) = [one for one in run.expectations if not one.held]
     assert failed.what == "step pause-2 (line 11)"
-    facts = [row.event.reason for row in run.rows if isinstance(row.event, CheckMade)]
-    assert facts == [f"step pause-2: {failed.why}"], "the trace does not depend on the lines of a file"
+    events = [row.event.reason for row in run.rows if isinstance(row.event, CheckMade)]
+    assert events == [f"step pause-2: {failed.why}"], "the trace does not depend on the lines of a file"
 
 
 @pytest.mark.parametrize("asked", ["elect: preferred", "reassign: {partition: t-0, to: [b3, b2, b1]}"])

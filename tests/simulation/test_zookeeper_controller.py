@@ -27,8 +27,8 @@ timeline:
 def test_a_proposal_waits_until_the_controller_knows_its_topics() -> None:
     """source: KafkaController.processAlterPartition, an event behind that of the failover"""
     result = run_scenario(load_text(ASKED_WHILE_TAKING_OVER, "test.yaml").scenario, runs_dir=None, keep_rows=True)
-    facts = [row.event for row in result.rows]
-    (activated,) = [fact for fact in facts if isinstance(fact, trace.ControllerActivated) and fact.node != "b4"]
-    after = facts[facts.index(activated) :]
-    assert [fact for fact in after if isinstance(fact, trace.IsrRejected)] == []
-    assert [fact.isr for fact in after if isinstance(fact, trace.IsrCommitted)] == [("b1", "b3")]
+    events = [row.event for row in result.rows]
+    (activated,) = [event for event in events if isinstance(event, trace.ControllerActivated) and event.node != "b4"]
+    after = events[events.index(activated) :]
+    assert [event for event in after if isinstance(event, trace.IsrRejected)] == []
+    assert [event.isr for event in after if isinstance(event, trace.IsrCommitted)] == [("b1", "b3")]

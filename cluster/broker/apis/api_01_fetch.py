@@ -158,14 +158,14 @@ class FetchHandler:
             size_bytes=size_bytes,
         )
 
-    def _stated_when_sent(self, facts: Sequence[RecordsSent]) -> OnSent:
+    def _stated_when_sent(self, events: Sequence[RecordsSent]) -> OnSent:
         """The broker or the connection may end between the answer and its last byte: then nothing was sent."""
         cause = self._recorder.cause
 
         def state(_: Sent) -> None:
             causes = () if cause is None else (cause,)
-            for fact in facts:
-                causes = (self._recorder.emit(fact, *causes),)
+            for event in events:
+                causes = (self._recorder.emit(event, *causes),)
 
         return state
 

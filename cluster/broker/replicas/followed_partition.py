@@ -166,7 +166,7 @@ class FollowedPartition:
             quota = self._all.quota()
             if quota.is_throttled(self.name):
                 quota.record(len(records), now_us)
-            partition.facts.appended(info, "follower")
+            partition.events.appended(info, "follower")
             self._fetcher.appended(self)
         appended = RecordsAppended(now_us=now_us, log_end_offset=log.log_end_offset, latest_epoch=log.latest_epoch)
         self.step(appended, now_us)
@@ -174,7 +174,7 @@ class FollowedPartition:
     def _set_high_watermark(self, action: SetHighWatermark) -> None:
         partition = self.partition
         partition.learn_high_watermark(action.high_watermark)
-        partition.facts.high_watermark_learned(action, self.state.leader_epoch, partition.log.log_end_offset)
+        partition.events.high_watermark_learned(action, self.state.leader_epoch, partition.log.log_end_offset)
 
     def _truncate(self, action: TruncateTo | TruncateFullyAndStartAt, now_us: int) -> None:
         """The high watermark falls with the log's end, and nobody is woken for that."""
@@ -189,7 +189,7 @@ class FollowedPartition:
             return  # The disk has failed, and takes the partition out of this fetcher next.
         end = log.log_end_offset
         if end != previous_end:
-            partition.facts.truncated(
+            partition.events.truncated(
                 self.state.leader_epoch,
                 log_end_offset=end,
                 previous_log_end_offset=previous_end,

@@ -62,7 +62,7 @@ def _check_transaction(batch: memoryview) -> None:
 
 def _refusal(name: TopicPartition, error: KafkaError) -> ProducePartitionResponse:
     """record_errors: which records are to blame, where that is known (KIP-467)"""
-    record_errors = cast("Sequence[tuple[int, str]]", error.facts.get("record_errors", ()))
+    record_errors = cast("Sequence[tuple[int, str]]", error.events.get("record_errors", ()))
     return ProducePartitionResponse(
         name.partition, error.code, error_message=error.message or None, record_errors=record_errors
     )

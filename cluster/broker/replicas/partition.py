@@ -12,7 +12,7 @@ from uuid import UUID
 
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.broker.replicas.high_watermark_push import HighWatermarkPush
-from cluster.broker.replicas.partition_facts import PartitionFacts
+from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.broker.replicas.resting import Rest
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.wall_clock import WallClock
@@ -76,7 +76,7 @@ class FollowerBrokers(Protocol):
 
 
 class ProducedBatch(NamedTuple):
-    """Where a client's batch lies now; `cause` is the fact that says so, None for a duplicate."""
+    """Where a client's batch lies now; `cause` is the event that says so, None for a duplicate."""
 
     base_offset: Offset
     last_offset: Offset
@@ -111,7 +111,7 @@ class Partition:
         self.log = log
         self.leader: LeaderState | None = None
         self.registration: PartitionRegistration | None = None
-        self.facts = PartitionFacts(broker_id=broker_id, names=names, recorder=recorder, name=log.topic_partition)
+        self.events = PartitionEvents(broker_id=broker_id, names=names, recorder=recorder, name=log.topic_partition)
         self._broker_id = broker_id
         self._names = names
         self._hooks = hooks
@@ -126,7 +126,7 @@ class Partition:
 
     @property
     def node(self) -> str:
-        return self.facts.node
+        return self.events.node
 
     @property
     def high_watermark(self) -> Offset:
@@ -177,7 +177,7 @@ class Partition:
         if truncation_of(self._rules).begins_epoch_at_once:
             # The entry exists from the moment the epoch begins, before any record of it does (Partition.makeLeader).
             self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
-        self.facts.leadership_began(registration, self.log.log_end_offset, high_watermark)
+        self.events.leadership_began(registration, self.log.log_end_offset, high_watermark)
         assigned = LeaderAssigned(
             now_us=self._clock.at(now_us),
             leader_epoch=registration.leader_epoch,
@@ -203,7 +203,7 @@ class Partition:
         if begins or (self._followed is not None and self._followed[0] == leader_id):
             self._followed = (leader_id, leader_epoch)
         if begins or previous is None or previous.leader_epoch < leader_epoch:
-            self.facts.following_began(registration, self.log.log_end_offset, self._high_watermark)
+            self.events.following_began(registration, self.log.log_end_offset, self._high_watermark)
         return begins
 
     def following_began(self, now_us: int) -> None:
@@ -232,11 +232,11 @@ class Partition:
         self.end_rests()
         wall_us = self._clock.at(now_us)
         info = self.log.append_as_leader(records, leader.leader_epoch, wall_us, inspected)
-        cause = self.facts.appended(info, "leader")
+        cause = self.events.appended(info, "leader")
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"
-            self.facts.high_watermark_advanced(action, leader.leader_epoch, info.log_end_offset)
+            self.events.high_watermark_advanced(action, leader.leader_epoch, info.log_end_offset)
         return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances))
 
     def check_lag(self, now_us: int) -> None:
@@ -255,10 +255,10 @@ class Partition:
         for action in actions:
             match action:
                 case AdvanceHighWatermark():
-                    self.facts.high_watermark_advanced(action, leader.leader_epoch, self.log.log_end_offset)
+                    self.events.high_watermark_advanced(action, leader.leader_epoch, self.log.log_end_offset)
                     self._hooks.high_watermark_moved(self, now_us)
                 case ProposeIsr():
-                    self.facts.isr_proposed(action, leader.in_sync_replicas)
+                    self.events.isr_proposed(action, leader.in_sync_replicas)
                     self._hooks.isr_proposed(self, action, now_us)
 
     # --------------------------------------------------------------------------------------------------------- fetch
@@ -318,7 +318,7 @@ class Partition:
             entry.last_fetched_epoch, entry.fetch_offset, self.log.end_offset_for_epoch, self.log.log_start_offset
         )
         if divergence is not None:
-            self.facts.diverged(params, entry, *divergence)
+            self.events.diverged(params, entry, *divergence)
         return divergence
 
     def _follower_fetched(
@@ -331,7 +331,7 @@ class Partition:
         now_us: int,
     ) -> None:
         check_life(params.peer, params.replica_epoch, self._brokers.alive_broker_epoch(params.replica_id))
-        self.facts.follower_fetched(
+        self.events.follower_fetched(
             params.peer,
             leader.leader_epoch,
             entry.fetch_offset,
@@ -440,7 +440,7 @@ class Partition:
         if offset > self.log.log_start_offset:
             self.end_rests()
             self.log.set_log_start_offset(offset)
-            self.facts.log_start_advanced(role, self.leader_epoch, offset, reason)
+            self.events.log_start_advanced(role, self.leader_epoch, offset, reason)
 
     # ------------------------------------------------------------------------------------------------------- offsets
 

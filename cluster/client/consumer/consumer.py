@@ -14,11 +14,11 @@ from typing import Literal
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.facts import ConsumerFacts
+from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.positions import PartitionPosition
-from cluster.client.facts import CausalRecorder
+from cluster.client.events import CausalRecorder
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
 from cluster.config import ConsumerConfig
@@ -68,35 +68,35 @@ class ConsumerCore(ClientNode):
         self._connections = ClientConnections(
             name, config, self._metadata, self._timers, rng, names=names, max_in_flight=MAX_IN_FLIGHT
         )
-        self._facts: ConsumerFacts = ConsumerFacts(name, recorder)
+        self._events: ConsumerEvents = ConsumerEvents(name, recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lookups = OffsetLookups(
-            self._positions, self._connections, self._facts, backoff, config.auto_offset_reset
+            self._positions, self._connections, self._events, backoff, config.auto_offset_reset
         )
-        self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._facts, backoff)
+        self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._events, backoff)
         self._running = False
 
     # ------------------------------------------------------------------------------------------------- application
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
         """Read on from an offset, or from the beginning or end (looked up at the leader)."""
-        self._facts.begin_step(from_outside=False)
+        self._events.begin_step(from_outside=False)
         position = self._positions.setdefault(tp, PartitionPosition(tp))
         if isinstance(target, int):
             previous = position.offset
             leader = self._metadata.leader(tp)
             position.move_to(target, UNDEFINED_EPOCH, leader)
             peer = self._connections.name(leader.leader)
-            self._facts.position_reset(tp, peer, target, previous, None, "the application asked for this offset")
+            self._events.position_reset(tp, peer, target, previous, None, "the application asked for this offset")
         else:
             to = "earliest" if target == "beginning" else "latest"
             position.await_reset(to, None, f"the application asked for the {target}")
         return self._run(now_us)
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
-        """Ask the leader where the partition ends; the answer is a fact (EndOffsetSeen)."""
-        self._facts.begin_step(from_outside=False)
+        """Ask the leader where the partition ends; the answer is an event (EndOffsetSeen)."""
+        self._events.begin_step(from_outside=False)
         self._lookups.ask_end_offset(tp)
         return self._run(now_us)
 
@@ -140,7 +140,7 @@ class ConsumerCore(ClientNode):
         position = self._positions[tp] = PartitionPosition(tp)
         policy = self._config.auto_offset_reset
         if policy == "none":
-            self._facts.fetch_failed(tp, self._connections.name(NO_BROKER), position.offset, NO_OFFSET_FOR_PARTITION)
+            self._events.fetch_failed(tp, self._connections.name(NO_BROKER), position.offset, NO_OFFSET_FOR_PARTITION)
             position.stop()
         else:
             position.await_reset(policy, None, f"the consumer has no position yet; auto.offset.reset={policy}")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections, ClientResponse
-from cluster.client.consumer.facts import ConsumerFacts
+from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition, FetchRequest
@@ -34,14 +34,14 @@ class ConsumerFetcher:
         config: ConsumerConfig,
         positions: Mapping[TopicPartition, PartitionPosition],
         connections: ClientConnections,
-        facts: ConsumerFacts,
+        events: ConsumerEvents,
         backoff: ExponentialBackoff,
     ) -> None:
         self._config = config
         self._positions = positions
         self._connections = connections
         self._metadata = connections.metadata
-        self._facts = facts
+        self._events = events
         self._backoff = backoff
         self._pending_nodes: dict[int, bool] = {}
         self._fetches: dict[int, RepeatedFetches] = {}
@@ -155,14 +155,14 @@ class ConsumerFetcher:
             if not header.is_control:
                 for record in read_records(data[start : start + header.size_bytes]):
                     if record.offset >= position.offset:
-                        self._facts.record_read(tp, peer, record, header.leader_epoch)
+                        self._events.record_read(tp, peer, record, header.leader_epoch)
             position.offset = header.last_offset + 1
             position.offset_epoch = header.leader_epoch
 
     def _failed(self, position: PartitionPosition, error: ErrorCode, peer: str, now_us: int) -> None:
         """Source: FetchCollector.handleInitializeErrors"""
         tp = position.topic_partition
-        cause = self._facts.fetch_failed(tp, peer, position.offset, error.name)
+        cause = self._events.fetch_failed(tp, peer, position.offset, error.name)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             policy = self._config.auto_offset_reset
             if policy == "none":

@@ -10,7 +10,7 @@ from typing import Any
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections, ClientResponse
-from cluster.client.consumer.facts import ConsumerFacts
+from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.protocol.cold import decode_response, encode_request, request
@@ -36,14 +36,14 @@ class OffsetLookups:
         self,
         positions: dict[TopicPartition, PartitionPosition],
         connections: ClientConnections,
-        facts: ConsumerFacts,
+        events: ConsumerEvents,
         backoff: ExponentialBackoff,
         reset_policy: str,
     ) -> None:
         self._positions = positions
         self._connections = connections
         self._metadata = connections.metadata
-        self._facts = facts
+        self._events = events
         self._backoff = backoff
         self._reset_policy = reset_policy
         self._end_offsets_wanted: list[TopicPartition] = []
@@ -133,7 +133,7 @@ class OffsetLookups:
         if epoch != UNDEFINED_EPOCH:
             self._metadata.epoch_seen(tp, epoch)
         peer = self._connections.name(node_id)
-        self._facts.position_reset(
+        self._events.position_reset(
             tp, peer, offset, previous, position.reset_error, position.reset_reason, position.cause
         )
 
@@ -211,7 +211,7 @@ class OffsetLookups:
         else:
             lost = f"the log was truncated: on {peer} epoch {epoch} ends at {end_offset}, before {position.offset}"
         if self._reset_policy == "none":
-            self._facts.fetch_failed(tp, peer, position.offset, LOG_TRUNCATION)
+            self._events.fetch_failed(tp, peer, position.offset, LOG_TRUNCATION)
             position.stop()
         elif undefined:
             reason = f"{lost}; auto.offset.reset={self._reset_policy}"
@@ -219,7 +219,7 @@ class OffsetLookups:
         else:
             previous = position.offset
             position.move_to(end_offset, epoch, position.leader)
-            self._facts.position_reset(tp, peer, end_offset, previous, LOG_TRUNCATION, lost)
+            self._events.position_reset(tp, peer, end_offset, previous, LOG_TRUNCATION, lost)
 
     # -------------------------------------------------------------------------------------------------- end offsets
 
@@ -248,9 +248,9 @@ class OffsetLookups:
     def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, answer: ClientResponse) -> None:
         error = answer.error if result is None else result.error_code
         if error is ErrorCode.NONE:
-            self._facts.end_offset_seen(tp, peer, int(result.offset), None)
+            self._events.end_offset_seen(tp, peer, int(result.offset), None)
         else:
-            self._facts.end_offset_seen(tp, peer, UNKNOWN_OFFSET, error.name)
+            self._events.end_offset_seen(tp, peer, UNKNOWN_OFFSET, error.name)
             self._metadata.request_update()
 
     # ------------------------------------------------------------------------------------------------------ requests

@@ -40,7 +40,7 @@ class PartitionPosition:
     failures: int = 0
     awaits_answer: bool = False
     cause: int | None = None
-    """The trace fact that made a reset necessary."""
+    """The trace event that made a reset necessary."""
 
     def await_reset(self, to: str, error: str | None, reason: str, cause: int | None = None) -> None:
         """Ask the leader for the earliest or latest offset before reading on."""

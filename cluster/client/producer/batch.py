@@ -29,7 +29,7 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingRecord:
-    """A record between the send call and its ack or failure; `sent_seq` is the trace's fact of the send call.
+    """A record between the send call and its ack or failure; `sent_seq` is the trace's event of the send call.
 
     clock_offset_us: how far the wall clock is ahead of the time of the run
     """

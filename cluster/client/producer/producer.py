@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
-from cluster.client.facts import CausalRecorder
+from cluster.client.events import CausalRecorder
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
 from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.config import producer_config_from
-from cluster.client.producer.facts import ProducerFacts
+from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
 from cluster.client.producer.sender import Sender
@@ -98,8 +98,8 @@ class ProducerCore(ClientNode):
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
         self._accumulator = RecordAccumulator(config, self._metadata, self._pool, backoff, idempotence)
-        self._facts: ProducerFacts = ProducerFacts(name, config.required_acks, recorder)
-        self._sender = Sender(config, self._accumulator, self._connections, self._facts, idempotence)
+        self._events: ProducerEvents = ProducerEvents(name, config.required_acks, recorder)
+        self._sender = Sender(config, self._accumulator, self._connections, self._events, idempotence)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._waiting: deque[WaitingSend] = deque()
         self._closing = False
@@ -120,13 +120,13 @@ class ProducerCore(ClientNode):
 
     def flush(self, now_us: int) -> list[Action]:
         """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
-        self._facts.begin_step(from_outside=False)
+        self._events.begin_step(from_outside=False)
         self._accumulator.flushing = True
         return self._run(now_us)
 
     def close(self, now_us: int, timeout_ms: int = NEVER) -> list[Action]:
         """Take no more records, send the rest and exit; after `timeout_ms` fail what is left."""
-        self._facts.begin_step(from_outside=False)
+        self._events.begin_step(from_outside=False)
         self._accumulator.closed = True
         self._closing = True
         if timeout_ms != NEVER:
@@ -184,13 +184,13 @@ class ProducerCore(ClientNode):
 
     def _submit(self, records: Sequence[ProducerRecord], now_us: int, *, own_batch: bool, whole: bool) -> list[Action]:
         assert not self._closing, "a closed producer takes no records"
-        self._facts.begin_step(from_outside=False)
+        self._events.begin_step(from_outside=False)
         first = records[0]
         partition = self._partition_of(first)
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if partition is None else partition)
         ahead_us = self._clock.offset_us
         pending = [
-            PendingRecord(record, now_us, self._facts.record_sent(tp, record.name), ahead_us) for record in records
+            PendingRecord(record, now_us, self._events.record_sent(tp, record.name), ahead_us) for record in records
         ]
         self._metadata.add_topic(first.topic)
         deadline_us = now_us + self._config.max_block_ms * 1000
@@ -251,7 +251,7 @@ class ProducerCore(ClientNode):
         partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
         for pending in waiting.records:
             tp = TopicPartition(pending.record.topic, partition)
-            self._facts.record_failed(tp, pending, error.name, True, reason, now_us)
+            self._events.record_failed(tp, pending, error.name, True, reason, now_us)
 
     # ------------------------------------------------------------------------------------------------- partitioning
 

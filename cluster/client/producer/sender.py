@@ -11,7 +11,7 @@ from cluster.client.connections import ClientConnections, ClientResponse
 from cluster.client.metadata_cache import INVALID_METADATA
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
-from cluster.client.producer.facts import ProducerFacts
+from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
 from cluster.protocol.api_00_produce import (
@@ -66,7 +66,7 @@ class Sender:
         config: ProducerConfig,
         accumulator: RecordAccumulator,
         connections: ClientConnections,
-        facts: ProducerFacts,
+        events: ProducerEvents,
         idempotence: IdempotenceState | None,
     ) -> None:
         self._config = config
@@ -76,7 +76,7 @@ class Sender:
         self._accumulator = accumulator
         self._connections = connections
         self._metadata = connections.metadata
-        self._facts = facts
+        self._events = events
         self._idempotence = idempotence
         self._in_flight: dict[TopicPartition, list[ProducerBatch]] = {}
         self._asked_for_producer_id = False
@@ -176,7 +176,7 @@ class Sender:
         for batch in batches:
             records = batch.encode(self._config.compression_type)
             batch.sends += 1
-            batch.last_seq = self._facts.batch_sent(batch, peer)
+            batch.last_seq = self._events.batch_sent(batch, peer)
             tp = batch.topic_partition
             by_topic.setdefault(tp.topic, []).append((tp.partition, records))
         produce = ProduceRequest(None, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
@@ -242,7 +242,7 @@ class Sender:
         splits = error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.done
         will_retry = splits or self._can_retry(batch, result, now_us)
         if not batch.done:
-            batch.last_seq = self._facts.batch_refused(batch, crc, peer, error.name, will_retry, reason)
+            batch.last_seq = self._events.batch_refused(batch, crc, peer, error.name, will_retry, reason)
         if splits:
             self._split(batch)
         elif will_retry:
@@ -276,12 +276,12 @@ class Sender:
             return
         for index, pending in enumerate(batch.records):
             offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
-            self._facts.record_acked(batch, pending, peer, offset, now_us)
+            self._events.record_acked(batch, pending, peer, offset, now_us)
         self._release(batch)
 
     def _hand_over(self, batch: ProducerBatch, peer: str, now_us: int) -> None:
         for pending in batch.records:
-            self._facts.record_handed_over(batch, pending, peer, now_us)
+            self._events.record_handed_over(batch, pending, peer, now_us)
         self._release(batch)
         if self._keeps_order_by_muting:
             self._accumulator.unmute(batch.topic_partition)
@@ -295,7 +295,7 @@ class Sender:
         if self._idempotence is not None:
             self._idempotence.batch_failed(batch, error, adjust_sequences=adjust_sequences)
         for pending in batch.records:
-            self._facts.record_failed(
+            self._events.record_failed(
                 batch.topic_partition, pending, error.name, not batch.maybe_written, reason, now_us, batch.last_seq
             )
         self._release(batch)

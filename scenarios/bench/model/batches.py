@@ -86,7 +86,7 @@ class Batches:
         return np.repeat(values, RECORDS_PER_BATCH)
 
     def record_kind(self, event: str, at_us: Ints, columns: Columns) -> EventColumns:
-        """One fact per record; `columns` are per batch."""
+        """One event per record; `columns` are per batch."""
         place = np.tile(np.arange(RECORDS_PER_BATCH), len(self.tick))
         spread: Columns = {name: _repeated(values) for name, values in columns.items()}
         partition = self.per_record(self.partition)

@@ -1,4 +1,4 @@
-"""Facts of one kind as columns, and the parts of the tables that they go to."""
+"""Events of one kind as columns, and the parts of the tables that they go to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Columns = dict[str, Any]
 
 
 class EventColumns:
-    """Facts of one kind: their times, and their columns as numpy integers or Arrow arrays of the same length."""
+    """Events of one kind: their times, and their columns as numpy integers or Arrow arrays of the same length."""
 
     def __init__(self, event: str, at_us: Ints, columns: Columns) -> None:
         self.event = event
@@ -62,7 +62,7 @@ def picked(names: Sequence[str], places: Ints) -> pa.Array:
 
 
 def filled(event: str, columns: Columns) -> Columns:
-    """With null for the columns that only other facts of the table have."""
+    """With null for the columns that only other events of the table have."""
     table = trace.columns_of_table(CLASS_OF_EVENT[event].TABLE)
     return {column.name: columns.get(column.name) for column in table[len(trace.COMMON_COLUMNS) :]}
 

@@ -7,7 +7,7 @@ the leader has because its fetch responses are held. It is then killed, fenced 9
 one comes back, cuts its log and joins the ISR. So every round loses the held records that were acked by the leader
 alone, and leaves those that asked for acks=all unanswered.
 
-The facts, their columns and files are those of a real run; columns are computed with numpy, one round at a time.
+The events, their columns and files are those of a real run; columns are computed with numpy, one round at a time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ExpectedFigures:
     ack_latency: by acks, (median, 99th percentile, largest)
     """
 
-    facts: int
+    events: int
     sent: dict[int, int]
     acked: dict[int, int]
     lost: dict[int, int]
@@ -79,9 +79,9 @@ class ModelTrace:
         self.rounds = rounds
 
     @classmethod
-    def of_about(cls, facts: int) -> ModelTrace:
-        """As many whole rounds as come closest to so many facts, one at least."""
-        return cls(max(1, round(facts / facts_per_round())))
+    def of_about(cls, events: int) -> ModelTrace:
+        """As many whole rounds as come closest to so many events, one at least."""
+        return cls(max(1, round(events / events_per_round())))
 
     def truth(self) -> ExpectedFigures:
         """By arithmetic from the constants of the rounds; nothing of the trace is read."""
@@ -89,7 +89,7 @@ class ModelTrace:
         sent, held = of_one_acks * (1 + NORMAL_TICKS + HELD_TICKS), of_one_acks * HELD_TICKS
         first_held_us = STORED_TICKS * TICK_US + int(linger_us(np.array([STORED_TICKS]))[0]) + APPENDED_US
         return ExpectedFigures(
-            facts=self.rounds * facts_per_round() + _facts_around_the_rounds(),
+            events=self.rounds * events_per_round() + _events_around_the_rounds(),
             sent={1: sent, -1: sent},
             acked={1: sent, -1: sent - held},
             lost={1: held, -1: 0},
@@ -110,7 +110,7 @@ class ModelTrace:
 
     def write(self, trace_dir: Path, progress: Callable[[float], None] = lambda share: None) -> None:
         """Write all tables of the trace, in parts of ROWS_PER_PART rows or a few more. raises: OSError"""
-        # Rare facts go the way of every run; the other tables' parts follow the empty ones it leaves.
+        # Rare events go the way of every run; the other tables' parts follow the empty ones it leaves.
         with TraceWriter(trace_dir) as control:
             self._next_seq = 0
             parts = {table: Parts(trace_dir / table, table) for table in trace.TABLES if table != "control"}
@@ -134,13 +134,13 @@ class ModelTrace:
         control: TraceWriter,
         parts: dict[str, Parts],
     ) -> None:
-        """Number facts in the order of their times, and of the list within an instant; hand them to their tables."""
+        """Number events in the order of their times, and of the list within an instant; hand them to their tables."""
         times = [np.array([at_us for at_us, _ in rare], dtype=np.int64), *(kind.at_us for kind in kinds)]
         order = np.argsort(np.concatenate(times), kind="stable")
         seqs = np.empty(len(order), dtype=np.int64)
         seqs[order] = np.arange(self._next_seq, self._next_seq + len(order))
         self._next_seq += len(order)
-        for (at_us, event), seq in sorted(zip(rare, seqs[: len(rare)].tolist(), strict=True), key=lambda fact: fact[1]):
+        for (at_us, event), seq in sorted(zip(rare, seqs[: len(rare)].tolist(), strict=True), key=lambda one: one[1]):
             control(TraceRow(seq, at_us, _causes(seq), event))
         begin = len(rare)
         rows: dict[str, list[pa.Table]] = {}
@@ -152,12 +152,12 @@ class ModelTrace:
             parts[table].append(pa.concat_tables(found).sort_by("seq"))
 
 
-def facts_per_round() -> int:
+def events_per_round() -> int:
     """Those that its records are found by in the final logs included."""
     return len(turning_points(0)) + sum(len(kind.at_us) for kind in [*batches_of(0), found_records(0, 0)])
 
 
-def _facts_around_the_rounds() -> int:
+def _events_around_the_rounds() -> int:
     return len(beginning()) + len(ending(0)) + PARTITIONS * len(BROKERS)
 
 

@@ -1,4 +1,4 @@
-"""The rare facts of the model: its beginning, the failover of each round and the way back, its end."""
+"""The rare events of the model: its beginning, the failover of each round and the way back, its end."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Rare = list[tuple[int, TraceEvent]]
 
 
 def beginning() -> Rare:
-    facts: list[TraceEvent] = [trace.NodeStarted(node="c1", role="controller", reason="c1 starts")]
-    facts += [trace.NodeStarted(node=name, role="broker", reason=f"{name} starts") for name in BROKERS]
+    events: list[TraceEvent] = [trace.NodeStarted(node="c1", role="controller", reason="c1 starts")]
+    events += [trace.NodeStarted(node=name, role="broker", reason=f"{name} starts") for name in BROKERS]
     title = "A row of failovers that is known by arithmetic"
-    facts += [
+    events += [
         trace.RunStarted(scenario="model-failovers", variant=None, seed=1, profile="kafka-3.9", reason=title),
         *(
             trace.NodeStarted(node=f"p{partition}", role="producer", reason=f"p{partition} starts")
@@ -40,21 +40,21 @@ def beginning() -> Rare:
         trace.NodeStarted(node="c1r", role="consumer", reason="c1r starts"),
     ]
     for partition in range(PARTITIONS):
-        facts.append(
+        events.append(
             trace.PartitionCreated(
                 node="c1", topic=TOPIC, partition=partition, broker=BROKERS[0], replicas=BROKERS, isr=BROKERS,
                 leader_epoch=0, partition_epoch=0, min_isr=MIN_ISR, reason="replicas as assigned; b1 leads",
             )
         )  # fmt: skip
-    facts += _roles(0, BROKERS, BROKERS, 0)
-    return [(0, fact) for fact in facts]
+    events += _roles(0, BROKERS, BROKERS, 0)
+    return [(0, event) for event in events]
 
 
 def _roles(number: int, isr: tuple[str, ...], nodes: Sequence[str], partition_epoch: int) -> list[TraceEvent]:
     """What the brokers learn at the begin of a term."""
     leader = BROKERS[leader_of(number)]
     end = number * STORED_TICKS * RECORDS_PER_BATCH
-    facts: list[TraceEvent] = []
+    events: list[TraceEvent] = []
     for partition in range(PARTITIONS):
         for node in nodes:
             where: dict[str, Any] = {
@@ -62,11 +62,11 @@ def _roles(number: int, isr: tuple[str, ...], nodes: Sequence[str], partition_ep
                 "partition_epoch": partition_epoch, "log_end_offset": end, "high_watermark": end,
             }  # fmt: skip
             if node == leader:
-                facts.append(trace.LeadershipBegan(**where, isr=isr, reason=f"{node} leads in epoch {number}"))
+                events.append(trace.LeadershipBegan(**where, isr=isr, reason=f"{node} leads in epoch {number}"))
             else:
                 why = f"{node} follows {leader} in epoch {number}"
-                facts.append(trace.FollowingBegan(**where, broker=leader, reason=why))
-    return facts
+                events.append(trace.FollowingBegan(**where, broker=leader, reason=why))
+    return events
 
 
 def turning_points(number: int) -> Rare:
@@ -76,7 +76,7 @@ def turning_points(number: int) -> Rare:
     held_us, killed_us = begin_us(number) + STORED_TICKS * TICK_US, kill_us(number)
     hold, kill = f"freeze-{number}", f"kill-{number}"
     held: dict[str, Any] = {"fault": hold, "verb": "hold", "targets": (old, new, other)}
-    facts: Rare = [
+    events: Rare = [
         (held_us, trace.FaultBegan(**held, reason=f"Fetch response from {old} is held back")),
         (killed_us, trace.NodeStopped(node=old, how="kill", reason=f"{old} is killed (kill -9)")),
         (killed_us, trace.FaultBegan(fault=kill, verb="kill", targets=(old,), reason=f"{old} is killed")),
@@ -84,15 +84,15 @@ def turning_points(number: int) -> Rare:
     ]
     fenced_us = killed_us + FENCED_AFTER_US
     fenced = f"{old} was fenced: no heartbeat for 9.0 s"
-    facts.append((fenced_us, trace.BrokerFenced(node="c1", broker=old, reason=fenced)))
-    facts += [(fenced_us, fact) for fact in _elections(number + 1, old, new, other, fenced)]
-    facts += [(fenced_us + 1_000, fact) for fact in _roles(number + 1, (new, other), (new, other), 2 * number + 1)]
-    facts += _return(number, old, new, other, killed_us + RESTARTED_AFTER_US)
-    return facts
+    events.append((fenced_us, trace.BrokerFenced(node="c1", broker=old, reason=fenced)))
+    events += [(fenced_us, event) for event in _elections(number + 1, old, new, other, fenced)]
+    events += [(fenced_us + 1_000, event) for event in _roles(number + 1, (new, other), (new, other), 2 * number + 1)]
+    events += _return(number, old, new, other, killed_us + RESTARTED_AFTER_US)
+    return events
 
 
 def _elections(epoch: int, old: str, new: str, other: str, why: str) -> list[TraceEvent]:
-    facts: list[TraceEvent] = []
+    events: list[TraceEvent] = []
     before = _isr_before(epoch)
     for partition in range(PARTITIONS):
         where: dict[str, Any] = {
@@ -100,13 +100,13 @@ def _elections(epoch: int, old: str, new: str, other: str, why: str) -> list[Tra
             "partition_epoch": 2 * epoch - 1, "isr": (new, other),
         }  # fmt: skip
         first = f"{new} is the first live member of the ISR after {why}"
-        facts += [
+        events += [
             trace.LeaderElected(**where, broker=new, previous_leader=old, clean=True, reason=first),
             trace.IsrCommitted(
                 **where, previous_isr=before, proposed_by=None, reason=f"{old} left the ISR after {why}"
             ),
         ]
-    return facts
+    return events
 
 
 def _isr_before(epoch: int) -> tuple[str, ...]:
@@ -120,13 +120,13 @@ def _isr_before(epoch: int) -> tuple[str, ...]:
 def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rare:
     kept = (number + 1) * STORED_TICKS * RECORDS_PER_BATCH
     had = kept + HELD_TICKS * RECORDS_PER_BATCH
-    facts: Rare = [(started_us, trace.NodeStarted(node=old, role="broker", reason=f"{old} starts again"))]
+    events: Rare = [(started_us, trace.NodeStarted(node=old, role="broker", reason=f"{old} starts again"))]
     for partition in range(PARTITIONS):
         where: dict[str, Any] = {"topic": TOPIC, "partition": partition}
         term: dict[str, Any] = {**where, "leader_epoch": number + 1}
         isr: dict[str, Any] = {"isr": (new, other, old), "previous_isr": (new, other)}
         came = f"{old} holds the records below {kept}"
-        facts += [
+        events += [
             (started_us, trace.LogRecovered(
                 node=old, **where, clean=False, log_start_offset=0, log_end_offset=had, high_watermark=kept,
                 size_bytes=0, reason=f"{old} comes back without an orderly shutdown")),
@@ -142,7 +142,7 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
                 node="c1", **term, partition_epoch=2 * number + 2, **isr, proposed_by=new,
                 reason=f"{old} joined the ISR")),
         ]  # fmt: skip
-    return facts
+    return events
 
 
 def ending(end_us: int) -> Rare:

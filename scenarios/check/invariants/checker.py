@@ -1,7 +1,7 @@
 """Checks the protocol's invariants (replica/RULES.md) while a simulated run goes on.
 
 `InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
-small class in control.py, log.py or liveness.py; each looks at what a fact changed, never at
+small class in control.py, log.py or liveness.py; each looks at what an event changed, never at
 everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
 (truth.py). Nor where an old rule may: a violation then names the rule that the run lacks (promises.py).
 
@@ -36,7 +36,7 @@ from scenarios.observe.truth import Truth
 from scenarios.observe.view import ClusterView
 
 EVENTS_KEPT = 20
-"""facts of a partition that a violation brings along"""
+"""events of a partition that a violation brings along"""
 
 Handler = Callable[[TraceRow, Any], None]
 
@@ -102,7 +102,7 @@ class Probe(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A property that did not hold; `last_events` are the latest facts of its partition, oldest first.
+    """A property that did not hold; `last_events` are the latest events of its partition, oldest first.
 
     missing_rules: why the rules of the run do not promise it, () when they do
     """
@@ -116,7 +116,7 @@ class Violation:
     last_events: tuple[TraceRow, ...] = ()
 
     @property
-    def fact(self) -> InvariantBroken:
+    def event(self) -> InvariantBroken:
         why = f"; this is not promised: {listed(self.missing_rules)}" if self.missing_rules else ""
         return InvariantBroken(
             invariant=self.invariant, promised=not self.missing_rules, reason=f"{self.sentence}{why}"
@@ -124,10 +124,10 @@ class Violation:
 
 
 class Invariant:
-    """Base of all properties: facts it listens to, and where it reports.
+    """Base of all properties: events it listens to, and where it reports.
 
-    `handlers` are called in trace order with view, mirror and truth already after the fact. A controller's decision is
-    several facts of one instant: `settled` is called once time has moved on after `checker.unsettle`, and reports what
+    `handlers` are called in trace order with view, mirror and truth already after the event. A controller's decision is
+    several events of one instant: `settled` is called once time has moved on after `checker.unsettle`, and reports what
     stood at the end of that instant (by then the view may have moved on).
     """
 
@@ -173,7 +173,7 @@ class InvariantChecker:
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
         self.touched: dict[tuple[str, int], None] = {}
-        """Partitions of the facts since somebody last emptied it (probe.PartitionRounds)."""
+        """Partitions of the events since somebody last emptied it (probe.PartitionRounds)."""
         self._recent: dict[tuple[str, int], deque[TraceRow]] = {}
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
@@ -181,7 +181,7 @@ class InvariantChecker:
         self._handlers = self._table()
 
     def _table(self) -> dict[type, tuple[bool, tuple[Handler, ...]]]:
-        """Per kind of fact: whether it belongs to a partition, and who wants it; the truth first."""
+        """Per kind of event: whether it belongs to a partition, and who wants it; the truth first."""
         table = {}
         tables = [self.truth.handlers, *(invariant.handlers() for invariant in self.invariants)]
         for kind in EVENT_CLASSES:
@@ -208,7 +208,7 @@ class InvariantChecker:
 
     @property
     def at_us(self) -> int:
-        """Virtual time of the latest fact."""
+        """Virtual time of the latest event."""
         return 0 if self._row is None else self._row.at_us
 
     def unsettle(self, at_us: int) -> None:
@@ -232,14 +232,14 @@ class InvariantChecker:
             invariant.ended()
 
     def take_new(self) -> list[InvariantBroken]:
-        """Facts about violations not taken before, for the runner to emit; every partition and rule is told once."""
+        """Events about violations not taken before, for the runner to emit; every partition and rule is told once."""
         new = self.violations[self._reported :]
         self._reported = len(self.violations)
-        return [violation.fact for violation in new]
+        return [violation.event for violation in new]
 
     def report(self, name: str, sentence: str, partition: TopicPartition | None) -> None:
         """Once for each property and partition. Weakened: a topic that was deleted is not judged any more, nor what is
-        made anew under its name: facts name topics, and a broker may not know yet which of the two it holds."""
+        made anew under its name: events name topics, and a broker may not know yet which of the two it holds."""
         if (name, partition) in self._said or (partition is not None and partition.topic in self.view.deleted_topics):
             return
         row = self._row

@@ -24,7 +24,7 @@ class LeaderInIsr(Invariant):
     """S1: the ISR is a part of the replicas and names nobody twice; the leader, if any, is in it.
 
     S19's "ISR is never empty without ELR" is checked here. Judged once the instant of the decision is over, because one
-    decision can be told in two facts.
+    decision can be told in two events.
     """
 
     NAME = "S1"
@@ -39,7 +39,7 @@ class LeaderInIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _judge(self, state: PartitionView) -> Iterator[tuple[str, str]]:
-        """(invariant, sentence) for what is wrong as things stand; the next fact of the same instant may mend it."""
+        """(invariant, sentence) for what is wrong as things stand; the next event of the same instant may mend it."""
         partition, isr = state.topic_partition, ", ".join(state.isr)
         if not state.isr and not self.checker.rules.elr:
             yield "S19", f"the ISR of {partition} is empty"
@@ -89,7 +89,7 @@ class FencedOutOfIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _look_at(self, partition: TopicPartition, state: PartitionView) -> None:
-        """What is wrong as things stand; the next fact of the same instant may mend it."""
+        """What is wrong as things stand; the next event of the same instant may mend it."""
         self.wrong.pop(partition, None)
         if found := list(self._judge(partition, state)):
             self.wrong[partition] = found

@@ -33,16 +33,16 @@ TOPIC = PartitionRecord(topic="t", partition=0, replicas=(1, 2, 3), in_sync_repl
 
 
 class Told:
-    """A recorder that keeps facts."""
+    """A recorder that keeps events."""
 
     cause: int | None = None
 
     def __init__(self) -> None:
-        self.facts: list[TraceEvent] = []
+        self.events: list[TraceEvent] = []
 
     def emit(self, event: TraceEvent, *causes: int) -> int:
-        self.facts.append(event)
-        return len(self.facts) - 1
+        self.events.append(event)
+        return len(self.events) - 1
 
 
 def some_records() -> list[MetadataRecord]:
@@ -121,12 +121,12 @@ def test_the_log_is_cut_up_to_the_snapshot_before_the_latest(tmp_path: Path) -> 
     for epoch, record in enumerate(some_records(), 1):
         log.append([record], epoch, 1000)
         writer.committed(log.end.offset)
-    facts = [fact for fact in told.facts if isinstance(fact, SnapshotWritten)]
-    assert len(facts) > 2
-    starts = [fact.log_start_offset for fact in facts]
-    assert starts == [0, *(fact.offset for fact in facts[:-1])]
+    events = [event for event in told.events if isinstance(event, SnapshotWritten)]
+    assert len(events) > 2
+    starts = [event.log_start_offset for event in events]
+    assert starts == [0, *(event.offset for event in events[:-1])]
     files = sorted(path.name for path in log.log.directory.glob("*.checkpoint"))
-    assert files == [file_name(OffsetAndEpoch(fact.controller_epoch, fact.offset)) for fact in facts[-2:]]
+    assert files == [file_name(OffsetAndEpoch(event.controller_epoch, event.offset)) for event in events[-2:]]
     expected = image_of(some_records())
     for found in (log, reopened(log, tmp_path)):
         image, _ = found.image_at(found.end.offset)

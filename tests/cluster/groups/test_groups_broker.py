@@ -50,7 +50,7 @@ def test_a_group_from_the_first_member_to_a_commit_that_is_read_back(world):
     assert member.committed() == (-1, 0)
     assert member.commit(7, metadata="mine") == ErrorCode.NONE
     assert [member.committed(version) for version in range(1, 10)] == [(7, 0)] * 9
-    assert [fact.offset for fact in world.facts(OffsetCommitted)] == [7]
+    assert [event.offset for event in world.events(OffsetCommitted)] == [7]
 
 
 def test_two_members_share_and_the_second_leaves(world):
@@ -67,7 +67,7 @@ def test_two_members_share_and_the_second_leaves(world):
     assert second.leave().members[0].error_code is ErrorCode.NONE
     assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert second.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
-    (left,) = world.facts(GroupMemberLeft)
+    (left,) = world.events(GroupMemberLeft)
     assert left.member == second.member_id and "it says so itself" in left.reason
 
 
@@ -112,7 +112,7 @@ def test_a_broker_that_starts_again_knows_its_groups_from_the_log(world):
     world.kill()
     world.start()
     world.run(20_000)
-    (loaded,) = world.facts(GroupsLoaded)
+    (loaded,) = world.events(GroupsLoaded)
     assert (loaded.groups, loaded.offsets) == (1, 1)
     again = Consumer(world, "c1")
     again.member_id, again.generation = member.member_id, member.generation
@@ -138,7 +138,7 @@ def test_who_leads_the_partition_no_more_coordinates_no_more(tmp_path):
     assert member.heartbeat() == ErrorCode.NOT_COORDINATOR
     assert member.commit(1) == ErrorCode.NOT_COORDINATOR
     assert member.committed() == (-1, ErrorCode.NOT_COORDINATOR)
-    assert len(world.facts(GroupsUnloaded)) == 1
+    assert len(world.events(GroupsUnloaded)) == 1
     world.decide(ElectLeader(now_us=world.now_us, topic=OFFSETS_TOPIC, partition=0, desired=B1))
     assert member.heartbeat() in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
     world.run(10)
@@ -266,7 +266,7 @@ def test_offsets_are_deleted_unless_they_are_in_use(world):
 def test_offsets_of_a_deleted_topic_are_forgotten(world):
     stable_member(world).commit(3)
     world.decide(DeleteTopic(now_us=world.now_us, name="t"))
-    (removed,) = world.facts(CommittedOffsetRemoved)
+    (removed,) = world.events(CommittedOffsetRemoved)
     assert (removed.topic, removed.reason.endswith("the topic is deleted")) == ("t", True)
 
 
@@ -326,7 +326,7 @@ def test_names_that_clients_choose_are_told_cut_and_printable(world):
     wild = "\x1b[31m<script>" + "x" * 5000
     simple = Consumer(world, "tool", group=wild)
     assert simple.commit(1) == ErrorCode.NONE and simple.committed() == (1, 0)
-    (told,) = world.facts(OffsetCommitted)
+    (told,) = world.events(OffsetCommitted)
     assert len(told.group) < 110 and told.group.isprintable() and told.reason.isprintable()
 
 

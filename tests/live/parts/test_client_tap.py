@@ -77,8 +77,8 @@ def test_an_unmodified_client_loses_what_the_dead_leader_alone_had_acked(tmp_pat
 
 def test_answers_that_were_held_belong_to_the_requests_in_their_order() -> None:
     """While the network holds an answer, the broker reads on; not every request is a Produce."""
-    facts: list[TraceEvent] = []
-    log, sent = TraceLog([lambda row: facts.append(row.event)]), LogMirror().sent
+    events: list[TraceEvent] = []
+    log, sent = TraceLog([lambda row: events.append(row.event)]), LogMirror().sent
     observe = ClientTap(log, sent, lambda *place: (), lambda name: False, str).open("client/p", "b1")
     tap = WireTap(lambda observation: observe(observation, 0), str, lambda: 9)
     for number in range(2):
@@ -90,7 +90,7 @@ def test_answers_that_were_held_belong_to_the_requests_in_their_order() -> None:
         answer = [("t", [ProducePartitionResponse(0, ErrorCode.NONE, number)])]
         tap.response([encode_produce_response(9, number, answer)])
         tap.response([b"an answer to Metadata"])
-    acked = [(fact.record, fact.offset) for fact in facts if isinstance(fact, RecordAcked)]
+    acked = [(event.record, event.offset) for event in events if isinstance(event, RecordAcked)]
     assert acked == [("r0", 0), ("r1", 1)]
 
 

@@ -1,8 +1,8 @@
-"""The facts of several processes in one order."""
+"""The events of several processes in one order."""
 
 from __future__ import annotations
 
-from cluster.live.control import FactsTold, NumberedEvent
+from cluster.live.control import EventsTold, NumberedEvent
 from cluster.live.gathering import EventSource, GatheringTime, InPlace
 from replica.trace.events import NodeStarted, TraceLog, TraceRow
 
@@ -19,10 +19,10 @@ class Mouth:
     def _read(self) -> list[InPlace]:
         return self.rounds.pop(0) if self.rounds else []
 
-    def fact(self, at_us: int, *causes: int) -> FactsTold:
+    def event(self, at_us: int, *causes: int) -> EventsTold:
         self._number += 1
         event = NodeStarted(node=f"{self.name}{self._number - 1}", role="broker", reason="")
-        return FactsTold(at_us, (NumberedEvent(self._number - 1, causes, event),))
+        return EventsTold(at_us, (NumberedEvent(self._number - 1, causes, event),))
 
 
 def world(*names: str) -> tuple[list[TraceRow], GatheringTime, list[Mouth]]:
@@ -40,8 +40,8 @@ def names(rows: list[TraceRow]) -> list[str]:
 
 def test_a_cause_that_is_read_a_round_later_still_comes_first() -> None:
     rows, time, (a, b) = world("a", "b")
-    effect = b.fact(20)
-    a.rounds = [[], [a.fact(10)]]  # written after a was read and before b was
+    effect = b.event(20)
+    a.rounds = [[], [a.event(10)]]  # written after a was read and before b was
     b.rounds = [[effect], []]
     time.gather()
     assert names(rows) == ["a0", "b0"]
@@ -50,18 +50,18 @@ def test_a_cause_that_is_read_a_round_later_still_comes_first() -> None:
 def test_what_only_the_later_round_has_brought_waits_for_one_more() -> None:
     """Its own causes may not have been read yet."""
     rows, time, (a, b) = world("a", "b")
-    b.rounds = [[b.fact(20)], [b.fact(40)], []]
-    a.rounds = [[], [], [a.fact(30)]]
+    b.rounds = [[b.event(20)], [b.event(40)], []]
+    a.rounds = [[], [], [a.event(30)]]
     time.gather()
     assert names(rows) == ["b0"]
     time.gather_all()
     assert names(rows) == ["b0", "a0", "b1"]
 
 
-def test_time_never_goes_back_and_causes_keep_their_facts() -> None:
+def test_time_never_goes_back_and_causes_keep_their_events() -> None:
     rows, time, (a, b) = world("a", "b")
-    a.rounds = [[a.fact(50), a.fact(60, 0)]]
+    a.rounds = [[a.event(50), a.event(60, 0)]]
     time.gather_all()
-    b.rounds = [[b.fact(5), b.fact(70, 0)]]  # a process that was stopped in the middle of a step
+    b.rounds = [[b.event(5), b.event(70, 0)]]  # a process that was stopped in the middle of a step
     time.gather_all()
     assert [(row.at_us, row.causes) for row in rows] == [(50, ()), (60, (0,)), (60, ()), (70, (2,))]

@@ -75,5 +75,5 @@ def test_a_broker_lets_a_large_request_go_when_it_has_been_handled(tmp_path: Pat
         asked = encode_produce_request(9, 1, "x", ProduceRequest(None, acks, 60_000, [("t", [(0, batch)])]))
         with socket.create_connection(cluster.address(cluster.leader("t", 0))) as sock:
             sock.sendall(asked)
-            wait_for(lambda: cluster.facts(BatchAppended) and not memory.total_bytes)
+            wait_for(lambda: cluster.events(BatchAppended) and not memory.total_bytes)
         cluster.resume(follower)

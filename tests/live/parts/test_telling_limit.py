@@ -60,10 +60,10 @@ def test_requests_without_end_are_counted_and_those_of_others_are_told(
                     sock.sendall(encode_request(METADATA, 9, number, client, request(METADATA, 9, topics=[])))
                     (size,) = struct.unpack(">i", answers.read(4))
                     assert len(answers.read(size)) == size
-    told = [fact.peer for fact in cluster.facts(RequestCompleted)]
-    left_out = cluster.facts(FactsLeftOut)
+    told = [event.peer for event in cluster.events(RequestCompleted)]
+    left_out = cluster.events(FactsLeftOut)
     assert (told.count("client/flood"), told.count("client/calm")) == (20, 5)
-    assert [(fact.node, fact.peer) for fact in left_out] == [("b1", "client/flood")]
+    assert [(event.node, event.peer) for event in left_out] == [("b1", "client/flood")]
 
 
 @pytest.mark.live
@@ -80,11 +80,11 @@ def test_connections_without_end_are_counted(tmp_path: Path, monkeypatch: pytest
         with socket.create_connection(cluster.address("b1")) as sock:
             sock.sendall(encode_request(METADATA, 9, 1, "calm", request(METADATA, 9, topics=[])))
             assert sock.recv(4)
-    silent = [fact for fact in cluster.facts(ConnectionLost) if fact.peer != "client/calm"]
+    silent = [event for event in cluster.events(ConnectionLost) if event.peer != "client/calm"]
     assert len(silent) == 5, "they are one client"
-    assert len(cluster.facts(ConnectionClosed)) == 20, "each is another, by its address: all together"
-    assert "client/-" in [fact.peer for fact in cluster.facts(FactsLeftOut)]
-    assert len([fact for fact in cluster.facts(ConnectionLost) if fact.peer == "client/calm"]) == 1
+    assert len(cluster.events(ConnectionClosed)) == 20, "each is another, by its address: all together"
+    assert "client/-" in [event.peer for event in cluster.events(FactsLeftOut)]
+    assert len([event for event in cluster.events(ConnectionLost) if event.peer == "client/calm"]) == 1
 
 
 class Reader:

@@ -91,7 +91,7 @@ class Bench:
         while not condition():
             await trio.sleep(0.005)
 
-    def facts(self, kind: type) -> list[TraceRow]:
+    def events(self, kind: type) -> list[TraceRow]:
         return [row for row in self.rows if isinstance(row.event, kind)]
 
 
@@ -192,7 +192,7 @@ def test_what_a_dead_process_has_behind_a_cut_is_noticed_only_when_it_heals() ->
             bench.fabric.move_on()
             await bench.wait_for(lambda: bench.ended)
         assert bench.ended == [CLOSED] and bench.received == []
-        assert len(bench.facts(MessageDropped)) == 1
+        assert len(bench.events(MessageDropped)) == 1
 
     Bench().run(test)
 
@@ -211,7 +211,7 @@ def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
             await trio.sleep(0.05)
             nursery.cancel_scope.cancel()
         assert bench.received == []
-        (lost,) = bench.facts(MessageDropped)
+        (lost,) = bench.events(MessageDropped)
         assert lost.event.reason == "the 1 request from a to b is lost on its way: a lost power"
 
     Bench().run(test)
@@ -229,14 +229,14 @@ def test_a_hold_keeps_the_file_bytes_in_the_file_until_it_is_released(tmp_path: 
             nursery.start_soon(bench.read, bench.near)
             bench.far.send(frame(FileSlice(fd, 0, 11)), FETCH, "response", None)
             await trio.sleep(0.05)
-            assert bench.received == [] and len(bench.facts(MessageHeld)) == 1
+            assert bench.received == [] and len(bench.events(MessageHeld)) == 1
             segment.write_bytes(b"new records")
             bench.network.holds.remove(hold)
             bench.fabric.move_on()
             await bench.wait_for(lambda: bench.received)
             nursery.cancel_scope.cancel()
         os.close(fd)
-        assert bench.received == [b"new records"] and bench.facts(MessageReleased)
+        assert bench.received == [b"new records"] and bench.events(MessageReleased)
 
     Bench().run(test)
 

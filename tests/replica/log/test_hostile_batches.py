@@ -22,13 +22,13 @@ from replica.log.validation import (
 
 
 def answer(records: bytes, config: Mapping[str, object], *, ahead: bool = False) -> tuple[ErrorCode, dict[str, object]]:
-    """Its code and facts. ahead: its records are inspected before, as live"""
+    """Its code and events. ahead: its records are inspected before, as live"""
     topic = TopicConfig(**config)
     try:
         found = inspect(memoryview(records), limits_inside(topic)) if ahead else None
         validate_produced(single_batch(memoryview(bytearray(records)), 9), topic, NOW_MS * 1000, found)
     except KafkaError as refusal:
-        return refusal.code, refusal.facts
+        return refusal.code, refusal.events
     return ErrorCode.NONE, {}
 
 
@@ -43,8 +43,8 @@ def test_the_answer_names_the_records() -> None:
     body = b"".join(
         record(place, key=None if place in (1, 3) else b"k", at=9_000_000 * (place > 2)) for place in range(5)
     )
-    code, facts = answer(batch(body, 5), COMPACTED | HOUR)
-    errors = dict(facts["record_errors"])
+    code, events = answer(batch(body, 5), COMPACTED | HOUR)
+    errors = dict(events["record_errors"])
     assert code is ErrorCode.INVALID_TIMESTAMP and list(errors) == [1, 3, 4]
     assert "key" in errors[1] and "key" in errors[3] and "Timestamp" in errors[4]
 

@@ -23,7 +23,7 @@ def admit(records, config):
 
 
 def forged(change, *values):
-    """A batch changed after the fact, with a CRC that is right again."""
+    """A batch changed after the event, with a CRC that is right again."""
     batch = batch_of(*(values or (b"r1", b"r2")))
     change(batch)
     batch[17:21] = crc32c(bytes(batch[CRC_START:])).to_bytes(4)

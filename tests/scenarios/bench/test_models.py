@@ -36,7 +36,7 @@ def test_the_model_trace_holds_what_is_said_to_be_true_of_it(tmp_path: Path) -> 
             elections += 1
         elif isinstance(event, BatchAppended):
             appended = max(appended, event.log_end_offset)
-    assert place + 1 == truth.facts
+    assert place + 1 == truth.events
     assert sent == truth.sent
     assert Counter(acked.values()) == truth.acked
     assert sum(record not in copies for record in acked) == truth.lost[1] > 0
@@ -46,8 +46,8 @@ def test_the_model_trace_holds_what_is_said_to_be_true_of_it(tmp_path: Path) -> 
 
 
 def test_the_model_is_as_long_as_asked_and_its_truth_grows_with_it() -> None:
-    small, large = (ModelTrace.of_about(facts).truth() for facts in (1_000_000, 100_000_000))
-    assert abs(large.facts - 100_000_000) < 50_000
+    small, large = (ModelTrace.of_about(events).truth() for events in (1_000_000, 100_000_000))
+    assert abs(large.events - 100_000_000) < 50_000
     assert large.lost[1] == pytest.approx(100 * small.lost[1], rel=0.02)
 
 

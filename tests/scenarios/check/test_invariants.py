@@ -659,7 +659,7 @@ def test_a_violation_brings_the_last_events_of_its_partition_and_is_told_once() 
     (violation,) = script.checker.violations
     assert violation.invariant == "S9" and violation.partition == T0 and violation.seq == script.rows[-2].seq
     assert violation.last_events == tuple(script.rows[-EVENTS_KEPT - 1 : -1])
-    assert [fact.invariant for fact in script.checker.take_new()] == ["S9"]
+    assert [event.invariant for event in script.checker.take_new()] == ["S9"]
     assert script.checker.take_new() == []
 
 

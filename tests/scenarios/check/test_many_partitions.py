@@ -1,6 +1,6 @@
 """What a run does for each of many partitions: counted in calls, not in seconds, so that nothing becomes quadratic.
 
-When a broker dies, a fact or two of every partition follow; whoever looks at all partitions for each of them stops the
+When a broker dies, an event or two of every partition follow. Looking at all partitions for each of them would stop the
 cluster for minutes.
 """
 
@@ -141,7 +141,7 @@ def test_the_same_flow_is_not_solved_twice(brokers: int, replication_factor: int
     assert calls_of(lambda: place(usable, count, replication_factor)) < CALLS_PER_PLACE * count
 
 
-def test_a_probe_looks_at_what_facts_have_named_and_at_all_others_in_turn() -> None:
+def test_a_probe_looks_at_what_events_have_named_and_at_all_others_in_turn() -> None:
     told = Told()
     rounds = PartitionRounds(told.view, told.checker.touched)
     told.create(PARTITIONS_PER_PROBE)

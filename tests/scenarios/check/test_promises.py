@@ -63,8 +63,8 @@ def commits_under_min_isr(rules: Rules) -> TraceScript:
     script.request("r0")
     script.append("b1", 0, "r0")
     script.advance(1)
-    for fact in script.checker.take_new():
-        script.emit(fact)
+    for event in script.checker.take_new():
+        script.emit(event)
     script.find("b1", "r0", epoch=1)
     return script
 

@@ -11,7 +11,7 @@ from scenarios.language.anomalies import ANOMALIES
 
 
 def ledger_only() -> TraceScript:
-    """Facts of clients and disks only; whether they fit the protocol is not the question here."""
+    """Events of clients and disks only; whether they fit the protocol is not the question here."""
     script = TraceScript()
     script.checker.report = lambda *_: None  # type: ignore[method-assign]
     return script

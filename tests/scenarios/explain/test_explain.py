@@ -109,8 +109,8 @@ def test_an_unknown_record_is_an_error() -> None:
 
 
 def test_the_chain_follows_causes() -> None:
-    fact = trace.RunFinished(reason="x")
-    rows = [TraceRow(seq, 0, causes, fact) for seq, causes in enumerate([(), (0,), (1,), (0,), (2, 3)])]
+    event = trace.RunFinished(reason="x")
+    rows = [TraceRow(seq, 0, causes, event) for seq, causes in enumerate([(), (0,), (1,), (0,), (2, 3)])]
     assert causal_chain(rows, 0, 4) == [0, 3, 4]
     assert causal_chain(rows, 3, 2) == [3, 2]
 

@@ -78,7 +78,7 @@ def test_times_add_up_and_sendfile_moves_what_was_fetched(run):
 
 
 def test_a_client_is_told_after_the_answer_has_left(run):
-    """Live, a fact has the time at which its step began, which is that of the last byte in."""
+    """Live, an event has the time at which its step began, which is that of the last byte in."""
     (found,) = RequestJourneys(run.rows).find("r2")
     begun_us = request_of(found).received_us
     rows = [row._replace(at_us=begun_us) if isinstance(row.event, RecordAcked) else row for row in run.rows]
@@ -87,7 +87,7 @@ def test_a_client_is_told_after_the_answer_has_left(run):
     assert client.at_us >= total.at_us == begun_us + request_of(found).total_time_us
 
 
-def test_measuring_changes_nothing_but_the_numbers_of_the_facts(run):
+def test_measuring_changes_nothing_but_the_numbers_of_the_events(run):
     plain = run_scenario(load(*STEPS), runs_dir=None, keep_rows=True, world=simulated)
     others = [(row.at_us, row.event) for row in run.rows if not isinstance(row.event, RequestCompleted)]
     assert others == [(row.at_us, row.event) for row in plain.rows]

@@ -81,14 +81,14 @@ class World:
         self.ledger = RecordLedger(self.mirror.deleted)
         self.said: list[StoryLine] = []
         deletions = DeletionWatch()
-        self.facts: list[trace.TraceEvent] = []
+        self.events: list[trace.TraceEvent] = []
         self.log = trace.TraceLog(
             [
                 self.ledger,
                 self.mirror,
                 LossWatch(self.said.append),
                 deletions,
-                lambda row: self.facts.append(row.event),
+                lambda row: self.events.append(row.event),
             ]
         )
         taken = self.ledger.records.index
@@ -175,7 +175,7 @@ def test_a_batch_of_an_idempotent_producer_is_known_again_after_its_ack() -> Non
     other.answered(0)
     assert world.records() == world.final() == ["hello", "more", "more~2", "more~3", "more~4", "more~5"]
     assert world.verdict().ok
-    assert [fact.attempt for fact in world.facts if isinstance(fact, trace.BatchSent)] == [1, 2, 1, 1, 1, 1, 1, 2]
+    assert [event.attempt for event in world.events if isinstance(event, trace.BatchSent)] == [1, 2, 1, 1, 1, 1, 1, 2]
 
 
 def test_other_numbers_another_partition_and_another_topic_of_the_name_are_other_batches() -> None:
@@ -335,7 +335,7 @@ def test_words_are_names_and_the_same_words_again_are_another_record() -> None:
     client = world.connects()
     client.sends("y", at_ms=1)  # Its answer may have been lost with the connection.
     client.sends("\x01", "{json: 'far too long to be the name of a record'}", at_ms=2)
-    sent = [fact.records for fact in world.facts if isinstance(fact, trace.BatchSent)]
+    sent = [event.records for event in world.events if isinstance(event, trace.BatchSent)]
     assert sent == [("x", "y"), ("x", "y"), ("y", "z"), ("y~2",), ("y~2",), ("p-0", "p-1")]
 
 
@@ -356,7 +356,7 @@ def test_the_latency_is_that_of_the_request_at_the_broker() -> None:
     sends(2_000, "b", acks=0)
     sends(3_000, "c", acks=1)
     answered(ErrorCode.MESSAGE_TOO_LARGE, 3_050)
-    assert [(type(fact).__name__, fact.latency_us) for fact in world.facts if hasattr(fact, "latency_us")] == [
+    assert [(type(event).__name__, event.latency_us) for event in world.events if hasattr(event, "latency_us")] == [
         ("RecordAcked", 400), ("RecordHandedOver", None), ("RecordFailed", 50)
     ]  # fmt: skip
 
@@ -472,7 +472,7 @@ def test_a_batch_that_claims_two_billion_records_is_no_work() -> None:
     for codec in (0, 1):
         claims = header._replace(attributes=codec)
         world.connects(f"reader-{codec}").tell(FetchResponseSeen(((T0, ErrorCode.NONE, (claims,)),)), 9)
-    assert [fact.record for fact in world.facts if isinstance(fact, trace.RecordRead)] == []
-    assert [fact.offset for fact in world.facts if isinstance(fact, trace.PositionReset)] == [2**31] * 2
+    assert [event.record for event in world.events if isinstance(event, trace.RecordRead)] == []
+    assert [event.offset for event in world.events if isinstance(event, trace.PositionReset)] == [2**31] * 2
     assert world.final() == ["x", "?1"]
     assert world.verdict().ok

@@ -26,7 +26,7 @@ SAMPLES: dict[str, Any] = {"int64": 7, "string": "b1 – é", "bool": True, "lis
 
 
 def one_of_each(log: TraceLog) -> None:
-    """Every kind of fact twice: with all columns filled, and with null where a column may be null."""
+    """Every kind of event twice: with all columns filled, and with null where a column may be null."""
     for cls in CLASS_OF_EVENT.values():
         log.at_us += 10
         full = {column.name: SAMPLES[column.type] for column in columns_of_event(cls)}
@@ -89,7 +89,7 @@ def test_columns_carry_their_documentation() -> None:
         assert all(docs.values())
 
 
-def test_the_same_facts_give_the_same_bytes_and_hash(tmp_path: Path) -> None:
+def test_the_same_events_give_the_same_bytes_and_hash(tmp_path: Path) -> None:
     write(tmp_path / "one")
     write(tmp_path / "two")
     assert trace_sha256(tmp_path / "one") == trace_sha256(tmp_path / "two")
@@ -142,7 +142,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         list(read_rows(tmp_path))
 
 
-def test_no_fact_is_dropped_where_chunks_and_parts_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_event_is_dropped_where_chunks_and_parts_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_writer, "ROWS_PER_CHUNK", 4)
     rows: list[TraceRow] = []
     writer = TraceWriter(tmp_path, rows_per_part=6)

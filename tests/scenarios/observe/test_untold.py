@@ -1,4 +1,4 @@
-"""What the disk of a dead process says beyond the facts that it told: of logs of one segment, and of many."""
+"""What the disk of a dead process says beyond the events that it told: of logs of one segment, and of many."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_cut_that_was_not_told_is_stated_wherever_it_leaves_the_end(broker: Br
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_was_done_last_the_disk_tells_it(broker: Broker, seed: int) -> None:
-    """The last thing alone can be untold: facts of a step leave before the next."""
+    """The last thing alone can be untold: events of a step leave before the next."""
     stream = random.Random(seed)
     for _ in range(60):
         start, end = broker.log.log_start_offset, broker.log.log_end_offset

@@ -49,7 +49,7 @@ def test_what_is_read_again_after_waiting_counts_as_no_second_fetch(world):
     fetch = world.follower(B2)
     assert fetch(0) is None
     produce(world, "r0")
-    assert len(world.facts(FollowerFetched)) == 1
+    assert len(world.events(FollowerFetched)) == 1
 
 
 def test_a_diverging_fetch_changes_nothing_but_tells_the_leaders_offsets(world):
@@ -61,13 +61,13 @@ def test_a_diverging_fetch_changes_nothing_but_tells_the_leaders_offsets(world):
     answer = world.follower(B2)(5, epoch=2, last_epoch=0)
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
     assert (answer.high_watermark, answer.log_start_offset) == (0, 0)
-    assert world.facts(FollowerFetched) == []
+    assert world.events(FollowerFetched) == []
 
 
 def test_a_fetch_out_of_range_changes_nothing(world):
     world.create(B1, B2)
     assert world.follower(B2)(9).error is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert world.facts(FollowerFetched) == []
+    assert world.events(FollowerFetched) == []
 
 
 def test_a_fetch_of_an_earlier_life_is_refused_as_soon_as_the_metadata_knows_the_next(world):
@@ -77,7 +77,7 @@ def test_a_fetch_of_an_earlier_life_is_refused_as_soon_as_the_metadata_knows_the
     world.join(B2, life=1)
     answer = world.follower(B2)(0, replica_epoch=before)
     assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert world.facts(FollowerFetched) == []
+    assert world.events(FollowerFetched) == []
 
 
 def test_one_that_waits_is_not_woken_by_the_high_watermark_but_a_consumer_is(world):
@@ -176,7 +176,7 @@ def test_nothing_is_sent_to_a_consumer_that_hung_up(world):
     consumer.hang_up()
     produce(world, "r0")
     assert consumer.answers == []
-    assert world.facts(RecordsSent) == []
+    assert world.events(RecordsSent) == []
 
 
 @pytest.mark.parametrize("frames_leave", [True, False])
@@ -187,7 +187,7 @@ def test_records_are_sent_when_the_frame_has_left_and_not_before(world, frames_l
     consumer = world.call("c1r")
     consumer.fetch(0)
     assert consumer.fetched().records  # decided, and handed to the shell
-    assert [fact.peer for fact in world.facts(RecordsSent)] == ["c1r"] * frames_leave
+    assert [event.peer for event in world.events(RecordsSent)] == ["c1r"] * frames_leave
 
 
 @pytest.mark.parametrize(("version", "error"), [(10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.NONE)])

@@ -213,5 +213,5 @@ def test_records_of_a_client_that_hung_up_stay_and_commit(world):
     fetch = world.follower(B2)
     fetch(0)
     fetch(1)
-    assert [fact.high_watermark for fact in world.facts(HighWatermarkAdvanced)] == [1]
+    assert [event.high_watermark for event in world.events(HighWatermarkAdvanced)] == [1]
     assert client.answers == []

@@ -85,7 +85,7 @@ def test_a_fetch_of_an_earlier_life_counts_where_fetches_do_not_say_in_which_lif
     world.fall_silent(B2)
     world.join(B2, life=1)
     fetch(0, replica_epoch=stated)
-    assert bool(world.facts(IsrProposed)) is joins
+    assert bool(world.events(IsrProposed)) is joins
 
 
 @pytest.mark.parametrize(("value", "joins"), [("broker-epoch", False), ("unfenced", False), ("any", True)])
@@ -95,6 +95,6 @@ def test_before_3_3_a_fenced_follower_joins_the_isr(tmp_path, value, joins):
     fetch(0)
     world.fall_silent(B2)
     fetch(0, replica_epoch=-1)
-    proposed = [fact.isr for fact in world.facts(IsrProposed)]
+    proposed = [event.isr for event in world.events(IsrProposed)]
     assert proposed == ([("b1", "b2")] if joins else [])
     assert (B2 in world.controller.state.image.partition("t", 0).in_sync_replicas) is joins

@@ -177,7 +177,7 @@ def test_the_high_watermark_checkpoint_outlives_a_start_without_a_controller(wor
     world.run(6000)
     world.kill()
     world.start()
-    assert [fact.high_watermark for fact in world.facts(LogRecovered)] == [2, 2]
+    assert [event.high_watermark for event in world.events(LogRecovered)] == [2, 2]
 
 
 def test_a_follower_that_was_the_leader_keeps_its_high_watermark(world):

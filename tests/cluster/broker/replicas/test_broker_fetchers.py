@@ -145,7 +145,7 @@ def test_garbage_is_a_broken_fetch(world):
 def test_a_partition_that_fails_says_why_and_is_left_alone(world, bad, error):
     world.create(B2, B1)
     answer(world, t=bad)
-    assert [fact.error for fact in world.facts(FetchRefused)] == [error.name]
+    assert [event.error for event in world.events(FetchRefused)] == [error.name]
     world.run(5000)
     assert world.asked["b2"] == []
 
@@ -158,9 +158,9 @@ def test_a_divergence_cuts_the_log_and_the_high_watermark_with_it(world):
     consumer = world.call("c1r")
     consumer.fetch(3)
     answer(world, t=diverging)
-    (cut,) = world.facts(LogTruncated)
+    (cut,) = world.events(LogTruncated)
     assert (cut.log_end_offset, cut.high_watermark, cut.previous_high_watermark) == (1, 1, 3)
-    assert [fact.high_watermark for fact in world.facts(HighWatermarkLearned)] == [3, 1]
+    assert [event.high_watermark for event in world.events(HighWatermarkLearned)] == [3, 1]
     assert world.broker.replicas.partitions[T0].high_watermark == 1
     assert consumer.answers == []  # it is not woken: its time runs out, or the high watermark moves again
     world.run(500)

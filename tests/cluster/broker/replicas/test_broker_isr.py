@@ -37,7 +37,7 @@ def test_a_follower_that_fetches_nothing_leaves_between_one_and_one_and_a_half_l
     world.run(1)
     assert proposals(world) == [15_000]
     assert (controllers_isr(world), leader(world).in_sync_replicas) == ((B1,), (B1,))
-    assert [fact.high_watermark for fact in world.facts(HighWatermarkAdvanced)] == [1]
+    assert [event.high_watermark for event in world.events(HighWatermarkAdvanced)] == [1]
 
 
 def test_lag_is_measured_by_the_wall_clock_of_the_leader_which_can_jump(world):
@@ -71,22 +71,22 @@ def test_one_in_its_controlled_shutdown_is_not_even_proposed(world):
     world.heartbeat(B2, stop=True)
     assert controllers_isr(world) == (B1,)
     world.follower(B2)(0, max_wait_ms=0)
-    assert world.facts(IsrProposed) == []
+    assert world.events(IsrProposed) == []
 
 
 def test_while_the_controller_is_gone_the_old_members_hold_the_high_watermark(world):
     world.call("p1").produce(batch("r0"), acks=1)
     world.stop_controller()
     world.run(20_000)
-    assert len(world.facts(IsrProposed)) == 1
+    assert len(world.events(IsrProposed)) == 1
     assert (leader(world).pending_isr, leader(world).maximal_isr) == ((B1,), (B1, B2))
-    assert world.facts(HighWatermarkAdvanced) == []
+    assert world.events(HighWatermarkAdvanced) == []
     world.start_controller()
     back_us = world.now_us
     world.run(100)
     assert len(proposals(world, back_us)) == 1
     assert leader(world).in_sync_replicas == (B1,)
-    assert [fact.high_watermark for fact in world.facts(HighWatermarkAdvanced)] == [1]
+    assert [event.high_watermark for event in world.events(HighWatermarkAdvanced)] == [1]
 
 
 def test_a_request_refused_as_a_whole_is_sent_again_every_50_ms(world):

@@ -65,12 +65,12 @@ class Session:
 
     def idle(self) -> list[FollowerFetched]:
         """A fetch that is answered with nothing when its time is over; what the trace was told of it."""
-        before = len(self._world.facts(FollowerFetched))
+        before = len(self._world.events(FollowerFetched))
         assert self.fetch() is None
         self._world.run(500)
         answer = self.answer()
         assert answer.error is ErrorCode.NONE and answer.topics == []
-        return self._world.facts(FollowerFetched)[before:]
+        return self._world.events(FollowerFetched)[before:]
 
 
 def entry(number: int, offset: int = 0) -> FetchPartition:
@@ -126,7 +126,7 @@ def test_a_record_wakes_the_fetch_that_waits_and_is_acknowledged_by_the_next(
     assert client.answers == []
     assert session.fetch(entry(SEVENTH.partition, 1)) is None
     assert client.produced().error is ErrorCode.NONE
-    fetched = world.facts(FollowerFetched)[-1]
+    fetched = world.events(FollowerFetched)[-1]
     assert (fetched.partition, fetched.fetch_offset, fetched.log_end_offset) == (SEVENTH.partition, 1, 1)
     world.run(500)
     ((_, (told,)),) = session.answer().topics
@@ -153,9 +153,9 @@ def test_the_follower_was_caught_up_at_its_latest_fetch(world: BrokerWorld, sess
     assert leader is not None
     assert leader.replicas[B2].last_caught_up_us == world.broker._clock.at(at_us)
     world.run(29_000)
-    assert leader.in_sync_replicas == (B1, B2) and world.facts(IsrProposed) == []
+    assert leader.in_sync_replicas == (B1, B2) and world.events(IsrProposed) == []
     world.run(20_000)
-    assert {fact.partition for fact in world.facts(IsrProposed)} == {SEVENTH.partition}, (
+    assert {event.partition for event in world.events(IsrProposed)} == {SEVENTH.partition}, (
         "it lacks a record for too long"
     )
 
@@ -170,12 +170,12 @@ def test_a_follower_outside_the_isr_rests_until_it_may_join(world: BrokerWorld) 
     session = Session(world)
     session.begin()
     session.idle()
-    assert session.idle() == [] and world.facts(IsrProposed) == []
+    assert session.idle() == [] and world.events(IsrProposed) == []
     world.heartbeat = beats  # type: ignore[method-assign]
     world.heartbeat(B2)
     world.run(100)
     session.fetch()
-    assert len(world.facts(IsrProposed)) == COUNT
+    assert len(world.events(IsrProposed)) == COUNT
 
 
 def test_of_a_topic_that_is_deleted_it_hears_at_once(world: BrokerWorld, session: Session) -> None:
@@ -189,9 +189,9 @@ def test_of_a_topic_that_is_deleted_it_hears_at_once(world: BrokerWorld, session
 
 def test_what_the_follower_asks_anew_is_looked_at(world: BrokerWorld, session: Session) -> None:
     """It was cut back, or has another start of its log."""
-    before = len(world.facts(FollowerFetched))
+    before = len(world.events(FollowerFetched))
     assert session.fetch(entry(SEVENTH.partition)._replace(log_start_offset=0)) is None
-    assert [fact.partition for fact in world.facts(FollowerFetched)[before:]] == [SEVENTH.partition]
+    assert [event.partition for event in world.events(FollowerFetched)[before:]] == [SEVENTH.partition]
 
 
 # ------------------------------------------------------------------------------------------------------------- counted

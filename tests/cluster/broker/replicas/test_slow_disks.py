@@ -34,9 +34,9 @@ def test_appends_of_two_clients_are_written_and_answered_one_after_the_other(wor
     one.produce(batch("r0"), acks=1)
     two.produce(batch("s0"), acks=1)
     world.run(19)
-    assert (world.facts(BatchAppended), one.answers) == ([], [])
+    assert (world.events(BatchAppended), one.answers) == ([], [])
     world.run(1)
-    assert (len(world.facts(BatchAppended)), len(one.answers), len(two.answers)) == (1, 1, 0)
+    assert (len(world.events(BatchAppended)), len(one.answers), len(two.answers)) == (1, 1, 0)
     world.run(20)
     assert two.produced().base_offset == 1
 

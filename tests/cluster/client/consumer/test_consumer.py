@@ -301,7 +301,7 @@ def test_a_fetch_that_is_never_answered_times_out() -> None:
 # ----------------------------------------------------------------------------------------------------- end offsets
 
 
-def test_the_end_offset_is_a_fact_and_so_is_its_refusal() -> None:
+def test_the_end_offset_is_a_event_and_so_is_its_refusal() -> None:
     cluster = cluster_with((0,), (1,))
     harness = consumer(cluster)
     harness.run_until(1 * SECOND)

@@ -29,7 +29,7 @@ def test_leaders_are_elected(world, admin):
 
     assert elect(0, 7) == [(0, ErrorCode.ELECTION_NOT_NEEDED), (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     assert elect() == []
-    assert len(world.facts(ElectionRefused)) == 1, "only of partitions that there are"
+    assert len(world.events(ElectionRefused)) == 1, "only of partitions that there are"
     assert elect(0, kind=1) == [(0, ErrorCode.ELECTION_NOT_NEEDED)]
     assert elect(0, kind=5) == [(0, ErrorCode.INVALID_REQUEST)]
 
@@ -81,8 +81,8 @@ def test_records_are_deleted_once_every_live_follower_has_let_them_go(world, adm
     fetch(2)
     assert delete_records(admin, 3) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1), "r2 is not committed"
     assert delete_records(admin, -1) is None, "b2 still has them"
-    (fact,) = world.facts(LogStartOffsetAdvanced)
-    assert (fact.node, fact.role, fact.log_start_offset) == ("b1", "leader", 2)
+    (event,) = world.events(LogStartOffsetAdvanced)
+    assert (event.node, event.role, event.log_start_offset) == ("b1", "leader", 2)
     client.fetch(0)
     assert client.fetched().error is ErrorCode.OFFSET_OUT_OF_RANGE
     fetch(2, start=2)

@@ -100,7 +100,7 @@ def test_a_deleted_topic_is_gone_with_its_logs_and_may_come_again(world, admin):
     ]
     answer = admin.ask(DELETE_TOPICS, 6, topics=[by_id], timeout=1000)
     assert [(one.name, error(one)) for one in answer.responses] == [("t", ErrorCode.NONE)]
-    assert [fact.topic for fact in world.facts(TopicDeleted)] == ["t"]
+    assert [event.topic for event in world.events(TopicDeleted)] == ["t"]
     assert T0 not in world.broker.logs.logs
     admin.produce(batch("r1"))
     assert admin.produced().error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,13 +1,13 @@
-"""What a change of the registry means for the cluster, as facts: the registry decides in which order things happened.
+"""What a change of the registry means for the cluster, as events: the registry decides the order.
 
-A writer puts the reason beside its write (`note`); the fact is stated in the writer's name, at the moment of the write.
+A writer puts the reason beside its write (`note`); the event bears the writer's name and the time of the write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.changes import PartitionEvents
+from controller.changes import ChangeEvents
 from controller.election import Choice
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
@@ -25,7 +25,7 @@ class RegistryTeller:
         self._node = node
         self._names = names
 
-    def facts(self, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
+    def events(self, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
         """writer: the node whose request it was"""
         path = transaction.path
         name = znodes.partition_of(path)
@@ -51,7 +51,7 @@ class RegistryTeller:
     def _created(self, name: TopicPartition, transaction: Transaction, writer: str) -> trace.TraceEvent:
         state = self._registration(name, transaction.data, 0)
         config = active(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data))
-        named = PartitionEvents(node=writer, names=self._names).named
+        named = ChangeEvents(node=writer, names=self._names).named
         return trace.PartitionCreated(
             node=writer,
             topic=name.topic,
@@ -71,11 +71,11 @@ class RegistryTeller:
         version = self._registry.nodes[transaction.path].version
         before = self._registration(name, transaction.before, version - 1)
         after = self._registration(name, transaction.data, version)
-        teller = PartitionEvents(node=writer, names=self._names)
+        teller = ChangeEvents(node=writer, names=self._names)
         why, occasion = str(transaction.note.get("why", "")), str(transaction.note.get("occasion", ""))
         if after.leader != before.leader or transaction.note.get("elects", False):
             choice = Choice(after.leader, bool(transaction.note.get("clean", True)), why)
-            yield from teller.facts(name, before, after, choice, occasion)
+            yield from teller.events(name, before, after, choice, occasion)
         elif after.in_sync_replicas != before.in_sync_replicas:
             reason = f"{teller.membership(before, after)}: {why}{occasion}"
             yield teller.isr_committed(name, before, after, reason, transaction.note.get("proposed_by"))

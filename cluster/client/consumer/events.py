@@ -1,8 +1,8 @@
-"""What a consumer tells the trace: one method per fact. Facts of one step share the cause the shell named for it."""
+"""What a consumer tells the trace: one method per event. Events of one step share the cause the shell named for it."""
 
 from __future__ import annotations
 
-from cluster.client.facts import ClientFacts
+from cluster.client.events import ClientEvents
 from replica.ids import TopicPartition
 from replica.log.records import Record
 from replica.trace import events as trace
@@ -14,8 +14,8 @@ def record_name(record: Record) -> str:
     return text.split(b" ", 1)[0].decode("utf-8", "replace")
 
 
-class ConsumerFacts(ClientFacts):
-    """Facts of one consumer; call `begin_step` first in every step."""
+class ConsumerEvents(ClientEvents):
+    """Events of one consumer; call `begin_step` first in every step."""
 
     def record_read(self, tp: TopicPartition, peer: str, record: Record, leader_epoch: int) -> None:
         self._emit(

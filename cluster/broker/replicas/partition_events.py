@@ -1,4 +1,4 @@
-"""What one replica states in the trace: each fact is made here, next to the others about the same partition."""
+"""What one replica states in the trace: each event is made here, next to the others about the same partition."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from replica.trace.events import (
 )
 
 
-class PartitionFacts:
-    """Facts of one partition on the broker `node`."""
+class PartitionEvents:
+    """Events of one partition on the broker `node`."""
 
     __slots__ = ("_names", "_number", "_recorder", "_topic", "_topic_partition", "node")
 
@@ -92,7 +92,7 @@ class PartitionFacts:
         )
 
     def appended(self, info: AppendInfo, role: str) -> int | None:
-        """One fact per batch; returns the last one's seq, None for a duplicate, which appends nothing."""
+        """One event per batch; returns the last one's seq, None for a duplicate, which appends nothing."""
         seq: int | None = None
         for header in info.batches:
             seq = self._recorder.emit(

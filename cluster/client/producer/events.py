@@ -1,16 +1,16 @@
-"""What a producer tells the trace: one method per fact, so the causes are named in one place."""
+"""What a producer tells the trace: one method per event, so the causes are named in one place."""
 
 from __future__ import annotations
 
-from cluster.client.facts import CausalRecorder, ClientFacts
+from cluster.client.events import CausalRecorder, ClientEvents
 from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from replica.ids import TopicPartition
 from replica.log.records import read_header
 from replica.trace import events as trace
 
 
-class ProducerFacts(ClientFacts):
-    """Facts of one producer; call `begin_step` first in every step."""
+class ProducerEvents(ClientEvents):
+    """Events of one producer; call `begin_step` first in every step."""
 
     def __init__(self, client: str, acks: int, recorder: CausalRecorder) -> None:
         super().__init__(client, recorder)

@@ -14,8 +14,8 @@ class CausalRecorder(Recorder, Protocol):
     cause: int | None
 
 
-class ClientFacts:
-    """Facts of one client; call `begin_step` first in every step. Facts of one step share its cause."""
+class ClientEvents:
+    """Events of one client; call `begin_step` first in every step. Events of one step share its cause."""
 
     def __init__(self, client: str, recorder: CausalRecorder) -> None:
         self._client = client
@@ -23,17 +23,17 @@ class ClientFacts:
         self._step_cause: int | None = None
 
     def begin_step(self, *, from_outside: bool) -> None:
-        """Settle what the facts of the step that begins now follow from, besides their own causes.
+        """Settle what the events of the step that begins now follow from, besides their own causes.
 
         from_outside: a message or the end of a connection: what the shell says led here. Otherwise the application or
-        the clock began the step, and what happens to be the latest fact has nothing to do with it.
+        the clock began the step, and what happens to be the latest event has nothing to do with it.
         """
         if not from_outside:
             self._recorder.cause = None
         self._step_cause = self._recorder.cause
 
     def _emit(self, event: trace.TraceEvent, *own_causes: int | None) -> int:
-        """own_causes: numbers of facts; None or a negative number stands for none"""
+        """own_causes: numbers of events; None or a negative number stands for none"""
         causes = {seq: True for seq in own_causes if seq is not None and seq >= 0}
         if self._step_cause is not None:
             causes[self._step_cause] = True

@@ -1,4 +1,4 @@
-"""What a coordinator tells the trace of its groups: names made fit to be shown, and a sentence for each fact."""
+"""What a coordinator tells the trace of its groups: names made fit to be shown, and a sentence for each event."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from replica.trace.events import TraceEvent
 from replica.wording import shown
 
 
-class GroupFacts:
-    """tell: where a fact goes"""
+class GroupEvents:
+    """tell: where an event goes"""
 
     def __init__(self, node: str, tell: Callable[[TraceEvent], None]) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""What a voter of the quorum states of itself, as facts with their reasons in words."""
+"""What a voter of the quorum states of itself, as events with their reasons in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica.ids import BrokerId, Names, Offset
 from replica.trace import events as trace
 
 
-class QuorumFacts:
+class QuorumEvents:
     """Of the voter `local_id`."""
 
     def __init__(self, local_id: BrokerId, names: Names) -> None:
