@@ -120,9 +120,9 @@ def test_a_wrong_link_is_found() -> None:
 
 
 def missing_paths(path: Path, text: str) -> list[str]:
-    """Paths of this repository that a paper names in code style: `replica/leader.py`, `tests/golden/`."""
-    named = re.findall(rf"`((?:{'|'.join(PACKAGES)})/[\w./-]*)[`:]", shown_text(text))
-    return [name for name in named if not (ROOT / name).exists()]
+    """Paths of this repository that a paper names in code style: `replica/leader.py`, `tests/golden/*.txt`."""
+    named = re.findall(rf"`((?:{'|'.join(PACKAGES)}|\.ci|\.github)/[\w./*-]*)[`:]", shown_text(text))
+    return [name for name in named if not next(ROOT.glob(name), None)]
 
 
 @pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -131,8 +131,9 @@ def test_paths_exist(paper: Path) -> None:
 
 
 def test_a_missing_path_is_found() -> None:
-    text = "`replica/leader.py`, `replica/no.py:X` and `scenarios/none/`\n```\n`replica/in_an_example.py`\n```\n"
-    assert missing_paths(RULES, text) == ["replica/no.py", "scenarios/none/"]
+    paths = "`replica/leader.py`, `replica/le*.py`, `replica/no*.py`, `replica/no.py:X` and `scenarios/none/`"
+    text = f"{paths}\n```\n`replica/in_an_example.py`\n```\n"
+    assert missing_paths(RULES, text) == ["replica/no*.py", "replica/no.py", "scenarios/none/"]
 
 
 def test_no_source_refers_to_an_absent_paper() -> None:
