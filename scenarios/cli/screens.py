@@ -129,16 +129,40 @@ def _ribbon(partition: TopicPartition, history: PartitionHistory, end_us: int, s
     top = max((value for _, value in history.high_watermark), default=0)
     if top:
         levels = [value_at(history.high_watermark, moment) for moment in moments]
-        bar = "".join(" " if not level else style.level((level - 1) / top) for level in levels)
-        lines.append(f"  {'HW'.ljust(label)}{bar}  {top}")
-    legend = "  ".join(
-        f"{style.sign(sign)} {word}"
-        for sign, word in (("leads", "leads"), ("in", "in the ISR"), ("out", "out"), ("gone", "down"))
-    )
-    if any("frozen" in sign for _, states in history.states for sign in states):
-        legend += f"  {style.sign('frozen-in')} frozen, still in the ISR  {style.sign('frozen-out')} frozen"
+        shape = (
+            _offsets(levels)
+            if style.plain
+            else "".join(" " if not at else style.level((at - 1) / top) for at in levels)
+        )
+        lines.append(f"  {'HW'.ljust(label)}{shape}  {top}")
+    seen = {sign for _, states in history.states for sign in states}
+    legend = "  ".join(f"{style.sign(sign)} {word}" for sign, word in _STANDINGS.items() if sign in seen)
     lines.append(style.paint(f"  {'':<{label}}{legend}", "dim"))
     return lines
+
+
+_STANDINGS = {
+    "leads": "leads",
+    "in": "in the ISR",
+    "out": "out",
+    "gone-in": "down, still in the ISR",
+    "gone": "down",
+    "frozen-in": "frozen, still in the ISR",
+    "frozen-out": "frozen",
+}
+"""What a sign of the ribbon means; the legend has those that there are."""
+
+
+def _offsets(levels: Sequence[int | None]) -> str:
+    """Each new value where it begins, as far as there is room."""
+    cells = [" "] * len(levels)
+    free, before = 0, None
+    for column, level in enumerate(levels):
+        text = str(level)
+        if level is not None and level != before and column >= free and column + len(text) <= len(cells):
+            cells[column : column + len(text)] = text
+            free, before = column + len(text) + 1, level
+    return "".join(cells)
 
 
 def _axis(end_us: int, columns: int) -> str:
@@ -324,7 +348,7 @@ def _fates(summary: Summary, style: Style, room: int) -> str:
     if len(order) + len(text) + 3 > room:
         return text
     gone, acked = {*records["lost"], *records["missing"]}, set(records["acked"])
-    signs = ["gone" if name in gone else "good-record" if name in acked else "step" for name in order]
+    signs = ["gone-record" if name in gone else "good-record" if name in acked else "step" for name in order]
     return f"{''.join(style.sign(sign) for sign in signs)}   {text}"
 
 

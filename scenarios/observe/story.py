@@ -326,9 +326,9 @@ class Story:
 
 
 def _sign(standing: Standing, node: str, known: NodeChange | None) -> str:
-    if known is None or not known.running:
-        return "gone"
     inside = node in standing.isr
+    if known is None or not known.running:
+        return "gone-in" if inside else "gone"
     if known.paused:
         return "frozen-in" if inside else "frozen-out"
     if standing.leader == node:

@@ -37,8 +37,10 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
     "out": ("·", "."),
     "frozen-in": ("≀", "="),
     "frozen-out": ("~", "~"),
-    "gone": ("✕", "x"),
+    "gone-in": ("✕", "X"),
+    "gone": ("╌", "x"),
     "good-record": ("✓", "+"),
+    "gone-record": ("✕", "x"),
     "none": ("–", "-"),
 }
 _COLOURS: Mapping[str, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
