@@ -372,6 +372,14 @@ def test_commands_exist(paper: Path) -> None:
     assert list(wrong_commands(paper.read_text(encoding="utf-8"))) == []
 
 
+def test_targets_of_make_exist() -> None:
+    targets = re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
+    named = [
+        (path.name, name) for path in papers() for name in re.findall(r"(?:`|^)make ([a-z]+)", text_of(path), re.M)
+    ]
+    assert ("README.md", "demo") in named and [(paper, name) for paper, name in named if name not in targets] == []
+
+
 def test_a_wrong_command_is_found() -> None:
     text = "`highwater run x --seed 1`, `highwater walk`\n```\n$ highwater run x --sede 1   # --why\n```\n"
     assert list(wrong_commands(text)) == [
