@@ -1,6 +1,6 @@
 """What a run is held against: expectations, promises, and the verdict.
 Rooms: invariants/.
 
-May import: scenarios.language, scenarios.language.verbs, scenarios.observe.
+May import: scenarios.language, scenarios.language.values, scenarios.language.verbs, scenarios.observe.
 Open first: verdict.py.
 """

@@ -16,13 +16,14 @@ from scenarios.check.verdict import Verdict, classify
 from scenarios.language.conditions import EndOffsetTest, LogTest, RecordsTest, TimeTest
 from scenarios.language.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
 from scenarios.language.record_sets import format_record_names
+from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.checks import Check
 from scenarios.observe.availability import ServiceTimes, Window, write_windows
 from scenarios.observe.final_logs import FinalReplica, LogEntries, LogEntry
 from scenarios.observe.ledger import ErrorTally, RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
-from scenarios.observe.wording import duration, seconds
+from scenarios.observe.wording import seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ def _latency_result(test: LatencyTest, ledger: RecordLedger) -> Expectation:
         return Expectation(what, False, f"expected {_bounds(test.bounds)}, but no such record was acked")
     held = test.bounds.holds(value)
     return Expectation(
-        what, held, duration(value) if held else f"expected {_bounds(test.bounds)}, found {duration(value)}"
+        what, held, time_text(value) if held else f"expected {_bounds(test.bounds)}, found {time_text(value)}"
     )
 
 
@@ -235,10 +236,10 @@ def latency_statistics(ledger: RecordLedger, client: str | None = None) -> dict[
 
 def _bounds(test: TimeTest) -> str:
     if test.low_us is not None and test.high_us is not None:
-        return f"{duration(test.low_us)} to {duration(test.high_us)}"
+        return f"{time_text(test.low_us)} to {time_text(test.high_us)}"
     if test.low_us is not None:
-        return f"at least {duration(test.low_us)}"
-    return "anything" if test.high_us is None else f"at most {duration(test.high_us)}"
+        return f"at least {time_text(test.low_us)}"
+    return "anything" if test.high_us is None else f"at most {time_text(test.high_us)}"
 
 
 def _unavailable_result(test: UnavailableTest, found: list[Window]) -> Expectation:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from replica.ids import TopicPartition
+from replica.wording import duration
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.story import PartitionHistory, Story, value_at
-from scenarios.observe.wording import count_of, duration
+from scenarios.observe.wording import count_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.style import Style
 

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scenarios.observe.wording import count_of, duration
+from replica.wording import duration
+from scenarios.observe.wording import count_of
 from scenarios.terminal.style import Style
 
 Row = Mapping[str, Any]

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica.trace.events import InvariantBroken, RunStarted, TraceRow
+from replica.wording import listed
 from scenarios.check.promises import Gap
 from scenarios.explain.blame import Blame, Suspects, remedies
-from scenarios.observe.wording import count_of, listed
+from scenarios.observe.wording import count_of
 from scenarios.terminal.style import Style
 
 _WIDTH = 96

@@ -11,6 +11,7 @@ from typing import Any
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.wording import duration, listed
 from scenarios.check.verdict import judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.remedies import Remedies, remedies_for
@@ -18,7 +19,6 @@ from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
-from scenarios.observe.wording import duration, listed
 
 WAITS = "waits"
 """What a producer does that has not been told what became of a record, nor given it up."""

@@ -1,4 +1,4 @@
-"""How screens, reasons and explanations spell times and counts."""
+"""How screens and explanations spell moments and counts; lists and lengths of time: replica/wording.py."""
 
 from __future__ import annotations
 
@@ -11,29 +11,9 @@ def seconds(at_us: int) -> str:
     return f"{at_us / 1_000_000:.3f} s"
 
 
-def duration(length_us: int) -> str:
-    """A length of time in its natural unit: `800 us`, `12.5 ms`, `8.50 s`."""
-    if length_us < 1000:
-        return f"{length_us} us"
-    if length_us < 10_000:
-        return f"{length_us / 1000:.1f} ms"
-    if length_us < 1_000_000:
-        return f"{round(length_us / 1000)} ms"
-    return f"{length_us / 1_000_000:.2f} s"
-
-
 def count_of(number: int, noun: str) -> str:
     """`1 record`, `5 records`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def listed(names: tuple[str, ...] | list[str]) -> str:
-    """`b1`, `b1 and b2`, `b1, b2 and b3`; `nobody` for none."""
-    if not names:
-        return "nobody"
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def replay_command(scenario: str, variant: str | None, seed: int, settings: Sequence[str] = ()) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from replica.log.disk import Disk
+from replica.wording import listed
 from scenarios.language.selectors import Selector
 from scenarios.language.values.service_times import service_time_text
 from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.clock import BumpClock, StrobeClock
 from scenarios.language.verbs.disk import Bitflip, FailDisk, FillDisk, SlowDisk
 from scenarios.run.cluster_under_test import ClusterUnderTest
-from scenarios.run.fault_words import Done, Nodes, by_number, listed_nodes, performs
+from scenarios.run.fault_words import Done, Nodes, by_number, performs
 
 
 class DiskFaults:
@@ -29,7 +30,7 @@ class DiskFaults:
         for node in nodes:
             self._cluster.flip_bit(node, payload.partition, payload.offset)
         where = f"the batch at offset {payload.offset} of {payload.partition}"
-        return Done(nodes, f"a bit flips in {where} on {listed_nodes(nodes)}")
+        return Done(nodes, f"a bit flips in {where} on {listed(nodes)}")
 
     @performs(SlowDisk)
     async def _slow_disk(self, name: str, payload: SlowDisk) -> Done:
@@ -133,7 +134,7 @@ class _Strobe:
 
 
 def _clocks(nodes: Nodes) -> str:
-    return f"the wall {by_number(nodes, 'clock', 'clocks')} of {listed_nodes(nodes)}"
+    return f"the wall {by_number(nodes, 'clock', 'clocks')} of {listed(nodes)}"
 
 
 def _jump(nodes: Nodes) -> str:
@@ -146,4 +147,4 @@ def _distance(by_us: int) -> str:
 
 def _disks(nodes: Nodes, log_dir: str | None) -> str:
     which = f" {log_dir}" if log_dir else ""
-    return f"the {by_number(nodes, 'disk', 'disks')}{which} of {listed_nodes(nodes)}"
+    return f"the {by_number(nodes, 'disk', 'disks')}{which} of {listed(nodes)}"

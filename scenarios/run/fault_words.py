@@ -42,9 +42,5 @@ def performers_of(owner: object) -> dict[type[Payload], Perform]:
     return {method.performs: getattr(owner, name) for name, method in methods if hasattr(method, "performs")}
 
 
-def listed_nodes(nodes: Nodes) -> str:
-    return nodes[0] if len(nodes) == 1 else ", ".join(nodes[:-1]) + f" and {nodes[-1]}" if nodes else "nobody"
-
-
 def by_number(nodes: Nodes, singular: str, plural: str) -> str:
     return singular if len(nodes) == 1 else plural

@@ -15,6 +15,7 @@ from cluster.protocol.versions import api_key
 from controller.inputs import ElectReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from replica.wording import listed
 from scenarios.language.selectors import Selector, resolve
 from scenarios.language.steps import Direction, Payload
 from scenarios.language.verbs.clients import Seek
@@ -36,7 +37,6 @@ from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.disk_faults import DiskFaults
 from scenarios.run.fault_words import Done, Nodes, performers_of, performs
 from scenarios.run.fault_words import by_number as _s
-from scenarios.run.fault_words import listed_nodes as _list
 from scenarios.run.operations import Operator
 from scenarios.run.worlds import link_latency
 
@@ -64,9 +64,9 @@ class Faults:
     async def _start(self, name: str, payload: Start) -> Done:
         nodes = self.resolve(payload.nodes)
         later = tuple(node for node in nodes if not self._cluster.start(node))
-        sentence = f"{_list(nodes)} {_s(nodes, 'starts', 'start')}"
+        sentence = f"{listed(nodes)} {_s(nodes, 'starts', 'start')}"
         if later:
-            who = "" if later == nodes else f", {_list(later)}"
+            who = "" if later == nodes else f", {listed(later)}"
             sentence += f"{who} as soon as {_s(later, 'it has', 'they have')} shut down"
         return Done(nodes, sentence)
 
@@ -78,28 +78,28 @@ class Faults:
                 await self._cluster.kill(node)
             else:
                 self._cluster.stop(node)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} asked to shut down", self._undo_with_start(nodes))
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} asked to shut down", self._undo_with_start(nodes))
 
     @performs(Kill)
     async def _kill(self, name: str, payload: Kill) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             await self._cluster.kill(node)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} killed", self._undo_with_start(nodes))
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} killed", self._undo_with_start(nodes))
 
     @performs(PowerOff)
     async def _power_off(self, name: str, payload: PowerOff) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             await self._cluster.power_off(node)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'loses', 'lose')} power", self._undo_with_start(nodes))
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} power", self._undo_with_start(nodes))
 
     def _undo_with_start(self, nodes: Nodes) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
             for node in nodes:
                 if not self._cluster.running(node) or self._cluster.machines[node].stopping:
                     self._cluster.start(node)
-            return f"{_list(nodes)} {_s(nodes, 'starts', 'start')} again"
+            return f"{listed(nodes)} {_s(nodes, 'starts', 'start')} again"
 
         return undo
 
@@ -112,23 +112,23 @@ class Faults:
         async def undo() -> str:
             for node in nodes:
                 self._cluster.resume(node)
-            return f"{_list(nodes)} {_s(nodes, 'continues', 'continue')}"
+            return f"{listed(nodes)} {_s(nodes, 'continues', 'continue')}"
 
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'freezes', 'freeze')} (SIGSTOP)", undo)
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'freezes', 'freeze')} (SIGSTOP)", undo)
 
     @performs(Resume)
     async def _resume(self, name: str, payload: Resume) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             self._cluster.resume(node)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'continues', 'continue')} (SIGCONT)")
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'continues', 'continue')} (SIGCONT)")
 
     @performs(Wipe)
     async def _wipe(self, name: str, payload: Wipe) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             self._cluster.wipe(node)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'gets', 'get')} an empty disk")
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'gets', 'get')} an empty disk")
 
     @performs(Restart)
     async def _restart(self, name: str, payload: Restart) -> Done:
@@ -136,7 +136,7 @@ class Faults:
         for node in nodes:
             await self._cluster.kill(node)
             self._cluster.start(node)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'is', 'are')} restarted")
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} restarted")
 
     # ------------------------------------------------------------------------------------------------------ network
 
@@ -148,7 +148,7 @@ class Faults:
                 for link in self._links(island, other, "both"):
                     link.cuts.append(name)
         nodes = tuple(node for island in islands for node in island)
-        text = " | ".join(_list(island) for island in islands)
+        text = " | ".join(listed(island) for island in islands)
         return Done(nodes, f"the network parts: {text}", self._undo_with_heal(name))
 
     @performs(Cut)
@@ -158,9 +158,9 @@ class Faults:
             link.cuts.append(name)
         arrow = {"both": "and", "to": "no longer hears", "from": "no longer reaches"}[payload.direction]
         if payload.direction == "both":
-            sentence = f"nothing passes between {_list(one)} on one side and {_list(two)} on the other"
+            sentence = f"nothing passes between {listed(one)} on one side and {listed(two)} on the other"
         else:
-            sentence = f"{_list(one)} {arrow} {_list(two)}"
+            sentence = f"{listed(one)} {arrow} {listed(two)}"
         return Done((*one, *two), sentence, self._undo_with_heal(name))
 
     @performs(AddLatency)
@@ -230,7 +230,7 @@ class Faults:
     async def _reset_peer(self, name: str, payload: ResetPeer) -> Done:
         one, two = map(self.resolve, payload.between)
         count = sum([await self._cluster.fabric.reset(a, b) for a in one for b in two])
-        return Done((*one, *two), f"{count} connections between {_list(one)} and {_list(two)} are reset")
+        return Done((*one, *two), f"{count} connections between {listed(one)} and {listed(two)} are reset")
 
     @performs(Hold)
     async def _hold(self, name: str, payload: Hold) -> Done:
@@ -238,7 +238,7 @@ class Faults:
         api = None if payload.api is None else api_key(payload.api)
         self._cluster.network.holds.append(HoldRule(name, sources, targets, api, payload.part))
         what = f"{payload.api or 'every'} {payload.part or 'message'}"
-        sentence = f"{what} from {_list(sources)} to {_list(targets)} is held back"
+        sentence = f"{what} from {listed(sources)} to {listed(targets)} is held back"
 
         async def undo() -> str:
             self._release_holds((name,))
@@ -264,14 +264,14 @@ class Faults:
         nodes = self.resolve(payload.brokers)
         for node in nodes:
             await self._cluster.flush(node, payload.partition)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
 
     @performs(Tear)
     async def _tear(self, name: str, payload: Tear) -> Done:
         nodes = self.resolve(payload.broker)
         for node in nodes:
             self._cluster.tear(node, payload.partition, payload.size_bytes)
-        return Done(nodes, f"{_list(nodes)} {_s(nodes, 'loses', 'lose')} the last {payload.size_bytes} bytes of a log")
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} the last {payload.size_bytes} bytes of a log")
 
     # ------------------------------------------------------------------------------------------------------ cluster
 
@@ -300,7 +300,7 @@ class Faults:
         target = self.resolve(payload.replicas)
         await self._operator.reassign(payload.partition, target, payload.bytes_per_second)
         rate = "" if payload.bytes_per_second is None else f", at most {payload.bytes_per_second} bytes a second"
-        return Done(target, f"{payload.partition} is to be moved to {_list(target)}{rate}")
+        return Done(target, f"{payload.partition} is to be moved to {listed(target)}{rate}")
 
     @performs(CancelReassign)
     async def _cancel_reassign(self, name: str, payload: CancelReassign) -> Done:
@@ -312,7 +312,7 @@ class Faults:
         nodes, rate = self.resolve(payload.brokers), payload.bytes_per_second
         sides = ("leader", "follower") if payload.side == "both" else (payload.side,)
         await self._operator.throttle(nodes, rate, sides, payload.topic)
-        over = f"the replication of {_list(nodes)} is not throttled any more"
+        over = f"the replication of {listed(nodes)} is not throttled any more"
         if rate is None:
             return Done(nodes, over, ended=self._throttles_of(nodes, sides, payload.topic))
         self._throttles[name] = (nodes, sides, payload.topic)
@@ -321,7 +321,7 @@ class Faults:
             await self._operator.throttle(nodes, None, sides, payload.topic)
             return over
 
-        return Done(nodes, f"the replication of {_list(nodes)} is throttled to {rate} bytes a second", undo)
+        return Done(nodes, f"the replication of {listed(nodes)} is throttled to {rate} bytes a second", undo)
 
     def _throttles_of(self, nodes: Nodes, sides: Sequence[str], topic: str | None) -> tuple[str, ...]:
         """Names of the throttles of which nothing is left once these brokers are not throttled."""
@@ -342,7 +342,7 @@ class Faults:
         if payload.topic is not None:
             self._operator.set_topic_config(payload.topic, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
-        return Done(nodes, f"{_list(nodes) if nodes else f'topic {payload.topic}'} gets {settings}")
+        return Done(nodes, f"{listed(nodes) if nodes else f'topic {payload.topic}'} gets {settings}")
 
     # ------------------------------------------------------------------------------------------------------ clients
 
@@ -365,4 +365,4 @@ def _outcome(replies: Sequence[Reply | None]) -> str:
 
 
 def _between(one: Nodes, two: Nodes) -> str:
-    return f"the link between {_list(one)} and {_list(two)}"
+    return f"the link between {listed(one)} and {listed(two)}"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.trace import events as trace
+from replica.wording import duration
 from scenarios.language.record_sets import format_record_names
-from scenarios.observe.wording import duration
 
 
 def sentence_of(event: trace.TraceEvent, records: tuple[str, ...]) -> str:

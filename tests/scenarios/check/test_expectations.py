@@ -232,8 +232,8 @@ def test_latency_is_nearest_rank() -> None:
     )
     found = results(script, expect)
     assert [result.held for result in found] == [True, False, False]
-    assert found[1].why == "expected at least 2.0 ms, found 1.0 ms"
-    assert found[2].why == "expected at most 1 us, but no such record was acked"
+    assert found[1].why == "expected at least 2ms, found 1ms"
+    assert found[2].why == "expected at most 1us, but no such record was acked"
 
 
 # ---------------------------------------------------------------------------------------------------- availability
