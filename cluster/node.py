@@ -90,7 +90,7 @@ Action = Connect | Send | ResumeReading | Close | EndProcess | WorkApart
 
 
 def is_answer(action: Action) -> bool:
-    """It goes to a connection that somebody opened to us."""
+    """It goes to a connection that a peer opened to this node."""
     match action:
         case Send():
             return action.part == "response"
@@ -115,12 +115,12 @@ class NodeCore(Protocol):
 
     @property
     def max_request_bytes(self) -> int:
-        """Of a frame that somebody sends who has connected to this node (socket.request.max.bytes)."""
+        """Of a frame that arrives on a connection opened by a peer (socket.request.max.bytes)."""
 
     def start(self, now_us: int) -> list[Action]: ...
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        """peer: the node at the other end; address and port, if it is none of ours"""
+        """peer: the node at the other end; address and port if it is not a node of this cluster"""
         ...
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

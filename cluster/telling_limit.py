@@ -1,7 +1,7 @@
-"""How much is told of what clients from outside do that leaves nothing behind: so much at once, then so much a second.
+"""A limit for events about what clients from outside do without leaving bytes behind: a burst, then a rate.
 
 What a client writes takes the room of its own bytes; a request of twenty bytes, or one that has records sent that were
-sent before, can be made without end, and each would be an event on the disk. What is not told is counted.
+sent before, can be made without end, and each would be an event on the disk. What is left out is counted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TellingLimit:
         self._clients: dict[str, _Client] = {}
 
     def allows(self, client: str, now_us: int, count: int = 1) -> bool:
-        """Whether so much may be told; otherwise it is counted as left out."""
+        """Whether so many events may be emitted; otherwise they are counted as left out."""
         known = self._clients.get(client)
         if known is None:
             known = self._clients[client] = _Client(Bucket(self._at_once, self._per_second))
@@ -91,14 +91,14 @@ class TellingLimit:
 
 
 def outsider(peer: str) -> str | None:
-    """The name under which somebody from outside is counted, who may be known by an address only; None: our own."""
+    """The name under which a client from outside is counted, if need be its address; None: one of our own nodes."""
     if peer.startswith(OUTSIDE):
         return peer
     return f"{OUTSIDE}-" if ":" in peer else None
 
 
 class EndsOfConnections:
-    """Which ends of connections are told, of those that somebody from outside has opened to this node."""
+    """Which ends of connections from outside to this node become events."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

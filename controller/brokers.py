@@ -144,7 +144,7 @@ class BrokerControl:
         )
 
     def _lose_directories(self, given: BrokerHeartbeat) -> None:
-        """KIP-858: what lay in a failed directory is led by somebody else, first; the broker stays.
+        """KIP-858: other brokers take over the leaderships in a failed directory first; the broker stays.
 
         source: ReplicationControlManager.handleDirectoriesOffline
         """

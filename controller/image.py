@@ -225,7 +225,7 @@ class MetadataImage:
         self.metric_names[metric_name(name)] = name
 
     def set_partitions(self, topic: TopicImage, partitions: Mapping[int, PartitionRegistration]) -> None:
-        """As brokers of the ZooKeeper era are told; of those that are not named nothing has changed."""
+        """Apply an UpdateMetadata of the ZooKeeper era; what it does not name has not changed."""
         self.partition_count -= len(topic.partitions)
         topic.partitions.update(partitions)
         self.partition_count += len(topic.partitions)

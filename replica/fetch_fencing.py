@@ -60,7 +60,7 @@ def newest_epoch_taken(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch |
 def begins_anew(
     rules: Rules, followed: tuple[BrokerId, LeaderEpoch] | None, leader_id: BrokerId, leader_epoch: LeaderEpoch
 ) -> bool:
-    """Whether a follower that is told of this leader looks for its place in the leader's log again.
+    """Whether a follower that learns of this leader looks for its place in the leader's log again.
 
     followed: the leader and epoch it follows now, itself after it has led, None after a start of the broker
     source: Partition.makeFollower. Until 2.1 a change to no leader at all changes nothing: ReplicaManager.makeFollowers

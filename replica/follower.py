@@ -99,7 +99,7 @@ class FollowerState:
         return self.state is FetchState.FETCHING and not self._is_delayed(now_us)
 
     def may_compare(self, now_us: int) -> bool:
-        """Before it fetches, it wants to be told where `last_fetched_epoch` ends. source: buildLeaderEpochRequest"""
+        """Before it fetches, it has to learn where `last_fetched_epoch` ends. source: buildLeaderEpochRequest"""
         return self.state is FetchState.COMPARING and not self._is_delayed(now_us)
 
     @property

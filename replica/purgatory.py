@@ -14,7 +14,7 @@ Op = TypeVar("Op", bound=Hashable)
 class Purgatory(Generic[Op]):
     """Each operation waits under one or more keys, and ends everywhere at once.
 
-    Operations are told apart by identity or by their own `__eq__`; a dataclass that waits wants `eq=False`.
+    Operations are compared by identity or by their own `__eq__`; a dataclass that waits wants `eq=False`.
     """
 
     __slots__ = ("_keys", "_watchers")

@@ -222,7 +222,7 @@ class ClientConnections:
     # ---------------------------------------------------------------------------------------------------- metadata
 
     def poll(self, now_us: int) -> bool:
-        """Refresh the metadata if that is due and somebody can be asked. returns: whether anything was begun"""
+        """Refresh the metadata if that is due and a node can be asked. returns: whether anything was begun"""
         if not self._metadata_due(now_us):
             return False
         node_id = self.least_loaded(now_us)

@@ -31,10 +31,10 @@ class Decision:
 
 
 class Chronicle:
-    """What has been written to the metadata log and not yet told, of all controllers of a quorum.
+    """What all controllers of a quorum have written to the metadata log and the trace does not have yet.
 
     A controller may die after a majority has its record and before it hears so. The next one
-    then commits what the first has decided, and it is told then: the trace is one, as the log is.
+    then commits what the first has decided, and only then do its events follow: one trace, as there is one log.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class DecisionQueue:
             self._chronicle.wrote(decision)
 
     def take_committed(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None]) -> list[Decision]:
-        """The decisions that have become real, in order; all events up to there are told now."""
+        """The decisions that are committed now, in order; all events up to there are emitted."""
         committed = []
         while self._waiting and self._waiting[0][0].required_offset <= high_watermark:
             decision, written = self._waiting.popleft()

@@ -374,7 +374,7 @@ class ControllerCore:
         return self.state.next_offset
 
     def _complete(self, now_us: int) -> None:
-        """What is committed has happened: it is told, then brokers hear of it, then who had asked is answered."""
+        """What is committed has happened: first its events, then the news for brokers, then the answers to requests."""
         committed = self._decisions.take_committed(self.quorum.high_watermark, self.log.epoch_at)
         self._fetches.wake(now_us)
         for decision in committed:

@@ -25,7 +25,7 @@ class SnapshotWriter:
         self._recorder = recorder
 
     def committed(self, high_watermark: Offset) -> None:
-        """Everything below is committed, and has been told."""
+        """Everything below is committed, and its events are in the trace."""
         log = self._log
         since = log.log.log_start_offset if log.snapshots.latest is None else log.snapshots.latest.offset
         size_bytes = log.log.bytes_available(since, high_watermark)

@@ -20,7 +20,7 @@ _WRITE_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
-"""What a member is told when its commit could not be written. source: maybeConvertOffsetCommitError"""
+"""The answer to a member whose commit could not be written. source: maybeConvertOffsetCommitError"""
 
 
 class Commits:

@@ -217,7 +217,7 @@ class GroupCoordinator:
 
     def _loaded(self, given: Loaded) -> None:
         if self.index.loading.get(given.partition) != given.leader_epoch:
-            return  # Somebody else leads by now.
+            return  # Another broker leads by now.
         del self.index.loading[given.partition]
         self.index.owned[given.partition] = given.leader_epoch
         if given.groups or given.unreadable:

@@ -38,7 +38,7 @@ WRITE_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""What is told of any write that failed for want of replicas or of the leader; each kind of write adds to it."""
+"""The answers to any write that failed for want of replicas or of the leader; each kind of write adds to them."""
 
 
 class Desk:

@@ -166,7 +166,7 @@ class Group:
     # ----------------------------------------------------------------------------------------------------- protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody with these protocols can be a member of this group."""
+        """Whether a client with these protocols can be a member of this group."""
         if self.state is State.EMPTY:
             return bool(protocol_type and protocols)
         common = self._common_protocols(self.members.values())

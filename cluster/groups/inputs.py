@@ -26,7 +26,7 @@ WriteId = int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup:
-    """requires_member_id: the client can be told to come again with an id (version 4, KIP-394)
+    """requires_member_id: the client understands that it must come again with an id (version 4, KIP-394)
 
     may_skip_assignment: the client knows the flag of that name (version 9)     reason: the client's own, may be empty
     """
@@ -185,7 +185,7 @@ CoordinatorInput = (
 
 
 class JoinedMember(NamedTuple):
-    """What the leader is told of a member, to assign partitions to it."""
+    """What the leader has to know of a member, to assign partitions to it."""
 
     member_id: str
     instance_id: str | None

@@ -17,7 +17,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 class Member:
     """awaiting_join, awaiting_sync: the request that is answered when the group has got so far
 
-    is_new: has never been told that it is a member, so it sends no heartbeats yet
+    is_new: does not know yet that it is a member, so it sends no heartbeats
     session: when it is given up; None while it waits for the group
     """
 

@@ -25,14 +25,14 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 LEAST_REPEATED_WAIT_MS = 1000
 
 _OnStored = Callable[[ErrorCode, int], None]
-"""(error as the members are told it, now_us)"""
+"""(error as in the members' answers, now_us)"""
 _WRITE_ERRORS = {
     **WRITE_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What members are told when their group could not be written. source: GroupMetadataManager.storeGroup"""
+"""The members' answer when their group could not be written. source: GroupMetadataManager.storeGroup"""
 
 
 class Rebalances:
@@ -119,7 +119,7 @@ class Rebalances:
                     members = _members(group) if leads else ()
                     self._answer_join(member, _joined(group, new_id, members=members, skip_assignment=leads))
                 else:
-                    # An old client that reads its own id as the leader's would assign, and nobody would be told.
+                    # An old client that read its own id as the leader's would assign, and no member would get any.
                     self._answer_join(member, _joined(group, new_id, leader_id=previous_leader))
 
             self.store(group, assignments, stored, given.now_us)
@@ -172,7 +172,7 @@ class Rebalances:
             group.join = self._desk.after(timeout_ms, partial(self._complete_join, group), now_us)
 
     def maybe_complete_join(self, group: Group, now_us: int) -> None:
-        """Somebody came or went. The first generation waits for its delay all the same."""
+        """A member came or went. The first generation waits for its delay all the same."""
         waits = group.state is State.PREPARING_REBALANCE and group.join is not None
         if waits and not group.is_first_join and group.all_have_joined:
             self._complete_join(group, now_us)
@@ -215,7 +215,7 @@ class Rebalances:
         complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
 
         def stored(error: ErrorCode, now_us: int) -> None:
-            # Somebody may have come or gone while the log was written.
+            # A member may have come or gone while the log was written.
             if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
                 return
             if error is not ErrorCode.NONE:
@@ -316,7 +316,7 @@ class Rebalances:
             self.maybe_complete_join(group, now_us)
 
     def unload(self, group: Group, now_us: int) -> None:
-        """Another broker coordinates the group now; whoever waits is told to look for it. source: onGroupUnloaded"""
+        """Another broker coordinates the group now; waiting members are sent to look for it. source: onGroupUnloaded"""
         group.enter(State.DEAD, self._desk.wall_ms(now_us))
         for member in group.members.values():
             self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))

@@ -1,4 +1,4 @@
-"""What clients from outside do and are told, as events: what their connections are observed to carry.
+"""What clients from outside do and receive, as events: what their connections are observed to carry.
 
 Our own producers and consumers state what they send, learn and read; an unmodified client states nothing, so its
 connection is read along, at the broker's end. It is the same story from the other side: a record counts as sent when
@@ -130,7 +130,7 @@ class Tap(Protocol):
 
 
 class ClientStory:
-    """What is told of one connection."""
+    """The events of one connection."""
 
     __slots__ = ("_connection", "_latest", "_produced", "client", "node", "shared")
 
@@ -344,7 +344,7 @@ class ClientStory:
         )
 
     def _may_repeat(self, count: int) -> bool:
-        """Whether so many events that tell of nothing new may be told of this client."""
+        """Whether so many events without anything new may be emitted for this client."""
         recorder = self.shared.recorder
         return self.shared.limit.may_tell(
             recorder,

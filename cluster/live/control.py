@@ -1,8 +1,8 @@
-"""What the process that runs a cluster and the processes of its nodes tell each other, over a socket pair each.
+"""The messages between the process that runs a cluster and the processes of its nodes, over a socket pair each.
 
-Messages are pickled: both ends are ours, the pair is inherited, and nobody else can reach it. A message is one packet
-(SOCK_SEQPACKET), or, if it is too large for that, one in parts: what a client sends decides how much there is to tell.
-Of a message whose sender is killed before its last part, nothing is taken.
+Messages are pickled: both ends belong to this run, the pair is inherited, and no other process can reach it. A message
+is one packet (SOCK_SEQPACKET), or several if it is too large: clients decide how much there is to report. Of a message
+whose sender is killed before its last part, nothing is taken.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class AnswerTold:
 
 @dataclass(frozen=True, slots=True)
 class ObservationTold:
-    """What a connection of somebody else's client carries; connections are numbered in each life."""
+    """What a connection of an outside client carries; connections are numbered in each life."""
 
     at_us: int
     connection: int
@@ -83,7 +83,7 @@ class ObservationTold:
 
 @dataclass(frozen=True, slots=True)
 class OutsiderTold:
-    """A client of somebody else's has connected for the first time."""
+    """An outside client has connected for the first time."""
 
     client: str
 
@@ -256,4 +256,4 @@ def unpack_order(packet: bytes) -> Order:
 
 
 def _unpack(data: bytes | memoryview | bytearray) -> Any:
-    return pickle.loads(data)  # noqa: S301  # from a process of ours, over the pair that one of the two inherited
+    return pickle.loads(data)  # noqa: S301  # from a process of this run, over the pair that one of the two inherited

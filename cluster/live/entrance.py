@@ -1,8 +1,8 @@
-"""The way of a request that somebody outside of the cluster sends, as far as faults of the network make it longer.
+"""Network faults on the way of a request from outside of the cluster.
 
-What our own machines send is delayed, cut or held where it leaves (`cluster.network.passage`); a client of somebody
-else's has no such end, so its requests are held up where they have come in. Kernels have carried them by then; the
-broker has not seen them. source: as Passage
+What our own machines send is delayed, cut or held where it leaves (`cluster.network.passage`); an outside client
+has no such end, so its requests are held up where they have come in. Kernels have carried them by then; the broker has
+not seen them. source: as Passage
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The live world: machines of this process, and TCP connections between them and to anybody else who connects.
+"""The live world: machines of this process, and TCP connections between them and from any outside client.
 
-A world needs to know of others only what it is told: who is reached at an address (`name_of`), and the state of the
+A world needs to know only this of others: which node is reached at an address (`name_of`), and the state of the
 links that begin at its own machines.
 """
 
@@ -146,7 +146,7 @@ class TcpFabric:
                 acceptor.close()
 
     def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpWire:
-        """Our end of a connection that somebody has opened; known by name if it was opened in this process."""
+        """Our end of an accepted connection; known by name if the other end is in this process."""
         near = self._callers.pop(caller, None)
         known = self.neighbour(caller) if near is None else near.host.name
         wire = TcpWire(self, host, known or NOBODY, sock, accepted=True)
@@ -196,7 +196,7 @@ class TcpFabric:
         self.time.enter(cause)
 
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
-        """A bug that one client has met is no reason to take the cluster from all others; it is told and counted."""
+        """If a client's request hits a bug, the cluster stays up for all others; the bug is reported and counted."""
         last = traceback.extract_tb(failure.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         reason = f"{node} gives up a request of {peer}: our bug, {type(failure).__name__} in {where}: {failure}"

@@ -84,7 +84,7 @@ class GatheringTime(LiveTime):
         return True
 
     def gather_all(self) -> None:
-        """Until nothing is left of what was told before now."""
+        """Until everything that was reported before now has been taken."""
         while self.gather():
             pass
 
@@ -95,7 +95,7 @@ class GatheringTime(LiveTime):
 
     def _put(self, what: InPlace, source: EventSource) -> None:
         log = self._trace
-        # What had to wait for its turn is told as of now: the trace does not go back in time.
+        # What had to wait for its turn gets the time of now: the trace does not go back in time.
         self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)
         if not isinstance(what, EventsTold):
             log.cause = None

@@ -1,4 +1,4 @@
-"""What passes over one connection of a client of somebody else's, read along at the broker's end.
+"""What passes over one connection of an outside client, decoded at the broker's end as well.
 
 The observer only decodes. What it sees is small and can be sent to another process: of records it keeps what they may
 be called and what they are known again by. Nothing is changed.

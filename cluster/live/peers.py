@@ -1,4 +1,4 @@
-"""What a client that is none of ours is called: `client/` and its client.id, made safe to print and to file."""
+"""The name of a client from outside: `client/` and its client.id, made safe to print and to file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from replica.trace.events import TraceLog
 
 @dataclass(frozen=True, slots=True)
 class NodeOrder:
-    """All that a node's process is told at its start."""
+    """Everything a node's process gets at its start."""
 
     name: str
     incarnation: int
@@ -48,8 +48,8 @@ Launch = Callable[[NodeOrder, socket.socket], OwnProcess]
 class ProcessFabric(NeighbourFabric):
     """The world of the process that runs a cluster of processes.
 
-    nodes: names of the machines whose processes are to be real ones     reads_along: they tell what clients of
-    somebody else's do, for `tap`
+    nodes: names of the machines whose processes are to be real ones     reads_along: they
+    report what outside clients do, for `tap`
     """
 
     time: GatheringTime

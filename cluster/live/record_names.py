@@ -182,7 +182,7 @@ class RecordNames:
         return next(known_again[identity], None)
 
     def answered(self, batch: NamedBatch) -> None:
-        """The client was told that it is written, and will not send it again unless as an idempotent producer."""
+        """The client got the answer that it is written, and will not send it again unless as an idempotent producer."""
         latest = self._unanswered_batches.get(batch.key)
         if latest is not None and latest.names == batch.names:
             del self._unanswered_batches[batch.key]

@@ -164,7 +164,7 @@ class RemoteHost(Host):
                 time.enter()
 
     async def seize(self) -> None:
-        """SIGSTOP first: what it has done is told and looked at before it is gone."""
+        """SIGSTOP first: its events are read and checked before it is gone."""
         life = self._life
         if life is None:
             return
@@ -193,7 +193,7 @@ class RemoteHost(Host):
                 self.fabric.events.lost_with_its_process(held)
 
     async def power_off(self) -> None:
-        """SIGKILL after the others were told that they must not notice."""
+        """SIGKILL after the others know that they must not notice."""
         self.powered = False
         self.fabric.darkened(self.name)
         await self.fabric.settle()

@@ -40,7 +40,7 @@ class RequestMemory:
         return self._coming_in_bytes + self.in_progress_bytes
 
     def grow(self, holder: MemoryHolder, size_bytes: int) -> None:
-        """More has come in of a holder's request. Whoever has to give way is told, the holder itself last of all."""
+        """More has come in of a holder's request. Others have to give up theirs if need be, the holder itself last."""
         self._held[holder] = self._held.pop(holder, 0) + size_bytes
         self._coming_in_bytes += size_bytes
         while self.total_bytes > self._limit_bytes and self._held:

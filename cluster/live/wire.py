@@ -69,7 +69,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._entrance: Entrance | None = None
         """Of a client from outside."""
         self._tap: WireTap | None = None
-        """Reads along where the client is none of ours."""
+        """Reads along where the client is from outside."""
 
     # ------------------------------------------------------------------------------------------ for the shell (Wire)
 
@@ -171,7 +171,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._told = deque()
 
     def comes_from(self, address: str) -> None:
-        """Somebody outside of this process; who, the first frame will tell."""
+        """The peer is outside of this process; its first frame names it."""
         self._is_identified = False
         self._entrance = Entrance(self._fabric, self.host.name)
         self.peer = address
@@ -208,7 +208,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             self._read_along(frame)
 
     def _read_along(self, request: bytearray | None = None, answer: Sequence[Segment] | None = None) -> None:
-        """A bug in reading along is told, and ends the reading; the client notices nothing of it."""
+        """A bug in reading along is reported and ends the reading; the client notices nothing of it."""
         tap = self._tap
         if tap is None:
             return

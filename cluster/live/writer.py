@@ -35,7 +35,7 @@ def copy_of(part: FileSlice) -> FileSlice:
 
 @dataclass(slots=True)
 class _WatchedFrame:
-    """A frame that somebody wants to know of when it has left."""
+    """A frame whose sender wants to know when it has left."""
 
     on_sent: OnSent
     began_us: int

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (KIP-858) between its message and what the controller is told."""
+"""AssignReplicasToDirs (KIP-858) between its message and the input of the controller."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def epoch_ends_request(rules: Rules, broker_id: BrokerId, comparing: Iterable[Fo
 def epoch_ends_answers(
     asked: Asked, frame: bytearray, now_us: int
 ) -> Iterator[tuple[TopicPartition, EpochEndAnswered]]:
-    """What each follower is told; raises: PeerViolation"""
+    """The answers for each follower. raises: PeerViolation"""
     answer = cold.decode_response(OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, frame)
     for topic in answer.topics:
         for entry in topic.partitions:

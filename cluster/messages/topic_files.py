@@ -1,6 +1,6 @@
-"""What somebody writes into the registry to have a topic created: the tool of an operator, or a broker for itself.
+"""The file in the registry that creates a topic: written by an operator's tool, or by a broker for its own topics.
 
-source: AdminUtils.createTopic (AdminZkClient): whoever wants the topic places it; the controller sees it and follows
+source: AdminUtils.createTopic (AdminZkClient): the writer places the replicas; the controller follows the file
 """
 
 from __future__ import annotations

@@ -205,14 +205,14 @@ class Host:
         return None
 
     async def seize(self) -> None:
-        """Just before its process ends from without: nothing of it happens any more, and what has happened is told."""
+        """Just before its process is ended from outside: it does nothing more, and its events are in the trace."""
 
     async def kill(self) -> None:
         """SIGKILL: the kernel closes the sockets at once; the disk keeps its page cache."""
         await self._stop_process(self._end_process)
 
     async def power_off(self) -> None:
-        """The machine goes dark: nobody is told. (What was not flushed is the disk's business.)"""
+        """The machine loses power, and no peer gets a message. (The disk decides about bytes that were not flushed.)"""
         self.powered = False
         await self._stop_process(self._vanish)
 

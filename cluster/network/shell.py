@@ -106,13 +106,13 @@ class NodeShell:
                 self._step(self.core.disconnected, connection, str(gone))
 
     def _handle(self, connection: ConnectionId, wire: Wire, frame: bytearray) -> None:
-        """A frame of somebody who has connected to us."""
+        """A frame of a peer that has connected to this node."""
         if not wire.is_identified:
             wire.identify(frame)
             self._step(self.core.identified, connection, wire.peer)
         try:
             self._step(self.core.received, connection, frame)
-        except Exception as failure:  # A bug of ours; live, it costs this connection only.
+        except Exception as failure:  # A bug in Highwater; in a live run it costs this connection only.
             if not self._world.contains(wire.peer, failure):
                 raise
             self._close(connection)

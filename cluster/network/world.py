@@ -182,7 +182,7 @@ class MachineWire(Wire, Protocol):
     """A wire as its machine sees it."""
 
     def vanish(self) -> None:
-        """The machine lost power: nobody is told."""
+        """The machine lost power: its peers get no message."""
 
 
 class Fabric(Protocol):
@@ -236,7 +236,7 @@ class Fabric(Protocol):
         """Until what was changed about machines, disks and links is in force wherever they are."""
 
     async def stand_still(self) -> None:
-        """The run is over: until no process does anything any more, and all that was done is told."""
+        """The run is over: wait until no process does anything any more and all events are in the trace."""
 
     async def apart(self, job: Callable[[], None]) -> None:
         """As World.apart"""

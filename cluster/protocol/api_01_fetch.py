@@ -66,7 +66,7 @@ NO_HIGH_WATERMARK_TOLD = 2**63 - 1
 REMEMBERED_BYTES_MAX = 512
 REMEMBERED_BODIES_MAX = 256
 """While little happens, most fetches and most answers are byte for byte what they were before, or what another replica
-has just been told: small bodies are decoded once."""
+has just been given: small bodies are decoded once."""
 
 
 class FetchPartition(NamedTuple):

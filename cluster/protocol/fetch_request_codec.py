@@ -1,4 +1,4 @@
-"""Fetch requests as bytes, versions 4 to 18. source: FetchRequest.json; the versions are told in api_01_fetch.py"""
+"""Fetch requests as bytes, versions 4 to 18. source: FetchRequest.json; api_01_fetch.py lists the versions"""
 
 from __future__ import annotations
 

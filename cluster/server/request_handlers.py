@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 Work = Callable[[int], None]
-"""Handles a request, or the rest of one; is told the time."""
+"""Handles a request, or the rest of one, given the time."""
 
 
 def _nobody(now_us: int) -> None:
@@ -77,7 +77,7 @@ class RequestHandlers:
         self._rest, self._current = None, done
         try:
             work(now_us)
-        except BaseException:  # A bug of ours: the handler is free again, whatever becomes of the request.
+        except BaseException:  # A bug in Highwater: the handler is free again, with or without an answer.
             self._rest = None
             self._busy -= 1
             raise

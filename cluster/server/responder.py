@@ -34,6 +34,6 @@ class Responder:
             self._outbox.respond(connection, (frame,), header.api_key)
 
     def pass_on(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> None:
-        """frame: a whole response that somebody else has encoded, its size included"""
+        """frame: a whole response, already encoded, with its size"""
         if connection in self._connections:
             self._outbox.respond(connection, (frame,), header.api_key)

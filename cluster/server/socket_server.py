@@ -153,7 +153,7 @@ class SocketServer:
     def _execute(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         peer = self.connections.peer(connection)
         if peer is None:
-            return  # Differs from Kafka: its handlers do what is asked even if nobody is left to be told.
+            return  # Differs from Kafka: its handlers do what is asked even if the client has gone.
         if self._requests is not None:
             self._requests.dequeued(connection)
         try:

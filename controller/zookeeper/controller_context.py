@@ -21,12 +21,12 @@ Answer = Callable[[Any], None]
 
 
 class ControllerMoved(Exception):
-    """The registry says that somebody else is the controller by now."""
+    """According to the registry another broker is the controller by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a process answers to whoever asked for it."""
+    """The result of a process, for the caller that started it."""
 
     answer: Answer
     value: object
@@ -63,7 +63,7 @@ class ControllerContext:
         self.batch = RequestBatch()
 
     def live_of(self, brokers: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
-        """Those that can be told something."""
+        """Those that requests can be sent to."""
         return tuple(broker_id for broker_id in brokers if broker_id in self.live)
 
     def online_of(self, brokers: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
@@ -84,6 +84,6 @@ class ControllerContext:
         )
 
     def reply(self, answer: Answer, value: object) -> None:
-        """After what is to be told to brokers: an answer never says more than has been sent."""
+        """After the requests to brokers: an answer never says more than has been sent."""
         self.send()
         self.actions.append(Reply(answer, value))

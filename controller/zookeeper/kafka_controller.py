@@ -282,7 +282,7 @@ class KafkaController:
         self._context.send()
 
     def _tell_fenced(self, dead: Sequence[BrokerId]) -> None:
-        """There is no fencing in this era; it is told once the controller has taken all that is the broker's away."""
+        """There is no fencing in this era; the event follows once the broker leads and follows nothing."""
         for broker_id in dead:
             who = self._names(broker_id)
             reason = f"{who} was fenced: it is not in the registry any more, so {self._node} has taken it offline"

@@ -91,7 +91,7 @@ class PartitionChanges:
             self._announce(name)
 
     def _elect_offline(self, name: TopicPartition, occasion: str) -> Process:
-        """Whoever is elected leads in a new term, even if it led before: otherwise those who were told of it while it
+        """The elected broker leads in a new term, even if it led before: otherwise followers that heard of it while it
         was dead would never look for it again. source: OfflinePartitionLeaderElectionStrategy, leaderForOffline
         """
         isr = self._context.states[name].in_sync_replicas
@@ -153,7 +153,7 @@ class PartitionChanges:
     def change(
         self, name: TopicPartition, plan: Plan, *, without: BrokerId = NO_BROKER
     ) -> Generator[Operation, Results, bool]:
-        """Read the partition's state, decide, and write it in the version that was read; again if somebody was faster.
+        """Read the partition's state, decide, write it in the version that was read; again if another write came first.
 
         A state that a newer controller has written is left alone. without: a replica that need not hear of it
         source: doElectLeaderForPartitions, removeReplicasFromIsr

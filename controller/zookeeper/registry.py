@@ -22,7 +22,7 @@ MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
 
 
 class RegistryError(Enum):
-    """The ZooKeeper errors that a client of ours can meet. source: KeeperException.Code"""
+    """The ZooKeeper errors that Highwater's clients can meet. source: KeeperException.Code"""
 
     NO_NODE = "NoNode"
     NODE_EXISTS = "NodeExists"
@@ -70,7 +70,7 @@ class CheckVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetData:
-    """watch: be told once when the file is made, changed or deleted; also of a file that is not there (yet)"""
+    """watch: notify once when the file is made, changed or deleted; it need not exist yet"""
 
     path: str
     watch: bool = False
@@ -78,7 +78,7 @@ class GetData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetChildren:
-    """watch: be told once when a child is made or deleted"""
+    """watch: notify once when a child is made or deleted"""
 
     path: str
     watch: bool = False

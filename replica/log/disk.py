@@ -50,7 +50,7 @@ class Disk:
 
     root: the broker's log directory, the same path its LogManager is given
     full: takes no more bytes     broken: gives none back, either
-    on_failure: told when somebody runs into that, before DiskFailed is raised (LogDirFailureChannel)
+    on_failure: called when an operation fails for that reason, before DiskFailed is raised (LogDirFailureChannel)
     sync: flush with a real fsync. False in the simulated world, where only the bookkeeping counts.
     """
 

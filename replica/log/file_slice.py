@@ -12,7 +12,7 @@ from replica.log.open_files import OpenFile
 class FileSlice:
     """Bytes [position, position + length) of the open file `fd`; length 0 means there is nothing to read.
 
-    held: keeps `fd` open as long as this lives, whatever becomes of the log; None where somebody else sees to that
+    held: keeps `fd` open as long as this lives, even if the log closes it; None if the caller keeps it open
     source: Kafka FileRecords.slice / DefaultRecordsSend
     """
 

@@ -1,4 +1,4 @@
-"""Events about clients: what producers sent and were told, what consumers read."""
+"""Events about clients: what producers sent, the answers they got, and what consumers read."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class BatchRefused(TraceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAcked(TraceEvent):
-    """The producer was told that the record is written."""
+    """The producer got the answer that the record is written."""
 
     TABLE: ClassVar[str] = "produce"
     client: column.Client

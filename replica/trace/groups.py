@@ -94,7 +94,7 @@ class GroupRebalanced(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAssigned(GroupEvent):
-    """The assignment is kept by every in-sync replica, and the members are told of theirs."""
+    """Every in-sync replica has the assignment, and the members receive theirs."""
 
     node: column.Node
     group: Group
@@ -105,7 +105,7 @@ class GroupAssigned(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted(GroupEvent):
-    """A commit is kept by every in-sync replica, and the member is told so."""
+    """Every in-sync replica has the commit, and the member gets a positive answer."""
 
     node: column.Node
     group: Group

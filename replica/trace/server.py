@@ -20,7 +20,7 @@ class ConnectionClosed(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCrashed(ControlEvent):
-    """A bug of ours met a request of `peer`; live, the connection is closed and everybody else goes on."""
+    """A request of `peer` hit a bug in Highwater; in a live run its connection is closed and all others go on."""
 
     node: column.Node
     peer: column.Peer

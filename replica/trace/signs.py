@@ -20,7 +20,7 @@ SIGNS: Mapping[str, str] = {
 }
 
 UNDOING = ("heal", "release", "resume")
-"""Verbs of steps that undo a fault: what they do is told by `fault_began`, and looks as the end that it is."""
+"""Verbs of steps that undo a fault: `fault_began` states what they do, and it is drawn as the end of a fault."""
 
 _OF_EVENT: Mapping[str, str] = {
     "fault_began": "fault",

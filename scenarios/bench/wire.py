@@ -1,8 +1,8 @@
 """Throughput, latency and CPU of live brokers under librdkafka, beside librdkafka's own mock cluster in the same run.
 
 The cluster is a `highwater serve` of its own, with its client tap off; the load is one librdkafka client in this
-process. Both share the machine, so a record's way is paid for at both ends; what the brokers' processes took is told
-apart.
+process. Both share the machine, so a record's way is paid for at both ends; the CPU time of the brokers'
+processes is measured separately.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _requests(cluster: MeasuredCluster) -> dict[str, float]:
 
 
 def _producer(cluster: MeasuredCluster, topic: str, acks: str, settings: dict[str, Any]) -> Any:
-    """One that has been told where the topic is."""
+    """One that knows where the topic is."""
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -247,7 +247,7 @@ class _LatencyOf:
 
 
 def _committed(cluster: MeasuredCluster, topic: str) -> int:
-    """Records below the high watermarks, which is what consumers are told of."""
+    """Records below the high watermarks, which is all that consumers see."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "bench", "log_level": 0})

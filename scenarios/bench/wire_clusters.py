@@ -35,7 +35,7 @@ class ClusterFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCluster:
-    """Something to measure. pid: whose processes' CPU is the brokers' own; None if that cannot be told apart
+    """Something to measure. pid: whose processes' CPU is the brokers' own; None if that cannot be measured separately
 
     start_s: from its start to its being ready, of the whole process and of the brokers in it
     """

@@ -1,8 +1,8 @@
 """Which invariants the rules of a run promise (replica/RULES.md).
 
 An older rule lets some invariants break by design: that is what the newer rule was made for. A broken invariant that
-the rules of the run promise is a bug of ours; any other is a finding about the era, and a scenario may expect it.
-What configuration may break (unclean elections, disks that lose bytes) is not told here: truth.py re-bases instead.
+the rules of the run promise is a bug in Highwater; any other is a finding about the era, and a scenario may expect it.
+What configuration may break (unclean elections, disks that lose bytes) is no part of this: truth.py re-bases instead.
 Only where an old rule makes more of lost bytes than their loss does a gap say `after_lost_bytes`.
 """
 
@@ -90,7 +90,7 @@ GAPS: tuple[Gap, ...] = (
         _LEADER_INCOMPLETE,
         "KIP-380 (2.2): what the controller tells a broker is for one life of that broker",
     ),
-    # KAFKA-1120: such a broker is told of nothing that it should replicate, and stays out of every ISR until the next
+    # KAFKA-1120: such a broker does not learn what it should replicate, and stays out of every ISR until the next
     # controller, or until it is started once more. bounced-broker-old-command shows it.
     _gap(
         "control-fencing",

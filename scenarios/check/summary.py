@@ -110,13 +110,13 @@ def _setting(scenario: Scenario) -> dict[str, Any]:
 
 
 def _producers(scenario: Scenario, ledger: RecordLedger) -> list[str]:
-    """Those of the scenario, then clients of somebody else's that have sent something."""
+    """Those of the scenario, then outside clients that have sent something."""
     others = [client for client, _, _ in ledger.records.origins]
     return list(dict.fromkeys([*(producer.name for producer in scenario.producers), *others]))
 
 
 def _told(ledger: RecordLedger, producer: str) -> dict[str, Any]:
-    """What one producer was told; latency in microseconds, {} without any answer."""
+    """The answers one producer got; latency in microseconds, {} without any answer."""
     count = {"sent": 0, "acked": 0, "handed_over": 0, "failed": 0}
     for entry in ledger:
         if entry.client == producer:

@@ -62,7 +62,7 @@ class Verdict:
 
 
 RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
-"""What `Verdict.records` holds: three that the producer was told, then those found by comparing with the logs."""
+"""What `Verdict.records` holds: three by the producer's answer, then those found by comparing with the logs."""
 
 
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:

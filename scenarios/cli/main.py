@@ -117,7 +117,9 @@ def _run(interruption: Interruption) -> NoReturn:
         click.echo(f"error: {died}", err=True)
         click.echo("  = fix: if nobody killed it, memory ran out: free some; with --jobs, fewer need less", err=True)
         sys.exit(ExitCode.MISSING)
-    except Exception as error:  # Whatever gets here is our bug; the user is told so, and where the details are.
+    except (
+        Exception
+    ) as error:  # An exception that gets here is a bug in Highwater; the message says so, and where the details are.
         click.echo(f"error: a bug in highwater: {type(error).__name__}: {error}", err=True)
         try:
             click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)

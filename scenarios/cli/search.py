@@ -36,9 +36,9 @@ OUT = Path("search")
 def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs: int | None, format_: str) -> int:
     """Play random fault schedules; say what they break: invariants and, with safe settings, promises to producers.
 
-    Each kind of finding is told once, with the first seed that showed it; that schedule is kept, shrunk to the steps it
-    needs. Exit code 4 if anything broke that the era promises. After Ctrl-C, or when a process is killed, what was
-    found is kept and told.
+    Each kind of finding is reported once, with the first seed that showed it; that schedule is kept, shrunk to the
+    steps it needs. Exit code 4 if anything broke that the era promises. After Ctrl-C, or when a process is killed,
+    findings so far are kept and reported.
     """
     must_hold_files(out)
     asked = _Asked(profile, seeds, safe, first, out)

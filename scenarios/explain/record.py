@@ -21,7 +21,7 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
 
 WAITS = "waits"
-"""What a producer does that has not been told what became of a record, nor given it up."""
+"""What a producer does while a record has no answer and is not given up."""
 _AROUND = (
     trace.FaultBegan,
     trace.FaultEnded,

@@ -1,5 +1,5 @@
 """What is known of a run while it goes on and after it: its trace on disk, the view and the mirror of the
-cluster, every record's fate in the ledger, and how it is told in words.
+cluster, every record's fate in the ledger, and its story in words.
 
 May import: scenarios.language, scenarios.language.verbs.
 Open first: view.py.

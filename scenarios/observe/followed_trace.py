@@ -20,7 +20,7 @@ PAUSE_S = 1.0
 
 
 def mark(trace_dir: Path) -> None:
-    """Say that somebody reads; to be said again within FRESH_S. raises: OSError"""
+    """Mark the trace as being read; to be repeated within FRESH_S. raises: OSError"""
     (trace_dir / MARK).touch()
 
 

@@ -1,4 +1,4 @@
-"""Every record of a run: what its producer was told, who read it, and what the disks held when the run ended.
+"""Every record of a run: the answer its producer got, who read it, and what the disks held when the run ended.
 
 `RecordLedger` is a listener of `replica.trace.TraceLog`. Its words:
 
@@ -34,7 +34,7 @@ class ReadJump(NamedTuple):
 
 
 class EndOffsetFall(NamedTuple):
-    """A client was told an end offset below one it had been told before."""
+    """A client got an end offset below one it had got before."""
 
     client: str
     topic_partition: TopicPartition
@@ -172,7 +172,7 @@ class RecordLedger:
         self._place(row, event)
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
-        """The first time: a producer that sends a batch again is told again."""
+        """The first time: a producer that sends a batch again gets another answer."""
         place, records = self._place(row, event), self.records
         if records.acked_seq[place] >= 0:
             return

@@ -83,7 +83,7 @@ REFUSALS_MAX = 500
 
 
 def _is_internal(event: trace.TraceEvent) -> bool:
-    """Of one of the many partitions of the offsets topic; what it means is told by the groups that are kept there."""
+    """Of one of the many partitions of the offsets topic; the events of the groups kept there say what it means."""
     return getattr(event, "topic", None) == OFFSETS_TOPIC and not isinstance(event, GroupEvent)
 
 
@@ -264,7 +264,7 @@ class Story:
         self._say_once(row, (event.node, "", why), event.reason)
 
     def _say_once(self, row: TraceRow, kind: tuple[str, str, str], text: str) -> None:
-        """Clients make such events, as many as they like: the first of a kind is told, and only so many kinds."""
+        """Clients make such events, as many as they like: the first of a kind is shown, and only so many kinds."""
         if kind not in self._refused and len(self._refused) < REFUSALS_MAX:
             self._refused[kind] = None
             self._say(row, text)

@@ -135,7 +135,7 @@ class _WaitingRows:
 
     def discard(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # a disk that is full was told of when the chunk was written
+            with contextlib.suppress(OSError):  # a full disk was reported when the chunk was written
                 self._file.close()
             self._path.unlink(missing_ok=True)
         self.rows, self._latest, self._file = 0, None, None
@@ -287,7 +287,7 @@ def _rows_of_part(path: Path) -> Iterator[TraceRow]:
 
 
 def _frozen(value: Any) -> Any:
-    """Words become printable, as those of a run are: a terminal would obey what somebody else has put there."""
+    """Words become printable, as those of a run are: a terminal would obey control characters from a foreign file."""
     if isinstance(value, str):
         return spelt_out(value)
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

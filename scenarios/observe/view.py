@@ -21,7 +21,7 @@ from scenarios.language.spec import Scenario
 class ReplicaView:
     """One replica as its own broker states it; of a stopped broker, as it was last known.
 
-    role: leader or follower, None while the broker is down or has not yet been told
+    role: leader or follower, None while the broker is down or does not know yet
     leader_epoch: the epoch in which it leads or follows, -1 before the first
     open: the log has been stated since the broker last started (LogRecovered, FollowingBegan, LeadershipBegan)
     """

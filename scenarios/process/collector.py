@@ -1,4 +1,4 @@
-"""How often a process of ours looks for cycles of garbage."""
+"""How often a process looks for cycles of garbage."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class ClusterUnderTest:
             raise failure
 
     def _state_untold(self, name: str) -> None:
-        """A process that is none of ours may have done what it did not come to tell."""
+        """A node's own process may have done what it could not report any more."""
         machine = self.machines[name]
         if not machine.host.reports_all:
             state_untold(self.trace, self.view, name, list(machine.disks.values()))

@@ -27,7 +27,7 @@ def record_name(value: bytes | None) -> str:
 NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
 """Names of the records of a batch, by partition, base offset and CRC; () for one that nobody has sent.
 
-None: records are not to be told of one by one
+None: no event for each record
 """
 
 

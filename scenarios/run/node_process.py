@@ -82,7 +82,7 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
 
 
 def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
-    """The life of one process. A bug that it dies of is told, and left in the run folder."""
+    """The life of one process. A bug that ends it is reported, and left in the run folder."""
     _stand_alone()
     node = NodeProcess(scenario, log_root, order, control)
     try:
@@ -136,7 +136,7 @@ class ToldDisk(Disk):
 
 
 class ToldTap:
-    """What is observed of clients is told to the process that runs the cluster."""
+    """What is observed of clients goes to the process that runs the cluster."""
 
     def __init__(self, tell: Callable[[Told], None], topic_name: Callable[[Topic], str | None]) -> None:
         self.topic_name = topic_name

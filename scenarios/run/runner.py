@@ -233,7 +233,7 @@ class ScenarioRun:
         self.ended_early()
 
     def ended_early(self) -> None:
-        """Somebody has stopped it: it is as long as it has been."""
+        """The user has stopped it: this is how long it has been."""
         self.scenario = replace(self.scenario, duration_us=self.cluster.time.now_us)
 
 

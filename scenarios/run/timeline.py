@@ -272,7 +272,7 @@ class Timeline:
         return result
 
     def _note(self, result: Expectation, step: Step | None = None) -> None:
-        """The user is told the step's line; the trace is not, for the lock file has other lines and the same trace."""
+        """The user sees the step's line; the trace lacks it, since the lock file has other lines and the same trace."""
         shown = result if step is None or not step.line else replace(result, what=f"{result.what} (line {step.line})")
         self.checks.append(shown)
         self._cluster.trace.emit(CheckMade(held=result.held, reason=f"{result.what}: {result.why}"))

@@ -1,7 +1,7 @@
 """The catalogue in one era of Kafka.
 
 What was written for the era is judged by its own expectations; every other scenario is played again under the era's
-rules, must break nothing the era promises, and is told apart by whether it ends as written.
+rules, must break nothing the era promises; whether it ends as written is counted separately.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def own_directory() -> Path:
 
 
 def _make_private(directory: Path) -> None:
-    """raises: OSError if it is somebody else's, or others may enter it"""
+    """raises: OSError if it belongs to another user, or others may enter it"""
     directory.mkdir(mode=0o700, exist_ok=True)
     if not _is_private(directory):
         raise PermissionError(f"{directory} is not a directory of this user's alone")
@@ -138,7 +138,7 @@ def find_cluster(record: Path | None, default: Path) -> Serving:
 
 
 def _read(file: Path) -> Serving | None:
-    """None unless it is a small file of ours of the right shape."""
+    """None unless it is a small file of this user, of the right shape."""
     try:
         with file.open("rb") as stream:
             if os.fstat(stream.fileno()).st_uid != os.getuid():
@@ -156,7 +156,7 @@ def _connect(serving: Serving) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if os.lstat(serving.socket).st_uid != os.getuid():
-            raise PermissionError(f"{serving.socket} is somebody else's")
+            raise PermissionError(f"{serving.socket} belongs to another user")
         sock.settimeout(ANSWER_WITHIN_S)
         sock.connect(serving.socket)
     except BaseException:

@@ -68,7 +68,7 @@ class ControlServer:
             self._limit.release_on_behalf_of(turn)
 
     async def _answer(self, stream: trio.SocketStream) -> Answer | None:
-        """None for somebody who only looked whether we are there."""
+        """None if the caller only looked whether the server is there."""
         data = bytearray()
         with trio.move_on_after(ASK_WITHIN_S) as patience:
             async for chunk in stream:

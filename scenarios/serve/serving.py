@@ -103,7 +103,7 @@ class Server:
     """One cluster, from its first port to the end of its run.
 
     port: of the first broker, the others follow     host: the address to listen on
-    reads_along: state what clients send, are told and read, record by record
+    reads_along: make events of what clients send, receive and read, record by record
     in_processes: a process of its own for every broker and controller
     """
 

@@ -63,6 +63,6 @@ class SafeOutput:
 
 
 def clear_screen(stream: TextIO | SafeOutput) -> None:
-    """Cursor to the upper left, and nothing below it: what only a screen of ours may do, none of its words."""
+    """Cursor to the upper left, and nothing below it: only Highwater's screens may do that, no text shown on them."""
     terminal = stream._stream if isinstance(stream, SafeOutput) else stream
     terminal.write("\x1b[H\x1b[J")

@@ -244,7 +244,7 @@ class _Recorder:
         return NOTHING
 
     def _note(self, row: TraceRow) -> None:
-        """What later events are told with: names of batches, roles of nodes, faults in force."""
+        """What later events are described with: names of batches, roles of nodes, faults in force."""
         event = row.event
         if isinstance(event, trace.BatchSent):
             self._names_by_crc[event.topic, event.partition, event.crc] = event.records

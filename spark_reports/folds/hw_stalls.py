@@ -12,7 +12,7 @@ COLUMNS = (
 STATE, TERM, APPENDED, MOVED, FETCHED = "state", "term", "appended", "moved", "fetched"
 
 SHORTEST_HW_STALL_US = 500_000
-"""A shorter wait for the followers' next fetches is replication at work (replica.fetch.wait.max.ms is 500 ms)."""
+"""A shorter wait for the followers' next fetches is normal replication (replica.fetch.wait.max.ms is 500 ms)."""
 
 ADVANCED = "the high watermark moved"
 

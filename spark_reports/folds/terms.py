@@ -1,4 +1,4 @@
-"""Who led a partition from when to when, and since when it had had no leader at work."""
+"""Who led a partition from when to when, and since when it had had no running leader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEXT_TERM, LEADER_STOPPED, RUN_ENDED = "the next term began", "the leader stoppe
 def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """A term ends with the first fact after it that names a higher epoch, with its leader's stop, or with the run.
 
-    A leader that is told of its leadership twice begins no second term.
+    A leader that hears of its leadership twice begins no second term.
     """
     terms: dict[tuple[int, str], tuple[int, int, int | None, int | None]] = {}
 
@@ -37,7 +37,7 @@ def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def leader_losses(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A row for each election: since when no leader had been at work, null if one was.
+    """A row for each election: since when no leader had been running, null if one was.
 
     Losses of a leader begin an outage unless one is under way, and the leader that learns of its leadership ends it.
     """

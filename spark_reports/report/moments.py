@@ -1,4 +1,4 @@
-"""The story of a run in lines: each thing is told once, with the partitions it happened to."""
+"""The story of a run in lines: each thing once, with the partitions it happened to."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def run_sweep(
 
         bear(Pace.begin(missing))
         pace, interrupted = _play(spark, folder, task, missing, bear)
-        # Workers elsewhere have no files of ours.
+        # Workers elsewhere have none of Highwater's files.
         rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
         table = _settings_table(by_setting(rows, settings, seeds), folder.path)
         return Swept(pace, table, f"PySpark {spark.version}", interrupted)

@@ -113,7 +113,7 @@ def _serve(
     """The child: one result for each job, and an end as soon as nobody waits for results any more."""
     for connection in inherited:
         connection.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends this process
     threading.Thread(target=_end_with_parent, args=(lifeline, scratch), daemon=True).start()
     tempfile.tempdir = scratch
     for job in jobs:

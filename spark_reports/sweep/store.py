@@ -131,7 +131,7 @@ class SweepFolder:
             self._lock.close()
 
     def _remove(self) -> None:
-        """A sweep without a row leaves no folder, unless something of somebody else is in it."""
+        """A sweep without a row leaves no folder, unless something else is in it."""
         for name in (_MANIFEST, _LOCK):
             (self.path / name).unlink(missing_ok=True)
         for folder in (self.rows_dir, self.path):

@@ -18,7 +18,7 @@ def elections(control: DataFrame, turns: DataFrame, log: DataFrame) -> DataFrame
 
     in:  the table control, node_turns(), the table log
     out: *PARTITION_KEY, at_us, seq, leader, previous_leader, leader_epoch, clean, isr, reason,
-         lost_us         since when the partition had had no leader at work: its leader's process stopped, the partition
+         lost_us         since when the partition had had no running leader: its leader's process stopped, the partition
                          went offline, or a broker was chosen that was down, whichever was first since a leader learned
                          that it leads; null if the old leader was deposed while it ran
          leading_us      when the chosen broker learned that it leads; null if it never did

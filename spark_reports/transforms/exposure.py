@@ -1,4 +1,4 @@
-"""Data at risk: records whose producers were told "written" while they stood above the high watermark."""
+"""Data at risk: records whose producers got the ack while they stood above the high watermark."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _members(group: DataFrame) -> DataFrame:
 
 
 def _lives_of_groups(group: DataFrame) -> DataFrame:
-    """One row per time a group had members that were told what they read.
+    """One row per time a group had members with an assignment.
 
     out: run, group, from_seq, until_seq (of the last one's leaving; beyond all facts if there is none), until_us
     """

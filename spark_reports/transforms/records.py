@@ -1,4 +1,4 @@
-"""The fate of every record: what its producer was told, whether it is there at the end, who read it."""
+"""The fate of every record: what its producer heard, whether it is there at the end, who read it."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
 
 
 def record_counts(fates: DataFrame) -> DataFrame:
-    """One row per run, topic and acks level: how many records were told and met what.
+    """One row per run, topic and acks level: what became of the records.
 
     in:  record_fates()
     out: run, topic, acks, sent, acked, handed_over, failed, unknown, and how many are lost, unseen, missing,

@@ -81,7 +81,7 @@ _KEY_MOMENTS = (
 
 
 TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
-"""Verbs whose effect is told by node_stopped and node_started: live, a moment earlier or later."""
+"""Verbs whose effect node_stopped and node_started state: live, a moment earlier or later."""
 
 
 def key_moments(control: DataFrame) -> DataFrame:

@@ -47,7 +47,7 @@ class ControllerEpochs:
         self._by_partition[name] = controller_epoch
 
     def refuses(self, connection: ConnectionId, peer: str, header: RequestHeader, request: Entity) -> bool:
-        """By `control-fencing`: a controller that is not the latest, and what was meant for an earlier life of ours."""
+        """By `control-fencing`: a controller that is not the latest, and requests to an earlier life of this broker."""
         epoch, meant_for, now = int(request.controller_epoch), int(request.broker_epoch), self._broker_epoch()
         fencing = self._rules.control_fencing
         if fencing == "broker-epoch" and NO_BROKER_EPOCH != meant_for < now:

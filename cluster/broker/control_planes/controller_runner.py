@@ -1,4 +1,4 @@
-"""The controller of the ZooKeeper era at work inside a broker: its questions to the registry, one at a time, and one
+"""The controller of the ZooKeeper era inside a broker: its questions to the registry, one at a time, and one
 queue of requests per live broker, each over its own connection with one request in flight.
 
 source: ControllerEventManager, ControllerChannelManager, RequestSendThread
@@ -116,7 +116,7 @@ class ControllerRunner:
         self._ask(self.controller.post(process))
         self._after_step(now_us)
 
-    # ------------------------------------------------------------------------------------------------------- at work
+    # ------------------------------------------------------------------------------------------------------ running
 
     def _ask(self, operation: Operation | None) -> None:
         if operation is not None:

@@ -1,6 +1,6 @@
 """ISR changes before KIP-497: the leader writes the partition's state in the registry itself, in the version it knows.
 
-If somebody else has written since, the write is skipped ("Cached zkVersion not equal to that in zookeeper"), and tried
+If another write came first, this one is skipped ("Cached zkVersion not equal to that in zookeeper"), and tried
 again at the next occasion in the same version: only a LeaderAndIsr of the controller brings a newer one.
 source: Partition.scala (2.6) updateIsr, ReplicationUtils, ReplicaManager.maybePropagateIsrChanges
 """

@@ -92,7 +92,7 @@ class RegistryClient:
             self._send(request)
 
     def close(self) -> None:
-        """End the session in order: its ephemeral files go at once. Without a connection nobody can be told."""
+        """End the session in order: its ephemeral files go at once. Impossible without a connection."""
         if self._is_ready:
             self._transmit({"op": "close"})
 

@@ -146,7 +146,7 @@ class ZooKeeperLifecycle:
         self._not_yet(reason, now_us)
 
     def _not_yet(self, reason: str, now_us: int) -> None:
-        """After its retries the broker stops all the same: what it leads then goes offline until somebody notices."""
+        """After its retries the broker stops all the same: what it leads is offline until the controller notices."""
         self._shutdown_attempts += 1
         if self._shutdown_attempts >= self._config.controlled_shutdown_max_retries:
             self._on_stop(now_us)

@@ -24,7 +24,7 @@ _THROTTLE_TIME_BYTES = 4
 
 
 class ActiveController:
-    """Which controller a broker takes for the active one, by what it was told with the metadata log.
+    """Which controller a broker takes for the active one, by the answers to its metadata fetches.
 
     A controller alone is taken for the active one from the start; of several, none is until one is named.
     """
@@ -39,13 +39,13 @@ class ActiveController:
         return None if self.leader_id is None else self.voters.get(self.leader_id)
 
     def learn(self, leader_id: BrokerId | None, epoch: int) -> None:
-        """Somebody of epoch `epoch` has said who leads it (None: it does not know)."""
+        """A node of epoch `epoch` has named the leader of it (None: it does not know)."""
         if len(self.voters) > 1 and (epoch > self.epoch or (epoch == self.epoch and leader_id is not None)):
             self.epoch, self.leader_id = epoch, leader_id
 
 
 class ControllerChannel:
-    """A `Channel` to whoever is the active controller; a request that meets another one moves on.
+    """A `Channel` to the active controller; a request that reaches another one is sent on.
 
     retry_us: so long a request is tried again, over new connections and with new controllers; 0: it fails at once
     """

@@ -73,7 +73,7 @@ class MetadataCache:
         return self.image.topic_names.get(topic) if isinstance(topic, UUID) else topic
 
     def missing_partition_error(self, topic_partition: TopicPartition) -> ErrorCode:
-        """Why we do not have a replica: there is none at all, or it is somebody else's (4.2)."""
+        """Why we do not have a replica: there is none at all, or it is on other brokers (4.2)."""
         known = self.image.partition(topic_partition.topic, topic_partition.partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

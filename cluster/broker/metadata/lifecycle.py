@@ -106,7 +106,7 @@ class BrokerLifecycle:
         self._previous_broker_epoch = previous_broker_epoch
         self._log_dirs = log_dirs
         self._offline_dirs: dict[UUID, bool] = {}
-        """Whether the controller has been told of it."""
+        """Whether the controller has heard of it."""
         self._metadata_offset = metadata_offset
         self._on_caught_up = on_caught_up
         self._on_running = on_running

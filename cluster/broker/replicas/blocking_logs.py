@@ -94,7 +94,7 @@ class BlockingLogs:
             begin_unless_barred(now_us)
 
     def _to_inspect(self, name: TopicPartition, records: memoryview | None) -> tuple[memoryview, InsideLimits] | None:
-        """The batch, and how much may be in it; None: it is refused or cannot be told yet."""
+        """The batch, and how much may be in it; None: it is refused or not known yet."""
         partition = self._replicas.partitions.get(name)
         if partition is None or partition.leader is None or records is None:
             return None

@@ -75,7 +75,7 @@ class FetchSessionHandler:
     def _changes(
         self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
-        """What the leader has yet to be told, new partitions first, and what it is to forget; then it will know."""
+        """What the next request has to name, new partitions first, and what the leader is to forget."""
         known = self._partitions
         added = {name: one for name, one in wanted.items() if name not in known}
         altered: dict[TopicPartition, Wanted] = {}

@@ -91,7 +91,7 @@ class FetchContext(Protocol):
 
 
 class CachedPartition:
-    """What the fetcher asks of a partition, and what it was told last. turn: its place in the session"""
+    """What the fetcher asks of a partition, and the last answer. turn: its place in the session"""
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "turn")
 
@@ -328,7 +328,7 @@ class FullFetch(SessionlessFetch):
 
 
 class IncrementalFetch:
-    """Asks for all partitions of its session, is told of those with news."""
+    """A request for all partitions of its session; the answer has those with news."""
 
     __slots__ = ("_epoch", "_names", "_session")
 

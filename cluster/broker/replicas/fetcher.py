@@ -60,7 +60,7 @@ class ReplicaFetcher:
         self._stirred: dict[TopicPartition, None] = {}
         """What the next request has to be made anew for: all others are asked for as before."""
         self._asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
-        """Fetch offset and leader epoch of each partition, as the leader was told them last."""
+        """Fetch offset and leader epoch of each partition, as of the last request to the leader."""
 
     @property
     def is_idle(self) -> bool:

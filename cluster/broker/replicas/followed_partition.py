@@ -49,7 +49,7 @@ class Fetcher(Protocol):
 
 
 class FollowedPartition:
-    """error: the last it was told of, by the leader or the log
+    """error: the last one of the leader or the log
 
     lag_records: behind the leader's high watermark after the last answer, None before the first
     is_throttled: it was left out of the last request

@@ -1,4 +1,4 @@
-"""What a broker does when one of its disks refuses: the directory goes offline, the controller is told, or it halts.
+"""A broker with a disk that refuses: the directory goes offline and the controller hears of it, or the broker halts.
 
 source: LogDirFailureChannel, ReplicaManager.handleLogDirFailure, BrokerLifecycleManager.propagateDirectoryFailure;
 KIP-112, KIP-858

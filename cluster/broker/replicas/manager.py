@@ -127,7 +127,7 @@ class ReplicaManager:
         self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._expire_producers, now_us)
 
     def start_high_watermark_checkpoints(self, now_us: int) -> None:
-        """Called when the broker is told of partitions; the first time: at once, and every interval from now on.
+        """Called when the broker learns of partitions; the first call writes at once, and every interval from then on.
 
         source: ReplicaManager.startHighWatermarkCheckPointThread
         """
@@ -485,7 +485,7 @@ class ReplicaManager:
         resting.fetched(self._clock.at(now_us), self._lookup.registration(replica_id))
 
     def rest(self, params: FetchParams, unchanged: Sequence[RequestedPartition]) -> None:
-        """Of these a fetch has just been told nothing: those that may rest do so from now on."""
+        """A fetch has just been answered with nothing for these: those that may rest do so from now on."""
         for asked in unchanged:
             partition = None if asked.name is None else self.partitions.get(asked.name)
             if params.resting is None or partition is None:

@@ -1,7 +1,7 @@
 """Partitions of a follower's fetch session about which there is nothing to say: a fetch costs only what has news.
 
 Kafka looks at every partition of the session with every fetch, and so does this broker in a session of few. In one of
-many, a partition whose follower has everything and has been told so rests, if it is in sync or may not join the ISR
+many, a partition whose follower has everything and has had the answer rests, if it is in sync or may not join the ISR
 yet: it is not looked at until something happens to it or to the follower's registration, and then its follower counts
 as having fetched it with the session's latest fetch, as it had.
 What it does not do meanwhile is to tell the trace of each of these fetches.

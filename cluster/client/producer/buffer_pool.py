@@ -18,7 +18,7 @@ class BufferPool:
 
     @property
     def exhausted(self) -> bool:
-        """Somebody waits for memory: every batch is then ready to be sent, whatever linger.ms says."""
+        """A send call waits for memory: every batch is then ready to be sent, regardless of linger.ms."""
         return self.waiting > 0
 
     def allocate(self, size_bytes: int) -> bool:

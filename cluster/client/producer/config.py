@@ -17,7 +17,7 @@ MAX_IN_FLIGHT_FOR_IDEMPOTENCE = 5
 
 
 def producer_config_from(values: Mapping[str, object]) -> ProducerConfig:
-    """The configuration a producer really uses, from the keys somebody set.
+    """The configuration a producer really uses, from the keys that are set.
 
     Idempotence is on unless a setting rules it out: then it is silently off (KIP-679), or, if `enable.idempotence` was
     set as well, the two contradict each other. raises: ConfigError

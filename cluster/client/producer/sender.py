@@ -164,7 +164,7 @@ class Sender:
         if response is not None and response.error_code is ErrorCode.NONE:
             self._idempotence.producer_id_given(int(response.producer_id), int(response.producer_epoch))
             return
-        # Simplified: Kafka stops the producer for good on a fatal error here; no broker of ours answers with one.
+        # Simplified: Kafka stops the producer for good on a fatal error here; no broker of Highwater answers with one.
         self._producer_id_retry_us = now_us + self._config.retry_backoff_ms * 1000
         self._metadata.request_update()
 
@@ -272,7 +272,7 @@ class Sender:
     def _ack(self, batch: ProducerBatch, base_offset: int, peer: str, now_us: int) -> None:
         if self._idempotence is not None:
             self._idempotence.batch_completed(batch)
-        if batch.done:  # given up before the answer came: the application has been told already
+        if batch.done:  # given up before the answer came: the application already knows
             return
         for index, pending in enumerate(batch.records):
             offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
@@ -289,7 +289,7 @@ class Sender:
     def _fail(
         self, batch: ProducerBatch, error: ErrorCode, reason: str, now_us: int, *, adjust_sequences: bool
     ) -> None:
-        """Tell the application that the batch's records failed. Does nothing if it has been told before."""
+        """Report to the application that the batch's records failed, once."""
         if batch.done:
             return
         if self._idempotence is not None:

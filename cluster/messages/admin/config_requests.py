@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs and AlterConfigs between their messages and what the controller is told.
+"""IncrementalAlterConfigs and AlterConfigs between their messages and the inputs of the controller.
 
 source: ControllerApis.handleIncrementalAlterConfigs, .handleLegacyAlterConfigs; ConfigurationControlManager;
 ConfigAdminManager.preprocess, which the broker does in Kafka

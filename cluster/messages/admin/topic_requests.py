@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions between their messages and what the controller is told.
+"""CreateTopics, DeleteTopics and CreatePartitions between their messages and the inputs of the controller.
 
 source: ControllerApis.createTopics, .deleteTopics, .createPartitions; ReplicationControlManager.createTopic
 """
@@ -161,7 +161,7 @@ def _named(request: Entity) -> list[tuple[str | None, UUID | None]]:
 
 
 def _deletions(asked: AdminRequest) -> Iterator[Entry]:
-    """Each topic once: whoever names one twice, by name or by id, is told so."""
+    """Each topic once: a topic that is named twice, by name or by id, is refused."""
     named = Counter(_named(asked.request))
     chosen = Counter(_resolved(asked.image, name, topic_id) for name, topic_id in named)
     for (name, topic_id), count in named.items():

@@ -173,7 +173,7 @@ class InvariantChecker:
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
         self.touched: dict[tuple[str, int], None] = {}
-        """Partitions of the events since somebody last emptied it (probe.PartitionRounds)."""
+        """Partitions of the events since it was last emptied (probe.PartitionRounds)."""
         self._recent: dict[tuple[str, int], deque[TraceRow]] = {}
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
@@ -232,7 +232,7 @@ class InvariantChecker:
             invariant.ended()
 
     def take_new(self) -> list[InvariantBroken]:
-        """Events about violations not taken before, for the runner to emit; every partition and rule is told once."""
+        """Events about violations not taken before, for the runner to emit; one for each partition and rule."""
         new = self.violations[self._reported :]
         self._reported = len(self.violations)
         return [violation.event for violation in new]

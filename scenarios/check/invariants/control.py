@@ -24,7 +24,7 @@ class LeaderInIsr(Invariant):
     """S1: the ISR is a part of the replicas and names nobody twice; the leader, if any, is in it.
 
     S19's "ISR is never empty without ELR" is checked here. Judged once the instant of the decision is over, because one
-    decision can be told in two events.
+    decision can make two events.
     """
 
     NAME = "S1"
@@ -377,8 +377,8 @@ def _between(entries: tuple[tuple[int, int], ...], start: int, end: int) -> tupl
 
 
 class OneFetcherAimedAtLeader(Invariant):
-    """S23: who leads a partition does not fetch it; nobody has two fetchers for it; each is aimed at the leader its
-    broker has been told of. A follower may be without one for a moment, and one that was told of no leader may go on
+    """S23: a partition's leader does not fetch it; no broker has two fetchers for it; each fetcher is aimed at the
+    leader its broker has heard of. A follower may be without one for a moment, and without a leader it may go on
     asking the old one (before 2.1 only another leader's name moves a fetcher).
     """
 

@@ -14,7 +14,7 @@ from scenarios.observe.view import PartitionView
 class ElrBesideIsr(Invariant):
     """S20: the ELR is a part of the replicas and apart from the ISR, and empty once the ISR has min.insync.replicas.
 
-    Judged once the instant is over, since one decision is told in several events.
+    Judged once the instant is over, since one decision makes several events.
     """
 
     NAME = "S20"

@@ -74,8 +74,8 @@ class Converges(Invariant):
     same offset with all of it committed, unless its leader has just appended; L4 every record that can be written has
     an answer; L5 (through the probe) brokers know all metadata.
 
-    Where the ISR is smaller than min.insync.replicas a producer is told to try again until its delivery.timeout.ms is
-    over: that is L2, not L4.
+    Where the ISR is smaller than min.insync.replicas a producer gets retriable errors until its delivery.timeout.ms
+    is over: that is L2, not L4.
 
     The final logs are found at the very end, so the last event tells the time; the probe's last look counts for L5.
     """
@@ -112,7 +112,7 @@ class Converges(Invariant):
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        """Nobody is left to be told what became of a dead client's records."""
+        """A dead client cannot learn what became of its records."""
         self.quiescence.disturbed(row, event)
         if event.node in self.view.clients:
             self.unanswered = {record: sent for record, sent in self.unanswered.items() if sent.client != event.node}
@@ -164,7 +164,7 @@ class Converges(Invariant):
 
 
 class RequestsAreHandled(Invariant):
-    """L6: whatever a client sends, no bug of ours meets it. In simulated runs a bug ends the run instead."""
+    """L6: no request of a client hits a bug in Highwater. In simulated runs a bug ends the run instead."""
 
     NAME = "L6"
 
@@ -176,7 +176,7 @@ class RequestsAreHandled(Invariant):
 
 
 class NodesLive(Invariant):
-    """L7: no node's process ends of a bug of ours. L8: not all nodes are gone without having been asked to."""
+    """L7: no node's process ends of a bug in Highwater. L8: the nodes are not all gone without an order to stop."""
 
     NAME = "L7"
 

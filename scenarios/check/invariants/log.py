@@ -124,7 +124,7 @@ class AcknowledgedByIsr(Invariant):
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
-    goes on leading in a new epoch still knows what it was told (Partition.makeLeader).
+    goes on leading in a new epoch still knows what followers have reported (Partition.makeLeader).
     """
 
     NAME = "S4"

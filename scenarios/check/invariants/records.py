@@ -1,4 +1,4 @@
-"""Invariants of what clients are told and of the bytes on the disks."""
+"""Invariants of the answers to clients and of the bytes on the disks."""
 
 from __future__ import annotations
 
