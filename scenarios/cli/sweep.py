@@ -83,9 +83,9 @@ def sweep(
 ) -> int:
     """Play SCENARIO with many seeds and settings on Spark: how likely is a loss, and which seed shows it?
 
-    Rows (one per run) are kept as Parquet while the sweep goes on: after Ctrl-C they are reported, and --resume
-    plays what is missing. A run that fails is a row that says why. Exit code 4 if any run broke what the rules promise or crashed, 5 if one took too
-    long.
+    Rows (one per run) are kept as Parquet while the sweep goes on: after Ctrl-C they are reported, and --resume plays
+    what is missing. A run that fails is a row that says why. Exit code 4 if any run broke what the rules promise or
+    crashed, 5 if one took too long.
 
     \b
     highwater sweep luck-or-law --seeds 1..1000 \\

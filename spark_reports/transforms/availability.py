@@ -142,7 +142,7 @@ def _stretch(began: Column | str, until_us: Column, recovered: Column) -> Column
 
 
 def _waiting_changes(fates: DataFrame, produce: DataFrame, of_producer: list[str]) -> DataFrame:
-    """A record begins to wait when it is sent and ceases when its fate is known to the producer; a refused batch changes nothing.
+    """A record waits from its sending until its producer knows its fate; a refused batch changes nothing.
 
     Of a record without a key `fates` knows the partition that it got later; when it was sent it had none yet.
     out: *of_producer, seq, at_us, event, error, change (1, -1, 0), is_success
