@@ -344,6 +344,7 @@ def test_screens_are_what_the_commands_print(
         generated(paper, words, screen(words))
 
 
+PLAYS = ("run", "compare", "show", "sweep", "test", "verify")
 OPTION = re.compile(r"(?<!\S)(--[a-z-]+)")
 
 
@@ -364,6 +365,9 @@ def wrong_commands(text: str) -> Iterator[str]:
                 break
             command = found_command
         known = [option for one in command.params for option in one.opts] + ["--help"]
+        if words[1] in PLAYS:
+            named = re.findall(r"^(?!-)[a-z0-9]+-[a-z0-9-]+$", "\n".join(words[2:3]))
+            yield from (f"{found}: there is no scenario {name}" for name in named if name not in bundled())
         yield from (f"{found}: no {option}" for option in OPTION.findall(" ".join(words)) if option not in known)
 
 
@@ -381,9 +385,11 @@ def test_targets_of_make_exist() -> None:
 
 
 def test_a_wrong_command_is_found() -> None:
-    text = "`highwater run x --seed 1`, `highwater walk`\n```\n$ highwater run x --sede 1   # --why\n```\n"
+    inline = "`highwater run x --seed 1`, `highwater walk`, `highwater run no-such`"
+    text = f"{inline}\n```\n$ highwater run x --sede 1   # --why\n```\n"
     assert list(wrong_commands(text)) == [
         "highwater walk: there is no walk",
+        "highwater run no-such: there is no scenario no-such",
         "highwater run x --sede 1   # --why: no --sede",
     ]
 
