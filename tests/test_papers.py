@@ -5,18 +5,30 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import networkx as nx
 import pytest
 from click.testing import CliRunner
+from papers import (
+    PACKAGES,
+    ROOT,
+    anchors,
+    defines,
+    files,
+    missing_paths,
+    papers,
+    places_of_differences,
+    sources,
+    text_of,
+    wrong_commands,
+    wrong_links,
+)
 
 from replica.rules import Rules, spelled
 from scenarios.check.invariants.checker import all_invariants
@@ -29,36 +41,11 @@ from scenarios.language.rules_table import as_markdown, rule_rows
 from scenarios.language.verbs.every import GROUPS
 from scenarios.language.write.step_table import step_table
 
-ROOT = Path(__file__).parent.parent
 RULES = ROOT / "replica" / "RULES.md"
 LANGUAGE = ROOT / "scenarios" / "LANGUAGE.md"
-PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports", "tests")
 Generated = Callable[[Path, str, str], None]
 README_LINES_MAX = 200
 PICTURE_BYTES_MAX = 200_000
-
-
-@cache
-def files() -> tuple[Path, ...]:
-    """Of the repository, without what lies about beside it (environments, runs)."""
-    inside = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")) if path.is_file()]
-    inside = [path for path in inside if "node_modules" not in path.parts]
-    return (*(path for path in sorted(ROOT.iterdir()) if path.is_file()), *inside)
-
-
-@cache
-def text_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-def papers() -> list[Path]:
-    return [path for path in files() if path.suffix == ".md"]
-
-
-def sources(*suffixes: str) -> Iterator[tuple[Path, str]]:
-    for path in files():
-        if path.suffix in suffixes and path != Path(__file__):
-            yield path, text_of(path)
 
 
 @pytest.fixture
@@ -82,29 +69,6 @@ def generated(request: pytest.FixtureRequest) -> Generated:
 # -------------------------------------------------------------------------- links, paths and citations
 
 
-def shown_text(paper: str) -> str:
-    """Without its code blocks, in which paths are examples."""
-    return re.sub(r"^```.*?^```", "", paper, flags=re.DOTALL | re.MULTILINE)
-
-
-def anchors(paper: str) -> list[str]:
-    """Of the headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", shown_text(paper), flags=re.MULTILINE)
-    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
-
-
-def wrong_links(path: Path, text: str) -> Iterator[str]:
-    for target in re.findall(r"\]\(([^)\s]+)\)", shown_text(text)):
-        if target.startswith(("http://", "https://")):
-            continue
-        file, _, anchor = target.partition("#")
-        found = path if not file else (path.parent / file).resolve()
-        if not found.exists():
-            yield f"{path.name} links to {target}, which does not exist"
-        elif anchor and anchor not in anchors(found.read_text(encoding="utf-8")):
-            yield f"{path.name} links to {target}, and there is no such heading"
-
-
 @pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(paper: Path) -> None:
     assert not list(wrong_links(paper, paper.read_text(encoding="utf-8")))
@@ -117,12 +81,6 @@ def test_a_wrong_link_is_found() -> None:
         "x.md links to NO.md, which does not exist"
     ]
     assert anchors(text) == ["a-heading"]
-
-
-def missing_paths(path: Path, text: str) -> list[str]:
-    """Paths of this repository that a paper names in code style: `replica/leader.py`, `tests/golden/*.txt`."""
-    named = re.findall(rf"`((?:{'|'.join(PACKAGES)}|\.ci|\.github)/[\w./*-]*)[`:]", shown_text(text))
-    return [name for name in named if not next(ROOT.glob(name), None)]
 
 
 @pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -192,24 +150,6 @@ def test_every_invariant_of_the_checker_is_defined() -> None:
             assert f"class {found}(" in source and re.search(rf"\b{name}\b", source), (name, file, found)
 
 
-def defines(path: Path, name: str) -> bool:
-    """`Class`, `function`, `CONSTANT` or `Class.method`, at the top of a module."""
-    body: list[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
-    for part in name.split("."):
-        found = next((node for node in body if part in _names(node)), None)
-        if found is None:
-            return False
-        body = found.body if isinstance(found, ast.ClassDef) else []
-    return True
-
-
-def _names(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
 @pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_code_that_a_paper_names_exists(paper: Path) -> None:
     """`replica/leader.py:LeaderState.step`: the module defines that name."""
@@ -269,29 +209,6 @@ def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:
 # ----------------------------------------------------------------------------------------- FIDELITY.md
 
 FIDELITY = ROOT / "cluster" / "FIDELITY.md"
-DIFFERENCE = re.compile(r"Simplified:|Differs from Kafka:")
-
-
-def places_of_differences(path: Path) -> list[str]:
-    """`replica/leader.py:LeaderState.step` for each comment within it, `replica/leader.py` for one outside of all."""
-    source = path.read_text(encoding="utf-8")
-    if not DIFFERENCE.search(source):
-        return []
-    spans: list[tuple[int, int, str]] = []
-
-    def visit(node: ast.AST, outer: str) -> None:
-        for inner in ast.iter_child_nodes(node):
-            if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                spans.append((inner.lineno, inner.end_lineno or inner.lineno, f"{outer}{inner.name}"))
-                visit(inner, f"{outer}{inner.name}.")
-
-    visit(ast.parse(source), "")
-    file = path.relative_to(ROOT).as_posix()
-    places = []
-    for number, line in enumerate(source.splitlines(), start=1):
-        within = [name for first, last, name in spans if first <= number <= last]
-        places += [":".join([file, *within[-1:]])] * len(DIFFERENCE.findall(line))
-    return places
 
 
 def test_every_difference_has_its_row_and_every_row_its_place() -> None:
@@ -304,7 +221,7 @@ def test_every_difference_has_its_row_and_every_row_its_place() -> None:
 
 
 def test_where_a_difference_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    monkeypatch.setattr("papers.ROOT", tmp_path)
     toy = tmp_path / "toy.py"
     toy.write_text("# Simplified: a\nclass A:\n    def f(self):\n        pass  # Differs from Kafka: b\n")
     assert places_of_differences(toy) == ["toy.py", "toy.py:A.f"]
@@ -342,33 +259,6 @@ def test_screens_are_what_the_commands_print(
     }
     for words, paper in shown.items():
         generated(paper, words, screen(words))
-
-
-PLAYS = ("run", "compare", "show", "sweep", "test", "verify")
-OPTION = re.compile(r"(?<!\S)(--[a-z-]+)")
-
-
-def wrong_commands(text: str) -> Iterator[str]:
-    """Commands in code style or in blocks that name a subcommand or an option that does not exist."""
-    inline = re.findall(r"`(highwater [^`]+)`", text)
-    blocks = re.findall(r"^(?:\$ |\.venv/bin/)(highwater .+)$", text.replace("\\\n", " "), re.MULTILINE)
-    context = click.Context(cli)
-    for found in (*inline, *blocks):
-        words = re.split(r" #|[;|]", found)[0].split()
-        command: click.Command = cli
-        for word in (word for word in words[1:] if not word.startswith("-")):
-            if not isinstance(command, click.Group):
-                break
-            found_command = command.get_command(context, word)
-            if found_command is None:
-                yield f"{found}: there is no {word}"
-                break
-            command = found_command
-        known = [option for one in command.params for option in one.opts] + ["--help"]
-        if words[1] in PLAYS:
-            named = re.findall(r"^(?!-)[a-z0-9]+-[a-z0-9-]+$", "\n".join(words[2:3]))
-            yield from (f"{found}: there is no scenario {name}" for name in named if name not in bundled())
-        yield from (f"{found}: no {option}" for option in OPTION.findall(" ".join(words)) if option not in known)
 
 
 @pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
