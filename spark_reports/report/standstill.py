@@ -149,8 +149,7 @@ def _leaders(wait: Row, tables: Tables) -> list[Fact]:
     facts = []
     for row in _met(wait, tables["unavailability"]):
         if row["kind"] == LEADERLESS:
-            why = row["reason"].removeprefix("no leader: ")
-            facts.append(Fact(row["from_us"], f"no leader {_until(row)}: {why}", "no leader"))
+            facts.append(Fact(row["from_us"], f"leaderless {_until(row)} ({row['reason']})", "no leader"))
         elif row["kind"] == LEADER_DOWN:
             facts.append(Fact(row["from_us"], f"the leader was down {_until(row)}: {row['reason']}", "the leader down"))
     chosen = (row for row in _there(wait, tables["elections"]) if wait["from_us"] <= row["at_us"] <= wait["until_us"])

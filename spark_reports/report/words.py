@@ -330,8 +330,7 @@ def _another_was_chosen(lost: Row, elections: Rows) -> Row | None:
 
 
 def became_leader(leader: str, clean: bool, reason: str) -> str:
-    kind = "" if clean or reason.startswith("unclean election") else " in an unclean election"
-    return sentence(f"{leader} became leader{kind}: {reason}")
+    return sentence(f"{leader} became leader{'' if clean else ' (unclean)'}: {reason}")
 
 
 def _ack_step(first: Row, how_many: int) -> Step:

@@ -112,8 +112,8 @@ def test_a_wait_for_a_new_leader_tells_who_was_down_and_who_was_elected_there() 
         "For 9.5 s (10.000 to 19.500 s) no write of p1 to t-0 succeeded, and none after it; "
         "1 attempt refused or unanswered (NETWORK_EXCEPTION).",
         "10.5 the leader was down until 15.000 s: b1 is killed.",
-        "15 no leader until 19.000 s: the ISR {b1} is dead.",
-        "19 b2 became leader in an unclean election: nobody else is left.",
+        "15 leaderless until 19.000 s (no leader: the ISR {b1} is dead).",
+        "19 b2 became leader (unclean): nobody else is left.",
     ]
 
 
