@@ -24,6 +24,7 @@ from scenarios.search.schedules import random_schedule
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.partitions import LASTING_VERBS
+from spark_reports.transforms.verdict import VERDICT_ORDER
 from spark_reports.transforms.witness import TOLD_BY_THEIR_NODE
 from spark_reports.verdicts import FATES, judge_runs
 from tests.spark.slow import elections as slow_elections
@@ -151,12 +152,29 @@ def agree(spark: SparkSession, results: Mapping[str, RunResult]) -> set[str]:
     return compared
 
 
+VERDICTS: dict[str, str | None] = {
+    "acks1-leader-kill": None,
+    "unclean-beats-min-isr": None,
+    "dirty-read-without-hw": None,
+    "kip101-replica-divergence": None,
+    "retry-duplicates-lost-ack": None,
+    "reorder-inflight": None,
+    "stale-hw-after-failover": "no-guard",
+    "stuck-under-min-isr": "isr",
+}
+"""Scenarios with a variant, or None, which have every verdict among them that the catalogue has."""
+
+
 def test_random_schedules(spark: SparkSession, tmp_path: Path) -> None:
-    """With two runs that lose records, which these schedules do not: every table has rows to compare."""
+    """With runs of every verdict, which these schedules do not have: every table has rows to compare."""
     results = random_runs(range(8), tmp_path)
-    for name in ("acks1-leader-kill", "unclean-beats-min-isr"):
-        lossy = run_scenario(load_file(bundled()[name]).scenario, runs_dir=tmp_path, keep_logs=False)
-        results[Path(str(lossy.run_dir)).name] = lossy
+    met: set[str] = set()
+    for name, variant in VERDICTS.items():
+        file = load_file(bundled()[name])
+        result = run_scenario(file.variants[variant] if variant else file.scenario, runs_dir=tmp_path, keep_logs=False)
+        results[Path(str(result.run_dir)).name] = result
+        met |= set(result.summary["verdict"])
+    assert met == {*VERDICT_ORDER} - {"unseen", "poll-skip"}
     assert agree(spark, results) == set(COMPARED)
 
 
