@@ -15,6 +15,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from replica.trace.events import INTERNAL_TOPICS
+from replica.trace.names import (
+    FOLLOWER_FETCHED,
+    FOLLOWING_BEGAN,
+    ISR_COMMITTED,
+    LEADER_ELECTED,
+    LEADERSHIP_BEGAN,
+    LOG_RECOVERED,
+    LOG_TRUNCATED,
+    NODE_STARTED,
+    NODE_STOPPED,
+    PARTITION_CREATED,
+    PARTITION_WENT_OFFLINE,
+    TOPIC_DELETED,
+)
 from spark_reports.schema import trace_schema
 
 FOLLOWED_TABLES = ("control", "log", "fetch", "high_watermark")
@@ -188,21 +202,21 @@ def observations(table: str, facts: DataFrame) -> DataFrame:
 
 def _of_control() -> dict[str, Column]:
     event = F.col("event")
-    is_node = event.isin("node_started", "node_stopped")
-    is_decided = event.isin("partition_created", "leader_elected", "partition_went_offline", "isr_committed")
-    of_replica = event.isin("leadership_began", "following_began", "log_truncated", "log_recovered")
-    is_deleted = event == "topic_deleted"
-    leader = F.when(event.isin("partition_created", "leader_elected"), F.col("broker"))
+    is_node = event.isin(NODE_STARTED, NODE_STOPPED)
+    is_decided = event.isin(PARTITION_CREATED, LEADER_ELECTED, PARTITION_WENT_OFFLINE, ISR_COMMITTED)
+    of_replica = event.isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN, LOG_TRUNCATED, LOG_RECOVERED)
+    is_deleted = event == TOPIC_DELETED
+    leader = F.when(event.isin(PARTITION_CREATED, LEADER_ELECTED), F.col("broker"))
     return {
         "topic": F.when(is_node, F.lit("")).otherwise(F.col("topic")),
         "partition": F.when(is_node | is_deleted, F.lit(-1)).otherwise(F.col("partition")).cast("long"),
         "node": F.when(is_decided | is_deleted, F.lit(_NOBODY)).when(is_node | of_replica, F.col("node")),
-        "leader": leader.when(event == "partition_went_offline", F.lit(_NOBODY)),
+        "leader": leader.when(event == PARTITION_WENT_OFFLINE, F.lit(_NOBODY)),
         "leader_epoch": F.when(is_decided, F.col("leader_epoch")),
         "isr": F.when(is_decided, F.col("isr")),
         "log_end_offset": F.when(of_replica, F.col("log_end_offset")),
         "high_watermark": F.when(of_replica, F.col("high_watermark")),
-        "stopped": F.when(is_node, event == "node_stopped"),
+        "stopped": F.when(is_node, event == NODE_STOPPED),
         "deleted": F.when(is_deleted, F.lit(True)),
     }
 
@@ -217,7 +231,7 @@ def _of_high_watermark() -> dict[str, Column]:
 
 def _of_fetch() -> dict[str, Column]:
     """A fetch that is judged says how far the follower is; it is caught up if it asks for the leader's log end."""
-    judged = F.col("event") == "follower_fetched"
+    judged = F.col("event") == FOLLOWER_FETCHED
     reached = F.col("fetch_offset") >= F.col("log_end_offset")
     return {
         "topic": F.col("topic"),

@@ -20,20 +20,22 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_reports.admission import NotAdmitted, admit_analysed, shows_tables, tables_read_by
 from spark_reports.io import Trace, damage_named, read_trace
+from spark_reports.results import COLUMNS, RESULT_TABLES
 from spark_reports.schema import RUN
 from spark_reports.session import SparkFailed
 from spark_reports.statements import Statement, statements_of
-from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables
+from spark_reports.tables import ResultTables
 
 TRACE_PREFIX = "trace_"
-TABLES = (*TABLE_DOCS, *(TRACE_PREFIX + name for name in Trace._fields))
+TABLES = (*RESULT_TABLES, *(TRACE_PREFIX + name for name in Trace._fields))
 """What a question may read."""
 
 # Nor do these read what a path names (text.`/etc/passwd`), or a variable of the environment (${env:HOME}).
 _SETTINGS = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
 
 
-_TRACE_DOCS = {RUN: COLUMN_DOCS[RUN]}
+_COLUMN_DOCS = {name: column.doc for name, column in COLUMNS.items()}
+_TRACE_DOCS = {RUN: _COLUMN_DOCS[RUN]}
 """The other columns bring their own."""
 
 
@@ -122,7 +124,7 @@ def define_views(spark: SparkSession, run_dirs: Sequence[Path], names: Collectio
     tables = ResultTables(trace)
     for name in names:
         table, docs = (
-            (tables[name], COLUMN_DOCS)
+            (tables[name], _COLUMN_DOCS)
             if name in tables
             else (getattr(trace, name.removeprefix(TRACE_PREFIX)), _TRACE_DOCS)
         )

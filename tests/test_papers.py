@@ -40,6 +40,7 @@ from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import as_markdown, rule_rows
 from scenarios.language.verbs.every import GROUPS
 from scenarios.language.write.step_table import step_table
+from spark_reports import results
 
 RULES = ROOT / "replica" / "RULES.md"
 LANGUAGE = ROOT / "scenarios" / "LANGUAGE.md"
@@ -183,6 +184,10 @@ def test_every_switch_belongs_to_a_rule() -> None:
     text = RULES.read_text(encoding="utf-8")
     said = re.findall(r"Switch(?:es)?: ((?:`[\w-]+`,?\s?(?:\([^)]*\))?,? ?)+)", text)
     assert sorted({name for part in said for name in re.findall(r"`([\w-]+)`", part)}) == sorted(Rules.switches())
+
+
+def test_the_tables_of_the_report(generated: Generated) -> None:
+    generated(ROOT / "spark_reports" / "TABLES.md", "tables", f"\n{results.as_markdown()}\n")
 
 
 def test_the_table_of_switches(generated: Generated) -> None:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 COLUMNS = (
     "what", "seq", "at_us", "node", "reason", "record", "acks", "sent_us", "acked_us", "acked_by", "offset",
-    "last_seq", "clean", "log_end_offset", "previous_log_end_offset", "event", "size_bytes",
+    "last_seq", "clean", "log_end_offset", "previous_log_end_offset", "size_bytes",
 )  # fmt: skip
-LOST, KEPT, ELECTED, TRUNCATED, DISK = "lost", "kept", "elected", "truncated", "disk"
+LOST, KEPT, ELECTED, TRUNCATED, DISK_LOST, OPENED = "lost", "kept", "elected", "truncated", "disk lost", "opened"
 
 
 class _Fact(NamedTuple):
@@ -122,20 +122,19 @@ def lost_records(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         lost[kept.record].had_seq[node] = kept.had_seq
         if offset is not None:
             replicas.setdefault(node, _Replica()).kept.setdefault(offset, []).append(kept)
-    for what, seq, at_us, node, reason, *_, end, previous_end, event, size_bytes in later:
+    for what, seq, at_us, node, reason, *_, end, previous_end, size_bytes in later:
         cut = _Fact(seq, at_us, node, reason)
         replica = replicas.setdefault(node, _Replica())
         if what == TRUNCATED:
             for kept in replica.within(end, previous_end):
                 lost[kept.record].cut(kept, cut, truncated=True)
-            continue
-        was_lost, replica.disk_lost = replica.disk_lost, event == "data_lost"
-        if event == "data_lost":
+        elif what == DISK_LOST:
             disk_losses.append(cut)
-        elif end is not None and (
-            was_lost or (size_bytes or 0) > 0
-        ):  # Its log was opened after its disk lost bytes, or it was torn.
-            for kept in replica.within(end, 1 << 63):
-                lost[kept.record].cut(kept, cut, truncated=False)
+            replica.disk_lost = True
+        else:  # Its log was opened: after its disk lost bytes, or torn, it may be without them.
+            if end is not None and (replica.disk_lost or (size_bytes or 0) > 0):
+                for kept in replica.within(end, 1 << 63):
+                    lost[kept.record].cut(kept, cut, truncated=False)
+            replica.disk_lost = False
     for one in lost.values():
         yield one.row(elections, disk_losses)

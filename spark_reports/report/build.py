@@ -17,8 +17,9 @@ from spark_reports.interrupts import Interrupts
 from spark_reports.io import damage_named, read_trace, write_table
 from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
+from spark_reports.results import as_markdown
 from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
-from spark_reports.tables import COLUMN_DOCS, PICTURED, TABLE_DOCS, Keep, ResultTables, in_memory, picture
+from spark_reports.tables import PICTURED, Keep, ResultTables, in_memory, picture
 from spark_reports.transforms.thin import WHOLE_UP_TO
 
 Progress = Callable[[str, float], None]
@@ -29,6 +30,13 @@ _QUERIES_AT_ONCE = 3
 _SMALL_TRACE_BYTES = 2 << 20
 # Compressed, as the trace is: what a task sorts or folds then takes some hundred megabytes at most.
 _PARTITION_BYTES = 8 << 20
+
+_TABLES_HEAD = """\
+# Tables of the report
+
+Parquet (zstd), one folder per table. Times are virtual microseconds.
+
+"""
 
 
 class ReportResult(NamedTuple):
@@ -131,7 +139,7 @@ def _build(
     rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
     page = render(rows, f"PySpark {spark.version}")
     (folder / "report.html").write_text(page, encoding="utf-8")
-    (folder / "tables" / "README.md").write_text(_column_docs(tables), encoding="utf-8")
+    (folder / "tables" / "README.md").write_text(f"{_TABLES_HEAD}{as_markdown()}", encoding="utf-8")
     names = [run_dir.resolve().name for run_dir in run_dirs]
     return {name: verdict_of(rows["anomalies"].where(run=name)) for name in names}
 
@@ -166,15 +174,3 @@ def _picture_rows(spark: SparkSession, name: str, folder: Path) -> Rows:
     points = picture(name, spark.read.parquet(str(folder / "tables" / name)), ends)
     write_table(points, folder / "pictures" / name)
     return Rows.stored(folder / "pictures" / name)
-
-
-def _column_docs(tables: ResultTables) -> str:
-    lines = ["# Tables of the report", "", "Parquet (zstd), one folder per table. Times are virtual microseconds.", ""]
-    for name, table in tables.items():
-        lines += [f"## {name}", "", f"{TABLE_DOCS[name][0].upper()}{TABLE_DOCS[name][1:]}.", ""]
-        lines += ["| column | type | meaning |", "|---|---|---|"]
-        lines += [
-            f"| {field.name} | {field.dataType.simpleString()} | {COLUMN_DOCS[field.name]} |" for field in table.schema
-        ]
-        lines.append("")
-    return "\n".join(lines)

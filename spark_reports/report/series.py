@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from replica.trace.names import LOG_RECOVERED, LOG_TRUNCATED, NODE_STOPPED
 from spark_reports.report.rows import Row, Rows
 from spark_reports.report.words import acks_name, clock, joined, name_ranges, seconds, were
 
@@ -15,7 +16,7 @@ INSTANTS = 700
 LOST_MARKS = 60
 """Crosses on one replica; of more lost records, neighbours share one."""
 
-_GLYPHS = {"log_truncated": "✂", "node_stopped": "▾", "log_recovered": "↺"}
+_GLYPHS = {LOG_TRUNCATED: "✂", NODE_STOPPED: "▾", LOG_RECOVERED: "↺"}
 
 
 def to_s(us: int) -> float:

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.events import INTERNAL_TOPICS
+from replica.trace.names import BATCH_REFUSED
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.intervals import overlapping
 from spark_reports.transforms.partitions import touching
@@ -125,7 +126,7 @@ def write_stalls(fates: DataFrame, produce: DataFrame, ends: DataFrame) -> DataF
         .groupBy(*of_producer, begun.alias("begun"))
         .agg(
             F.max(F.when(is_long, F.col("ended"))).alias("stretch"),
-            F.count_if(F.col("event") == "batch_refused").alias("refused"),
+            F.count_if(F.col("event") == BATCH_REFUSED).alias("refused"),
             F.array_sort(F.collect_set("error")).alias("errors"),
         )
         .filter(F.col("stretch").isNotNull())
@@ -162,7 +163,7 @@ def _waiting_changes(fates: DataFrame, produce: DataFrame, of_producer: list[str
         .filter(F.col("step.seq").isNotNull())
         .select(*of_producer, "step.*", F.lit("record").alias("event"))
     )
-    refused = produce.filter(F.col("event") == "batch_refused").select(
+    refused = produce.filter(F.col("event") == BATCH_REFUSED).select(
         *of_producer, "seq", "at_us", F.lit(0).alias("change"), F.lit(False).alias("is_success"), "error", "event"
     )
     return of_records.unionByName(refused)

@@ -5,6 +5,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace.names import (
+    LEADER_ELECTED,
+    LEADERSHIP_BEGAN,
+    NODE_STARTED,
+    NODE_STOPPED,
+    PARTITION_CREATED,
+    PARTITION_WENT_OFFLINE,
+)
 from spark_reports.folds import terms as fold
 from spark_reports.schema import PARTITION_KEY
 from spark_reports.transforms.folding import folded
@@ -26,11 +34,11 @@ def elections(control: DataFrame, turns: DataFrame, log: DataFrame) -> DataFrame
          elect_us        at_us - lost_us
          write_us        first_write_us - lost_us: time to recover, as a producer sees it
     """
-    chosen = control.filter(F.col("event") == "leader_elected").select(
+    chosen = control.filter(F.col("event") == LEADER_ELECTED).select(
         *PARTITION_KEY, "leader_epoch", "seq", "at_us", F.col("broker").alias("leader"), "previous_leader", "clean",
         "isr", "reason",
     )  # fmt: skip
-    began = control.filter(F.col("event") == "leadership_began").select(*_WHOSE, "seq", "at_us")
+    began = control.filter(F.col("event") == LEADERSHIP_BEGAN).select(*_WHOSE, "seq", "at_us")
     appended = log.filter(F.col("role") == "leader").select(*_WHOSE, "seq", "at_us")
     # A topic of the same name that was made anew counts its epochs from 0 again.
     again = F.lead("seq").over(Window.partitionBy(*PARTITION_KEY, "leader_epoch", "leader").orderBy("seq"))
@@ -66,14 +74,14 @@ def _losses(control: DataFrame, turns: DataFrame) -> DataFrame:
         return turns.filter(F.col("event") == event).select(*at, F.col("node").alias("leader"))
 
     facts = {
-        fold.CREATED: of_controller("partition_created"),
-        fold.ELECTED: of_controller("leader_elected"),
-        fold.OFFLINE: of_controller("partition_went_offline"),
-        fold.BEGAN: control.filter(F.col("event") == "leadership_began").select(
+        fold.CREATED: of_controller(PARTITION_CREATED),
+        fold.ELECTED: of_controller(LEADER_ELECTED),
+        fold.OFFLINE: of_controller(PARTITION_WENT_OFFLINE),
+        fold.BEGAN: control.filter(F.col("event") == LEADERSHIP_BEGAN).select(
             *at, F.col("node").alias("leader"), "leader_epoch"
         ),
-        fold.STOPPED: of_node("node_stopped"),
-        fold.STARTED: of_node("node_started"),
+        fold.STOPPED: of_node(NODE_STOPPED),
+        fold.STARTED: of_node(NODE_STARTED),
     }
     schema = "run string, topic string, partition bigint, seq bigint, lost_us bigint"
     return folded(facts, fold.LOSS_COLUMNS, fold.leader_losses, schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace.names import RECORD_ACKED
 from spark_reports.schema import PARTITION_KEY
 from spark_reports.transforms.intervals import held_by
 from spark_reports.transforms.terms import TERM_KEY
@@ -36,7 +37,7 @@ def data_at_risk(produce: DataFrame, terms: DataFrame, moved: DataFrame) -> Data
 
 def _acked(produce: DataFrame, terms: DataFrame) -> DataFrame:
     """Acks in the terms of the leaders that gave them."""
-    acked = produce.filter(F.col("event") == "record_acked").select(
+    acked = produce.filter(F.col("event") == RECORD_ACKED).select(
         *PARTITION_KEY, F.col("peer").alias("leader"), "acks", "offset", "at_us", "seq"
     )
     return held_by(acked, terms.select(*TERM_KEY, "from_seq", "until_seq", "until_us"), (*PARTITION_KEY, "leader"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from replica.trace.names import FOLLOWER_FETCHED, NODE_STARTED, NODE_STOPPED, RECORDS_SENT
 from spark_reports.folds import catch_ups as fold
-from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.folding import folded
 
@@ -21,11 +22,11 @@ def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
          sendfile_share (of the bytes answered)
     """
     pair = [RUN, "node", "peer"]
-    sent = F.col("event") == "records_sent"
+    sent = F.col("event") == RECORDS_SENT
     reads = fetch.groupBy(*pair).agg(
         F.count_if(sent).alias("partition_reads"),
         F.coalesce(F.sum(F.when(sent, F.col("size_bytes"))), F.lit(0)).alias("record_bytes"),
-        F.count_if(F.col("event") == "follower_fetched").alias("asked"),
+        F.count_if(F.col("event") == FOLLOWER_FETCHED).alias("asked"),
     )
     fetches = (
         request.filter(F.col("api") == "Fetch")
@@ -62,9 +63,9 @@ def catch_ups(turns: DataFrame, log: DataFrame, fetch: DataFrame, changes: DataF
     """
     at = (*PARTITION_KEY, "seq", "at_us")
     facts = {
-        fold.STOPPED: turns.filter(F.col("event") == "node_stopped").select(*at, "node"),
-        fold.STARTED: turns.filter(F.col("event") == "node_started").select(*at, "node"),
-        fold.FETCHED: fetch.filter(F.col("event") == "follower_fetched").select(
+        fold.STOPPED: turns.filter(F.col("event") == NODE_STOPPED).select(*at, "node"),
+        fold.STARTED: turns.filter(F.col("event") == NODE_STARTED).select(*at, "node"),
+        fold.FETCHED: fetch.filter(F.col("event") == FOLLOWER_FETCHED).select(
             *at, F.col("peer").alias("node"), "fetch_offset", "log_end_offset"
         ),
         fold.APPENDED: log.filter(F.col("role") == "follower").select(
@@ -72,4 +73,4 @@ def catch_ups(turns: DataFrame, log: DataFrame, fetch: DataFrame, changes: DataF
         ),
         fold.JOINED: changes.select(*at, F.explode("joined").alias("node")),
     }
-    return folded(facts, fold.COLUMNS, fold.catch_ups, RESULT_SCHEMAS["catch_ups"])
+    return folded(facts, fold.COLUMNS, fold.catch_ups, RESULT_TABLES["catch_ups"].ddl)

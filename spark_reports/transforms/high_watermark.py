@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from replica.trace.names import FOLLOWER_FETCHED
 from spark_reports.folds import hw_stalls as fold
-from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY
 from spark_reports.transforms.folding import folded
 
@@ -33,8 +34,8 @@ def hw_stalls(states: DataFrame, terms: DataFrame, log: DataFrame, fetch: DataFr
         ),
         fold.APPENDED: log.filter(as_leader).select(*of_leader, "log_end_offset"),
         fold.MOVED: moved.filter(as_leader).select(*of_leader, "log_end_offset", "high_watermark"),
-        fold.FETCHED: fetch.filter(F.col("event") == "follower_fetched").select(
+        fold.FETCHED: fetch.filter(F.col("event") == FOLLOWER_FETCHED).select(
             *of_leader, F.col("peer").alias("follower"), "fetch_offset"
         ),
     }  # fmt: skip
-    return folded(facts, fold.COLUMNS, fold.hw_stalls, RESULT_SCHEMAS["hw_stalls"])
+    return folded(facts, fold.COLUMNS, fold.hw_stalls, RESULT_TABLES["hw_stalls"].ddl)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace.names import PARTITION_CREATED
 from spark_reports.schema import PARTITION_KEY, REPLICA_KEY
 from spark_reports.transforms.partitions import touching
 
@@ -20,7 +21,7 @@ def isr_changes(states: DataFrame) -> DataFrame:
     before = F.lag("isr").over(Window.partitionBy(*PARTITION_KEY).orderBy("seq"))
     return (
         states.withColumn("previous_isr", before)
-        .filter((F.col("event") != "partition_created") & (F.array_sort("isr") != F.array_sort("previous_isr")))
+        .filter((F.col("event") != PARTITION_CREATED) & (F.array_sort("isr") != F.array_sort("previous_isr")))
         .select(
             *PARTITION_KEY,
             F.col("from_us").alias("at_us"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from replica.trace.names import FOLLOWER_FETCHED, LEADERSHIP_BEGAN, NODE_STARTED, NODE_STOPPED
 from spark_reports.folds import lag as fold
-from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY
 from spark_reports.transforms.folding import folded
 
@@ -34,12 +35,12 @@ def replication_lag(
         fold.TERM_ENDED: terms.select(
             *PARTITION_KEY, F.col("until_seq").alias("seq"), F.col("until_us").alias("at_us"), "leader_epoch", "leader"
         ),
-        fold.STOPPED: turns.filter(F.col("event") == "node_stopped").select(*node),
-        fold.STARTED: turns.filter(F.col("event") == "node_started").select(*node),
-        fold.BEGAN: control.filter(F.col("event") == "leadership_began").select(*of_leader, "log_end_offset"),
+        fold.STOPPED: turns.filter(F.col("event") == NODE_STOPPED).select(*node),
+        fold.STARTED: turns.filter(F.col("event") == NODE_STARTED).select(*node),
+        fold.BEGAN: control.filter(F.col("event") == LEADERSHIP_BEGAN).select(*of_leader, "log_end_offset"),
         fold.APPENDED: log.filter(F.col("role") == "leader").select(*of_leader, "log_end_offset", "last_offset"),
-        fold.FETCHED: fetch.filter(F.col("event") == "follower_fetched").select(
+        fold.FETCHED: fetch.filter(F.col("event") == FOLLOWER_FETCHED).select(
             *of_leader, F.col("peer").alias("follower"), "fetch_offset", "log_end_offset"
         ),
     }
-    return folded(facts, fold.COLUMNS, fold.replication_lag, RESULT_SCHEMAS["replication_lag"])
+    return folded(facts, fold.COLUMNS, fold.replication_lag, RESULT_TABLES["replication_lag"].ddl)

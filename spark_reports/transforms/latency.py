@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from replica.trace.events import OUTSIDE
+from replica.trace.names import RECORD_ACKED, RECORD_HANDED_OVER
 from spark_reports.schema import RUN
 
 _PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
@@ -21,7 +22,7 @@ def ack_latency(produce: DataFrame) -> DataFrame:
     was acked to its answer with the kernel; for acks=0 nobody can tell, and there is no figure.
     out: run, topic, acks, measured_at (producer or broker), records, p50_us, p95_us, p99_us, p999_us, max_us
     """
-    answered = produce.filter(F.col("event").isin("record_acked", "record_handed_over"))
+    answered = produce.filter(F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER))
     place = F.when(F.col("client").startswith(OUTSIDE), F.lit(AT_BROKER)).otherwise(F.lit(AT_PRODUCER))
     return answered.groupBy(RUN, "topic", "acks", place.alias("measured_at")).agg(
         F.count("*").alias("records"),

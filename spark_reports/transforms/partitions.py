@@ -7,12 +7,28 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace.names import (
+    CONFIG_ALTERED,
+    FAULT_BEGAN,
+    FAULT_ENDED,
+    ISR_COMMITTED,
+    ISR_PROPOSED,
+    LEADER_ELECTED,
+    NODE_STARTED,
+    NODE_STOPPED,
+    PARTITION_CREATED,
+    PARTITION_WENT_OFFLINE,
+    REASSIGNMENT_BEGAN,
+    REASSIGNMENT_CANCELLED,
+    REASSIGNMENT_COMPLETED,
+    TOPIC_DELETED,
+)
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.intervals import first_after
 
 _STATE_EVENTS = (
-    "partition_created", "leader_elected", "partition_went_offline", "isr_committed", "reassignment_began",
-    "reassignment_completed", "reassignment_cancelled",
+    PARTITION_CREATED, LEADER_ELECTED, PARTITION_WENT_OFFLINE, ISR_COMMITTED, REASSIGNMENT_BEGAN,
+    REASSIGNMENT_COMPLETED, REASSIGNMENT_CANCELLED,
 )  # fmt: skip
 _NO_LEADER = ""
 
@@ -24,7 +40,7 @@ def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
     stays, even if the leader had asked for that ISR before and had no answer. in, out: the control table
     """
     so_far = Window.partitionBy(*PARTITION_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    proposal = F.when(F.col("event") == "isr_proposed", F.struct(F.array_sort("isr").alias("isr"), "reason"))
+    proposal = F.when(F.col("event") == ISR_PROPOSED, F.struct(F.array_sort("isr").alias("isr"), "reason"))
     proposed = F.last(proposal, ignorenulls=True).over(so_far)
     is_it = F.col("proposed_by").isNotNull() & (F.col("_proposed.isr") == F.array_sort("isr"))
     return (
@@ -51,12 +67,12 @@ def partition_states(control: DataFrame) -> DataFrame:
     """
     in_order = Window.partitionBy(*PARTITION_KEY).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    leader = F.when(F.col("event").isin("partition_created", "leader_elected"), F.col("broker")).when(
-        F.col("event") == "partition_went_offline", F.lit(_NO_LEADER)
+    leader = F.when(F.col("event").isin(PARTITION_CREATED, LEADER_ELECTED), F.col("broker")).when(
+        F.col("event") == PARTITION_WENT_OFFLINE, F.lit(_NO_LEADER)
     )
     # While a reassignment is under way the replicas it adds do not count. source: Partition.OngoingReassignmentState
     factor = F.when(
-        F.col("event") == "reassignment_began", F.size(F.array_except("replicas", F.coalesce("adding", F.array())))
+        F.col("event") == REASSIGNMENT_BEGAN, F.size(F.array_except("replicas", F.coalesce("adding", F.array())))
     ).otherwise(F.nullif(F.size("replicas"), F.lit(-1)))
 
     def standing(value: Column | str) -> Column:
@@ -79,7 +95,7 @@ def partition_states(control: DataFrame) -> DataFrame:
             standing("min_isr").alias("min_isr"),
             "reason",
         )
-        .filter((F.col("event") != "topic_deleted") & F.col("replicas").isNotNull())
+        .filter((F.col("event") != TOPIC_DELETED) & F.col("replicas").isNotNull())
         .join(F.broadcast(run_ends(control)), RUN)
         .withColumn("until_us", F.coalesce("next_us", "end_us"))
         .drop("next_us", "end_us")
@@ -90,9 +106,9 @@ def _decisions(control: DataFrame) -> DataFrame:
     """What the controller decided about partitions; what it decided about a whole topic, once for each of them."""
     decided = control.filter(F.col("event").isin(*_STATE_EVENTS))
     whole_topic = control.filter(
-        (F.col("event") == "topic_deleted") | ((F.col("event") == "config_altered") & F.col("min_isr").isNotNull())
+        (F.col("event") == TOPIC_DELETED) | ((F.col("event") == CONFIG_ALTERED) & F.col("min_isr").isNotNull())
     )
-    partitions = decided.filter(F.col("event") == "partition_created").select(*PARTITION_KEY).distinct()
+    partitions = decided.filter(F.col("event") == PARTITION_CREATED).select(*PARTITION_KEY).distinct()
     for_each = whole_topic.drop("partition").join(F.broadcast(partitions), [RUN, "topic"])
     return decided.unionByName(for_each.select(*decided.columns))
 
@@ -123,12 +139,12 @@ def stopped_intervals(control: DataFrame) -> DataFrame:
     out: run, node, from_us, until_us, how (stop, kill or power_off), reason
     """
     in_order = Window.partitionBy(RUN, "node").orderBy("seq")
-    turns = control.filter(F.col("event").isin("node_started", "node_stopped")).select(
+    turns = control.filter(F.col("event").isin(NODE_STARTED, NODE_STOPPED)).select(
         RUN, "node", "event", "how", "reason", F.col("at_us").alias("from_us"),
         F.lead("at_us").over(in_order).alias("next_us"),
     )  # fmt: skip
     return (
-        turns.filter(F.col("event") == "node_stopped")
+        turns.filter(F.col("event") == NODE_STOPPED)
         .join(F.broadcast(run_ends(control)), RUN)
         .select(RUN, "node", "from_us", F.coalesce("next_us", "end_us").alias("until_us"), "how", "reason")
     )
@@ -139,7 +155,7 @@ def node_turns(control: DataFrame) -> DataFrame:
 
     out: *PARTITION_KEY, seq, at_us, event (node_started, node_stopped), node
     """
-    turns = control.filter(F.col("event").isin("node_started", "node_stopped"))
+    turns = control.filter(F.col("event").isin(NODE_STARTED, NODE_STOPPED))
     partitions = control.filter(F.col("partition").isNotNull()).select(*PARTITION_KEY).distinct()
     return partitions.join(F.broadcast(turns.select(RUN, "seq", "at_us", "event", "node")), RUN)
 
@@ -154,10 +170,10 @@ def fault_intervals(control: DataFrame) -> DataFrame:
     out: run, fault, verb, targets, from_us, until_us, reason
     """
     fault = (RUN, "fault", "seq")
-    began = control.filter(F.col("event") == "fault_began").select(
+    began = control.filter(F.col("event") == FAULT_BEGAN).select(
         *fault, "verb", "targets", "reason", F.col("at_us").alias("from_us")
     )
-    ended = control.filter(F.col("event") == "fault_ended").select(RUN, "fault", "seq", "at_us")
+    ended = control.filter(F.col("event") == FAULT_ENDED).select(RUN, "fault", "seq", "at_us")
     stops = F.col("verb").isin("stop", "kill", "power_off", "wipe")
     freezes = F.col("verb") == "pause"
     undone_by = F.when(stops, F.lit(_A_START)).when(freezes, F.lit(_ANY_MOVE))
@@ -183,8 +199,8 @@ _A_START, _ANY_MOVE = "a start", "any move"
 def _moves(control: DataFrame) -> DataFrame:
     """When a node started, stopped, or continued. out: run, node, by (a start is any move too), seq, at_us"""
     resumes = F.col("verb") == "resume"
-    starts = F.col("event") == "node_started"
-    moved = control.filter(starts | (F.col("event") == "node_stopped") | resumes)
+    starts = F.col("event") == NODE_STARTED
+    moved = control.filter(starts | (F.col("event") == NODE_STOPPED) | resumes)
     return moved.select(
         RUN, F.explode(F.when(resumes, F.col("targets")).otherwise(F.array("node"))).alias("node"),
         F.when(starts, F.array(F.lit(_A_START), F.lit(_ANY_MOVE))).otherwise(F.array(F.lit(_ANY_MOVE))).alias("by"),

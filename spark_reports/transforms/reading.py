@@ -6,6 +6,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.events import OUTSIDE
+from replica.trace.names import (
+    FETCH_FAILED,
+    GROUP_ASSIGNED,
+    GROUP_MEMBER_JOINED,
+    GROUP_REBALANCED,
+    GROUP_REMOVED,
+    NODE_STOPPED,
+    POSITION_RESET,
+    RECORD_READ,
+)
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 from spark_reports.transforms.partitions import run_ends
@@ -50,8 +60,8 @@ def read_stalls(
         F.min("at_us").alias("first_us"),
         F.min_by("event", "seq").alias("first_event"),
         F.max(F.when(waits, F.col("high_watermark") - F.col("stood"))).alias("waiting_records"),
-        F.count_if(F.col("event") == "fetch_failed").alias("refused"),
-        F.array_sort(F.collect_set(F.when(F.col("event") == "fetch_failed", F.col("error")))).alias("errors"),
+        F.count_if(F.col("event") == FETCH_FAILED).alias("refused"),
+        F.array_sort(F.collect_set(F.when(F.col("event") == FETCH_FAILED, F.col("error")))).alias("errors"),
     )
     next_move = Window.partitionBy(*_CONSUMER).orderBy("moves")
     return (
@@ -59,7 +69,7 @@ def read_stalls(
         .withColumn("next_event", F.lead("first_event").over(next_move))
         .join(F.broadcast(run_ends(control)), RUN)
         .withColumn("until_us", F.coalesce("next_us", "end_us"))
-        .withColumn("recovered", F.coalesce(F.col("next_event") == "record_read", F.lit(False)))
+        .withColumn("recovered", F.coalesce(F.col("next_event") == RECORD_READ, F.lit(False)))
         .filter(F.col("until_us") - F.col("from_us") >= SHORTEST_STALL_US)
         .select(*_CONSUMER, "from_us", "until_us", "waiting_records", "refused", "errors", "recovered")
     )
@@ -68,8 +78,8 @@ def read_stalls(
 def _own_moves(control: DataFrame, consume: DataFrame) -> DataFrame:
     """Consumers of the scenario state where they begin, and their stop is a fact. out: _STEP"""
     own = consume.filter(~F.col("client").startswith(OUTSIDE)).withColumn("group", F.lit(None).cast("string"))
-    known = own.filter(F.col("event") == "position_reset").select(*PARTITION_KEY, "client").distinct()
-    stops = control.filter(F.col("event") == "node_stopped").select(
+    known = own.filter(F.col("event") == POSITION_RESET).select(*PARTITION_KEY, "client").distinct()
+    stops = control.filter(F.col("event") == NODE_STOPPED).select(
         RUN, F.col("node").alias("client"), "seq", "at_us", "event"
     )
     gone = known.join(F.broadcast(stops), [RUN, "client"]).withColumn("group", F.lit(None).cast("string"))
@@ -101,7 +111,7 @@ def _members(group: DataFrame) -> DataFrame:
     for theirs, ours in (("+", "%20"), ("*", "%2A"), ("%7E", "~"), ("%3A", ":")):
         quoted = F.replace(quoted, F.lit(theirs), F.lit(ours))
     name = F.concat(F.lit(OUTSIDE), F.substring(quoted, 1, _CLIENT_NAME_CHARACTERS))
-    joined = group.filter(F.col("event") == "group_member_joined").select(RUN, "group", name.alias("client")).distinct()
+    joined = group.filter(F.col("event") == GROUP_MEMBER_JOINED).select(RUN, "group", name.alias("client")).distinct()
     groups = F.count("*").over(Window.partitionBy(RUN, "client"))
     return joined.withColumn("groups", groups).filter(F.col("groups") == 1).drop("groups")
 
@@ -111,9 +121,9 @@ def _lives_of_groups(group: DataFrame) -> DataFrame:
 
     out: run, group, from_seq, until_seq (of the last one's leaving; beyond all facts if there is none), until_us
     """
-    is_empty = (F.col("event") == "group_rebalanced") & (F.size("members") == 0)
-    lives = F.when(F.col("event") == "group_assigned", True).when(
-        is_empty | (F.col("event") == "group_removed"), F.lit(False)
+    is_empty = (F.col("event") == GROUP_REBALANCED) & (F.size("members") == 0)
+    lives = F.when(F.col("event") == GROUP_ASSIGNED, True).when(
+        is_empty | (F.col("event") == GROUP_REMOVED), F.lit(False)
     )
     in_order = Window.partitionBy(RUN, "group").orderBy("seq")
     turns = group.withColumn("lives", lives).filter(F.col("lives").isNotNull())
@@ -128,10 +138,10 @@ def _lives_of_groups(group: DataFrame) -> DataFrame:
 
 
 def _moves(consume: DataFrame) -> DataFrame:
-    position = F.when(F.col("event") == "record_read", F.col("offset") + 1).when(
-        F.col("event") == "position_reset", F.col("offset")
+    position = F.when(F.col("event") == RECORD_READ, F.col("offset") + 1).when(
+        F.col("event") == POSITION_RESET, F.col("offset")
     )
-    facts = consume.filter(F.col("event").isin("record_read", "position_reset", "fetch_failed"))
+    facts = consume.filter(F.col("event").isin(RECORD_READ, POSITION_RESET, FETCH_FAILED))
     return facts.select(*_steps(F.col("error"), position, F.lit(None)))
 
 

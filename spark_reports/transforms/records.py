@@ -5,6 +5,22 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace.names import (
+    BATCH_APPENDED,
+    BATCH_SENT,
+    FOLLOWING_BEGAN,
+    LEADERSHIP_BEGAN,
+    LOG_ENTRY_FOUND,
+    LOG_START_OFFSET_ADVANCED,
+    RECORD_ACKED,
+    RECORD_FAILED,
+    RECORD_HANDED_OVER,
+    RECORD_READ,
+    RECORD_SENT,
+    REPLICA_DELETED,
+    REPLICA_FOUND,
+    TOPIC_DELETED,
+)
 from spark_reports.schema import PARTITION_KEY, RUN
 
 RECORD_KEY = (*PARTITION_KEY, "record")
@@ -23,7 +39,7 @@ def final_replicas(final_log: DataFrame) -> DataFrame:
         F.col("is_leader").desc(), F.col("log_end_offset").desc(), F.col("node")
     )
     return (
-        final_log.filter((F.col("event") == "replica_found") & (F.col("is_leader") | F.col("in_isr")))
+        final_log.filter((F.col("event") == REPLICA_FOUND) & (F.col("is_leader") | F.col("in_isr")))
         .withColumn("rank", F.row_number().over(preference))
         .filter(F.col("rank") == 1)
         .select(*PARTITION_KEY, "node", "is_leader", "high_watermark", "log_end_offset")
@@ -37,7 +53,7 @@ def final_entries(final_log: DataFrame) -> DataFrame:
     """
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
-        final_log.filter(F.col("event") == "log_entry_found")
+        final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
         .select(*PARTITION_KEY, "node", "offset", "record")
         .join(F.broadcast(chosen), [*PARTITION_KEY, "node"])
         .select(
@@ -55,14 +71,14 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
 
     in:  the trace tables     out: *RECORD_KEY
     """
-    is_topic, is_gone = F.col("event") == "topic_deleted", F.col("event") == "replica_deleted"
-    by_start = (F.col("event") == "log_start_offset_advanced") & (F.col("role") == "leader")
+    is_topic, is_gone = F.col("event") == TOPIC_DELETED, F.col("event") == REPLICA_DELETED
+    by_start = (F.col("event") == LOG_START_OFFSET_ADVANCED) & (F.col("role") == "leader")
     deletions = control.filter(by_start | is_topic).select(
         RUN, "topic", F.col("partition").alias("cut_partition"), F.col("node").alias("cut_on"),
         F.col("seq").alias("deleted_seq"), F.col("log_start_offset").alias("below"),
     )  # fmt: skip
     replica = [*PARTITION_KEY, "node"]
-    is_opening = F.col("event").isin("leadership_began", "following_began")
+    is_opening = F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)
     # A life of a replica begins when its broker tells of it, and ends when its broker deletes it.
     before = Window.partitionBy(*replica).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     lives = (
@@ -84,7 +100,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         .distinct()
     )
     # Hardly any run has a deletion: then the log need not be read at all.
-    appended = log.filter(F.col("event") == "batch_appended").select(*replica, "crc", "seq", "base_offset")
+    appended = log.filter(F.col("event") == BATCH_APPENDED).select(*replica, "crc", "seq", "base_offset")
     same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
     by_topic = F.col("below").isNull()
     cut = appended.join(F.broadcast(deletions), [RUN, "topic"]).filter(
@@ -98,7 +114,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     doomed = cut.select(*PARTITION_KEY, "crc", "base_offset", "below").unionByName(
         late.select(*PARTITION_KEY, "crc", "base_offset", "below")
     )
-    names = produce.filter(F.col("event") == "batch_sent").select(
+    names = produce.filter(F.col("event") == BATCH_SENT).select(
         *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
     )
     return (
@@ -138,7 +154,7 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
             ]
         )
 
-    reads = consume.filter(F.col("event") == "record_read").select(*RECORD_KEY)
+    reads = consume.filter(F.col("event") == RECORD_READ).select(*RECORD_KEY)
     facts = sends.unionByName(without_producer(entries, "stored")).unionByName(without_producer(reads, "read"))
     facts = facts.unionByName(without_producer(deleted, "deleted"))
     return _with_anomalies(_folded(facts, _names(produce)))
@@ -161,10 +177,10 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
     def number(name: str) -> Column:
         return F.when(F.col(name).isNotNull(), F.xxhash64(name))
 
-    is_sent = F.col("event") == "record_sent"
-    is_acked = F.col("event") == "record_acked"
-    is_failed = F.col("event") == "record_failed"
-    is_told = F.col("event").isin("record_acked", "record_handed_over", "record_failed")
+    is_sent = F.col("event") == RECORD_SENT
+    is_acked = F.col("event") == RECORD_ACKED
+    is_failed = F.col("event") == RECORD_FAILED
+    is_told = F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER, RECORD_FAILED)
     is_stored = F.col("event") == "stored"
     # Numbers alone are folded in a hash table; with one string among them Spark would sort all facts, twice.
     # A record without a key is sent before it has a partition (-1); what became of it later says which one it got.
@@ -176,7 +192,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.min(F.when(is_sent, F.col("seq"))).alias("sent_seq"),
         F.max(is_acked).alias("is_acked"),
         F.max(is_failed & F.col("definite")).alias("is_failed"),
-        F.max(F.col("event") == "record_handed_over").alias("handed_over"),
+        F.max(F.col("event") == RECORD_HANDED_OVER).alias("handed_over"),
         F.min(F.when(is_acked, F.col("at_us"))).alias("acked_us"),
         F.min(F.when(is_acked, F.col("seq"))).alias("acked_seq"),
         F.min_by(F.when(is_acked, number("peer")), F.when(is_acked, F.col("seq"))).alias("acked_by"),

@@ -5,9 +5,18 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace.names import (
+    FOLLOWING_BEGAN,
+    LEADERSHIP_BEGAN,
+    LOG_RECOVERED,
+    LOG_TRUNCATED,
+    NODE_STOPPED,
+    PARTITION_CREATED,
+    REASSIGNMENT_BEGAN,
+)
 from spark_reports.schema import PARTITION_KEY, REPLICA_KEY, RUN
 
-_OWN_STATE = ("leadership_began", "following_began", "log_truncated", "log_recovered")
+_OWN_STATE = (LEADERSHIP_BEGAN, FOLLOWING_BEGAN, LOG_TRUNCATED, LOG_RECOVERED)
 
 
 def replica_timeline(control: DataFrame, log: DataFrame, high_watermark: DataFrame) -> DataFrame:
@@ -29,11 +38,11 @@ def replica_timeline(control: DataFrame, log: DataFrame, high_watermark: DataFra
 
 def _stops(control: DataFrame) -> DataFrame:
     replicas = (
-        control.filter(F.col("event").isin("partition_created", "reassignment_began"))
+        control.filter(F.col("event").isin(PARTITION_CREATED, REASSIGNMENT_BEGAN))
         .select(*PARTITION_KEY, F.explode("replicas").alias("node"))
         .distinct()
     )
-    stopped = control.filter(F.col("event") == "node_stopped").select(RUN, "node", "at_us", "seq", "event", "reason")
+    stopped = control.filter(F.col("event") == NODE_STOPPED).select(RUN, "node", "at_us", "seq", "event", "reason")
     nothing = F.lit(None).cast("long")
     return replicas.join(F.broadcast(stopped), [RUN, "node"]).select(
         *REPLICA_KEY, "at_us", "seq", "event",
@@ -44,7 +53,7 @@ def _stops(control: DataFrame) -> DataFrame:
 def _with_known_ends(facts: DataFrame) -> DataFrame:
     # An append does not restate the high watermark: it is the one last stated since the broker's start.
     so_far = Window.partitionBy(*REPLICA_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    is_stop = F.col("event") == "node_stopped"
+    is_stop = F.col("event") == NODE_STOPPED
     stated = F.when(is_stop | F.col("high_watermark").isNotNull(), F.struct("high_watermark"))
     known = F.last(stated, ignorenulls=True).over(so_far)["high_watermark"]
     return facts.select(

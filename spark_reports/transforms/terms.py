@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from replica.trace.names import LEADER_ELECTED, LEADERSHIP_BEGAN, NODE_STOPPED, PARTITION_WENT_OFFLINE
 from spark_reports.folds import terms as fold
-from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.folding import folded
 
@@ -21,17 +22,17 @@ def leader_terms(control: DataFrame, turns: DataFrame) -> DataFrame:
     out: *TERM_KEY, from_us, from_seq, until_us, until_seq, ended_by, log_end_offset and high_watermark at its beginning
     """
     at = (*PARTITION_KEY, "seq", "at_us")
-    began = control.filter(F.col("event") == "leadership_began")
+    began = control.filter(F.col("event") == LEADERSHIP_BEGAN)
     last = control.groupBy(RUN).agg(F.max("seq").alias("seq"), F.max_by("at_us", "seq").alias("at_us"))
     facts = {
         # In the ZooKeeper era an epoch can also rise without an election: when the controller takes a follower offline.
-        fold.CHOSEN: control.filter(F.col("event").isin("leader_elected", "partition_went_offline")).select(
+        fold.CHOSEN: control.filter(F.col("event").isin(LEADER_ELECTED, PARTITION_WENT_OFFLINE)).select(
             *at, "leader_epoch"
         ),
         fold.BEGAN: began.select(
             *at, "leader_epoch", F.col("node").alias("leader"), "log_end_offset", "high_watermark"
         ),
-        fold.STOPPED: turns.filter(F.col("event") == "node_stopped").select(*at, F.col("node").alias("leader")),
+        fold.STOPPED: turns.filter(F.col("event") == NODE_STOPPED).select(*at, F.col("node").alias("leader")),
         fold.OVER: began.select(*PARTITION_KEY).distinct().join(F.broadcast(last), RUN),
     }
-    return folded(facts, fold.TERM_COLUMNS, fold.leader_terms, RESULT_SCHEMAS["leader_terms"])
+    return folded(facts, fold.TERM_COLUMNS, fold.leader_terms, RESULT_TABLES["leader_terms"].ddl)

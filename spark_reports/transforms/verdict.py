@@ -8,6 +8,14 @@ import operator
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from replica.trace.names import (
+    END_OFFSET_SEEN,
+    INVARIANT_BROKEN,
+    LOG_ENTRY_FOUND,
+    POSITION_RESET,
+    RECORD_READ,
+    REPLICA_FOUND,
+)
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.settling import settled
 
@@ -84,11 +92,11 @@ def diverged(final_log: DataFrame) -> DataFrame:
 
     out: as anomalies(); witness = the records, by replica
     """
-    running = final_log.filter((F.col("event") == "replica_found") & F.col("running")).select(
+    running = final_log.filter((F.col("event") == REPLICA_FOUND) & F.col("running")).select(
         *PARTITION_KEY, "node", F.col("high_watermark").alias("end")
     )
     committed = (
-        final_log.filter(F.col("event") == "log_entry_found")
+        final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
         .select(*PARTITION_KEY, "node", "offset", "record", "crc")
         .join(F.broadcast(running), [*PARTITION_KEY, "node"])
         .filter(F.col("offset") < F.col("end"))
@@ -119,7 +127,7 @@ def offset_regressions(consume: DataFrame) -> DataFrame:
     out: as anomalies(); witness = the client
     """
     before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
-    seen = consume.filter((F.col("event") == "end_offset_seen") & F.col("error").isNull())
+    seen = consume.filter((F.col("event") == END_OFFSET_SEEN) & F.col("error").isNull())
     return (
         seen.withColumn("highest", F.max("offset").over(before))
         .filter(F.col("offset") < F.col("highest"))
@@ -138,9 +146,9 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     """
     of_consumer = [*PARTITION_KEY, "client"]
     in_order = Window.partitionBy(*of_consumer).orderBy("seq")
-    is_read = F.col("event") == "record_read"
+    is_read = F.col("event") == RECORD_READ
     # A seek by the user is a reset that no error caused: what is read after it has nothing before it.
-    is_seek = (F.col("event") == "position_reset") & F.col("error").isNull()
+    is_seek = (F.col("event") == POSITION_RESET) & F.col("error").isNull()
     stood = F.when(is_seek, F.lit(_ANYWHERE)).when(is_read, F.col("offset"))
     previous = F.last(stood, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
     gaps = settled(
@@ -175,7 +183,7 @@ def with_broken_invariants(others: DataFrame, control: DataFrame) -> DataFrame:
     in:  the other anomalies(), control table
     out: as anomalies(), all of them; witness of a broken invariant = its name
     """
-    broken = control.filter(F.col("event") == "invariant_broken").select(
+    broken = control.filter(F.col("event") == INVARIANT_BROKEN).select(
         RUN, F.lit("invariant").alias("anomaly"), "topic", "partition", F.col("invariant").alias("witness"), "offset",
         F.concat("reason", F.when(F.col("promised"), ". This is a defect of Highwater").otherwise("")).alias("detail"),
         F.coalesce("promised", F.lit(False)).alias("_promised"),

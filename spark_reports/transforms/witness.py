@@ -5,8 +5,27 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from replica.trace.names import (
+    BATCH_APPENDED,
+    BATCH_SENT,
+    BROKER_FENCED,
+    DATA_LOST,
+    ELECTION_REFUSED,
+    FAULT_BEGAN,
+    FAULT_ENDED,
+    INVARIANT_BROKEN,
+    ISR_COMMITTED,
+    ISR_REJECTED,
+    LEADER_ELECTED,
+    LOG_RECOVERED,
+    LOG_TRUNCATED,
+    NODE_STARTED,
+    NODE_STOPPED,
+    PARTITION_WENT_OFFLINE,
+    RUN_STARTED,
+)
 from spark_reports.folds import losses as fold
-from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.folding import folded
 from spark_reports.transforms.records import RECORD_KEY
@@ -32,29 +51,30 @@ def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: 
     facts = {
         fold.LOST: lost,
         fold.KEPT: _kept(lost, produce, log),
-        fold.ELECTED: control.filter(F.col("event") == "leader_elected").select(
+        fold.ELECTED: control.filter(F.col("event") == LEADER_ELECTED).select(
             *at, F.col("broker").alias("node"), "clean"
         ),
         fold.TRUNCATED: control.filter(
-            (F.col("event") == "log_truncated") & (F.col("log_end_offset") < F.col("previous_log_end_offset"))
+            (F.col("event") == LOG_TRUNCATED) & (F.col("log_end_offset") < F.col("previous_log_end_offset"))
         ).select(*at, "node", *ends),
-        fold.DISK: control.filter(F.col("event").isin("data_lost", "log_recovered")).select(
-            *at, "node", "log_end_offset", "event", "size_bytes"
+        fold.DISK_LOST: control.filter(F.col("event") == DATA_LOST).select(*at, "node"),
+        fold.OPENED: control.filter(F.col("event") == LOG_RECOVERED).select(
+            *at, "node", "log_end_offset", "size_bytes"
         ),
     }
-    return folded(facts, fold.COLUMNS, fold.lost_records, RESULT_SCHEMAS["lost_records"])
+    return folded(facts, fold.COLUMNS, fold.lost_records, RESULT_TABLES["lost_records"].ddl)
 
 
 def _kept(lost: DataFrame, produce: DataFrame, log: DataFrame) -> DataFrame:
     """One row per lost record and replica that ever appended it. out: *RECORD_KEY, offset, node, seq and last_seq (its
     first append and its last)"""
     batches = (
-        produce.filter(F.col("event") == "batch_sent")
+        produce.filter(F.col("event") == BATCH_SENT)
         .select(*PARTITION_KEY, "crc", F.explode("records").alias("record"))
         .join(lost.select(*RECORD_KEY, "offset"), list(RECORD_KEY))
         .distinct()
     )
-    appends = log.filter(F.col("event") == "batch_appended").select(*PARTITION_KEY, "crc", "node", "seq")
+    appends = log.filter(F.col("event") == BATCH_APPENDED).select(*PARTITION_KEY, "crc", "node", "seq")
     return (
         batches.join(appends, [*PARTITION_KEY, "crc"])
         .groupBy(*RECORD_KEY, "offset", "node")
@@ -63,20 +83,20 @@ def _kept(lost: DataFrame, produce: DataFrame, log: DataFrame) -> DataFrame:
 
 
 _KEY_MOMENTS = (
-    "fault_began",
-    "fault_ended",
-    "node_started",
-    "node_stopped",
-    "data_lost",
-    "broker_fenced",
-    "leader_elected",
-    "partition_went_offline",
-    "election_refused",
-    "isr_committed",
-    "isr_rejected",
-    "log_truncated",
-    "log_recovered",
-    "invariant_broken",
+    FAULT_BEGAN,
+    FAULT_ENDED,
+    NODE_STARTED,
+    NODE_STOPPED,
+    DATA_LOST,
+    BROKER_FENCED,
+    LEADER_ELECTED,
+    PARTITION_WENT_OFFLINE,
+    ELECTION_REFUSED,
+    ISR_COMMITTED,
+    ISR_REJECTED,
+    LOG_TRUNCATED,
+    LOG_RECOVERED,
+    INVARIANT_BROKEN,
 )
 
 
@@ -91,9 +111,9 @@ def key_moments(control: DataFrame) -> DataFrame:
     a fault whose effect its node tells, in more words, when it stops or starts.
     out: run, seq, at_us, event, verb (of a fault), topic, partition, node, reason
     """
-    changed = (F.col("event") != "isr_committed") | (F.array_sort("isr") != F.array_sort("previous_isr"))
-    damaged = (F.col("event") != "log_recovered") | (F.col("size_bytes") > 0)
-    told_by_node = F.col("event").isin("fault_began", "fault_ended") & F.col("verb").isin(*TOLD_BY_THEIR_NODE)
+    changed = (F.col("event") != ISR_COMMITTED) | (F.array_sort("isr") != F.array_sort("previous_isr"))
+    damaged = (F.col("event") != LOG_RECOVERED) | (F.col("size_bytes") > 0)
+    told_by_node = F.col("event").isin(FAULT_BEGAN, FAULT_ENDED) & F.col("verb").isin(*TOLD_BY_THEIR_NODE)
     is_key = F.col("event").isin(*_KEY_MOMENTS) & (F.col("at_us") > 0) & changed & damaged & ~told_by_node
     return control.filter(is_key).select(
         RUN, "seq", "at_us", "event", "verb", "topic", "partition", F.coalesce("broker", "node").alias("node"), "reason"
@@ -102,7 +122,7 @@ def key_moments(control: DataFrame) -> DataFrame:
 
 def runs(control: DataFrame) -> DataFrame:
     """One row per run. out: run, scenario, variant, seed, profile, end_us, facts (rows of the trace)"""
-    started = F.col("event") == "run_started"
+    started = F.col("event") == RUN_STARTED
     return control.groupBy(RUN).agg(
         *[F.max(F.when(started, F.col(name))).alias(name) for name in ("scenario", "variant", "seed", "profile")],
         F.max("at_us").alias("end_us"),

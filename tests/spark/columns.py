@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_reports.report.rows import Rows
-from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.results import RESULT_TABLES
 
 _TYPES = {
     "string": pa.string(),
@@ -21,7 +21,7 @@ _TYPES = {
 
 
 def schema_of(table: str) -> pa.Schema:
-    columns = (column.split() for column in RESULT_SCHEMAS[table].split(","))
+    columns = (column.split() for column in RESULT_TABLES[table].ddl.split(","))
     return pa.schema([(name, _TYPES[kind]) for name, kind in columns])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reports.tables import TABLE_DOCS
+from spark_reports.results import RESULT_TABLES
 from spark_reports.work import Work, plan_sizes
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ PLAN_CHARACTERS_MAX = 30_000
 
 
 def test_a_report_is_few_jobs(report_work: Work) -> None:
-    assert len(TABLE_DOCS) <= report_work.jobs <= JOBS_MAX
+    assert len(RESULT_TABLES) <= report_work.jobs <= JOBS_MAX
     assert report_work.jobs <= report_work.stages <= report_work.tasks
 
 

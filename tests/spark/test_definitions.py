@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
 from spark_reports.io import Trace, read_trace
-from spark_reports.result_schemas import RESULT_SCHEMAS
-from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables
+from spark_reports.results import COLUMNS, RESULT_TABLES
+from spark_reports.tables import ResultTables
 from spark_reports.transforms.partitions import with_the_leaders_reasons
 from spark_reports.transforms.records import deleted_records, final_entries, record_fates
 from spark_reports.transforms.verdict import anomalies
@@ -258,10 +258,10 @@ def test_key_moments_leave_out_the_building_of_the_cluster(ask: Ask) -> None:
 
 def test_every_table_and_column_is_documented(spark: SparkSession, leader_kill_dir: Path) -> None:
     tables = ResultTables(read_trace(spark, [leader_kill_dir]))
-    assert set(tables) == set(TABLE_DOCS)
+    assert set(tables) == set(RESULT_TABLES)
     used = {field.name for table in tables.values() for field in table.schema}
-    assert used == set(COLUMN_DOCS)
-    declared = {name: ddl.replace(", ", ",") for name, ddl in RESULT_SCHEMAS.items()}
+    assert used == set(COLUMNS)
+    declared = {name: table.ddl.replace(", ", ",") for name, table in RESULT_TABLES.items()}
     found = {
         name: ",".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
         for name, table in tables.items()

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from spark_reports.admission import NotAdmitted, admit_analysed, tables_read_by
 from spark_reports.admitted import FUNCTIONS, TABLE_FUNCTIONS
 from spark_reports.queries import TABLES, QueryRefused, ask
+from spark_reports.results import COLUMNS, RESULT_TABLES
 from spark_reports.session import SparkFailed
 from spark_reports.statements import statements_of
-from spark_reports.tables import COLUMN_DOCS, TABLE_DOCS, ResultTables
+from spark_reports.tables import ResultTables
 
 pytestmark = pytest.mark.spark
 
@@ -316,10 +317,10 @@ def test_every_column_says_what_it_is(spark: SparkSession, leader_kill_dir: Path
         assert answer.columns == ["col_name", "data_type", "comment"]
         assert [column for column, _, comment in answer.rows if not comment] == [], name
     comments = {column: comment for answer in described[:3] for column, _, comment in answer.rows}
-    assert comments["p50_us"] == "median" and comments == {name: COLUMN_DOCS[name] for name in comments}
+    assert comments["p50_us"] == "median" and comments == {name: COLUMNS[name].doc for name in comments}
 
 
 def test_all_tables_are_shown(spark: SparkSession, leader_kill_dir: Path) -> None:
     (answer,) = ask(spark, [leader_kill_dir], "SHOW TABLES", "q.sql", 100)
     assert sorted(row[1] for row in answer.rows) == sorted(TABLES)
-    assert [*TABLE_DOCS] == [*ResultTables(None)]  # type: ignore[arg-type]
+    assert [*RESULT_TABLES] == [*ResultTables(None)]  # type: ignore[arg-type]

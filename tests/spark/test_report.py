@@ -22,8 +22,8 @@ from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
 from spark_reports.report import ReportResult, page, series, write_report
 from spark_reports.report.words import blame, headline, name_ranges, notes, seconds, why_lost
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
-from spark_reports.tables import TABLE_DOCS
 from spark_reports.verdicts import judge_runs
 from tests.spark.columns import rows_of
 from tests.spark.story import Story
@@ -82,7 +82,7 @@ def test_charts_are_what_vega_lites_schema_says(report: ReportResult) -> None:
 
 def test_tables_lie_beside_the_page_with_their_columns_explained(report: ReportResult) -> None:
     folder = report.path.parent / "tables"
-    assert {path.name for path in folder.iterdir()} == {*TABLE_DOCS, "README.md"}
+    assert {path.name for path in folder.iterdir()} == {*RESULT_TABLES, "README.md"}
     lost = pq.read_table(folder / "lost_records").to_pylist()
     assert [row["record"] for row in lost] == ["r3", "r4"]
     assert "| ack_offset | bigint | offset in the ack |" in (folder / "README.md").read_text(encoding="utf-8")

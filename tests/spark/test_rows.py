@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from spark_reports.report import page
 from spark_reports.report import rows as rows_module
 from spark_reports.report.rows import HELD_ROWS, Rows
-from spark_reports.result_schemas import RESULT_SCHEMAS
+from spark_reports.results import RESULT_TABLES
 from tests.spark.columns import schema_of
 
 Dicts = list[dict[str, Any]]
@@ -145,12 +145,12 @@ _WORDS = {
 
 def test_the_page_holds_no_table_as_dicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "PARTITIONS_DRAWN", 1)
-    for name in RESULT_SCHEMAS:
+    for name in RESULT_TABLES:
         count = COUNTS.get(name, ROWS)
         (tmp_path / name).mkdir()
         pq.write_table(pa.table([_column(field, count) for field in schema_of(name)], schema_of(name)),
                        tmp_path / name / "part-00000.parquet")  # fmt: skip
-    tables = {name: Rows.stored(tmp_path / name) for name in RESULT_SCHEMAS}
+    tables = {name: Rows.stored(tmp_path / name) for name in RESULT_TABLES}
     held: list[int] = []
 
     def vega_script() -> str:

@@ -1,0 +1,319 @@
+"""The report's result tables, declared once: what each says, its columns in their order, their types and meanings.
+
+What a definition gives is held against this; the folds, DESCRIBE and TABLES.md go by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class ResultColumn(NamedTuple):
+    """`type`: as Spark's DDL spells it. A name means one thing in all tables that have it."""
+
+    type: str
+    doc: str
+
+
+class ResultTable(NamedTuple):
+    """`names`: of its columns, in order. `counted`: those of them that are a number of records here."""
+
+    doc: str
+    names: str
+    counted: str = ""
+
+    @property
+    def columns(self) -> dict[str, ResultColumn]:
+        counted = self.counted.split()
+        return {
+            name: COLUMNS[name]._replace(type=_INT) if name in counted else COLUMNS[name] for name in self.names.split()
+        }
+
+    @property
+    def ddl(self) -> str:
+        return ", ".join(f"{name} {column.type}" for name, column in self.columns.items())
+
+
+_INT, _TEXT, _FLAG, _LIST = "bigint", "string", "boolean", "array<string>"
+
+COLUMNS: dict[str, ResultColumn] = {
+    "run": ResultColumn(_TEXT, "name of the run folder"),
+    "topic": ResultColumn(_TEXT, "topic"),
+    "partition": ResultColumn(_INT, "partition number"),
+    "node": ResultColumn(_TEXT, "the broker whose fact or log it is"),
+    "seq": ResultColumn(_INT, "position in the run's one total order"),
+    "at_us": ResultColumn(_INT, "virtual time, microseconds since the run began"),
+    "from_us": ResultColumn(_INT, "begin, virtual microseconds"),
+    "until_us": ResultColumn(_INT, "end, virtual microseconds (exclusive)"),
+    "event": ResultColumn(_TEXT, "name of the fact in the trace"),
+    "reason": ResultColumn(_TEXT, "why, in one sentence, as the trace states it"),
+    "scenario": ResultColumn(_TEXT, "scenario id"),
+    "variant": ResultColumn(_TEXT, "variant id"),
+    "seed": ResultColumn(_INT, "seed of the run"),
+    "profile": ResultColumn(_TEXT, "era of Kafka"),
+    "end_us": ResultColumn(_INT, "virtual time of the run's last fact"),
+    "facts": ResultColumn(_INT, "rows of the trace"),
+    "record": ResultColumn(_TEXT, "name of the record"),
+    "client": ResultColumn(_TEXT, "the producer or consumer (of a read stall null, where a group is the reader)"),
+    "group": ResultColumn(
+        _TEXT,
+        "the consumer group that should have read (null: a consumer of the scenario did on its own)",
+    ),
+    "internal": ResultColumn(_FLAG, "the topic is one that brokers keep for themselves, as __consumer_offsets"),
+    "acks": ResultColumn(_INT, "acks of the producer: 0, 1 or -1 (all)"),
+    "sent_us": ResultColumn(_INT, "when the application sent it"),
+    "sent_seq": ResultColumn(_INT, "seq of the sending"),
+    "told": ResultColumn(_TEXT, "acked; failed (definitely not written); unknown"),
+    "told_us": ResultColumn(_INT, "when its producer was told its fate: acked, handed over or failed"),
+    "told_seq": ResultColumn(_INT, "seq of that"),
+    "handed_over": ResultColumn(_FLAG, "acks=0: given to the socket, nothing promised"),
+    "acked_us": ResultColumn(_INT, "when the producer learned of the ack"),
+    "acked_seq": ResultColumn(_INT, "seq of the ack"),
+    "acked_by": ResultColumn(_TEXT, "the broker that acked it"),
+    "ack_offset": ResultColumn(_INT, "offset in the ack"),
+    "latency_us": ResultColumn(
+        _INT,
+        "from the send call to the ack; of a client from outside, from the arrival of the request at the "
+        "broker to its answer with the kernel",
+    ),
+    "measured_at": ResultColumn(
+        _TEXT,
+        "producer: from the send call to the ack, with acks=0 to the socket; broker (clients from "
+        "outside): from the arrival of the request to its answer with the kernel, with acks=0 no figure",
+    ),
+    "error": ResultColumn(_TEXT, "Kafka's error name, if it failed"),
+    "copies": ResultColumn(_INT, "offsets it has in the final log"),
+    "offset": ResultColumn(_INT, "offset (of a record: its first in the final log)"),
+    "present": ResultColumn(_FLAG, "in the final log"),
+    "readable": ResultColumn(_FLAG, "below the high watermark of a running leader"),
+    "read": ResultColumn(_FLAG, "a consumer read it"),
+    "deleted": ResultColumn(_FLAG, "an operator deleted it, alone or with its topic"),
+    "lost": ResultColumn(_FLAG, "acked, not in the final log and not deleted"),
+    "unseen": ResultColumn(_FLAG, "acked, in the final log, not readable"),
+    "missing": ResultColumn(_FLAG, "neither acked nor definitely failed, not in the final log"),
+    "duplicated": ResultColumn(_FLAG, "at more than one offset of the final log"),
+    "dirty": ResultColumn(_FLAG, "read by a consumer, not in the final log and not deleted"),
+    "reordered": ResultColumn(_FLAG, "stands after a record its producer sent later"),
+    "sent": ResultColumn(_INT, "records sent"),
+    "acked": ResultColumn(_INT, "records acked"),
+    "failed": ResultColumn(_INT, "records that definitely failed"),
+    "unknown": ResultColumn(_INT, "records of unknown outcome"),
+    "anomaly": ResultColumn(_TEXT, "name in the verdict"),
+    "witness": ResultColumn(_TEXT, "the record, client or invariant it shows in"),
+    "detail": ResultColumn(_TEXT, "what was seen"),
+    "held_by": ResultColumn(_LIST, "replicas that had it before the ack"),
+    "elected_us": ResultColumn(_INT, "first election after the ack of a leader that did not have it (null: none)"),
+    "elected": ResultColumn(_TEXT, "the leader chosen then"),
+    "elected_clean": ResultColumn(_FLAG, "chosen from the ISR"),
+    "elected_reason": ResultColumn(_TEXT, "why it was chosen"),
+    "erased_us": ResultColumn(_INT, "first truncation after the ack that cut it off a log that had it"),
+    "erased_on": ResultColumn(_LIST, "brokers that truncated it"),
+    "erased_reason": ResultColumn(_TEXT, "why it was truncated"),
+    "disk_lost_us": ResultColumn(_INT, "first loss of bytes by a disk after the ack"),
+    "disk_lost_on": ResultColumn(_LIST, "brokers whose disks lost bytes"),
+    "disk_lost_reason": ResultColumn(_TEXT, "why bytes were lost"),
+    "leader": ResultColumn(_TEXT, "leader of the partition (null: none)"),
+    "leader_epoch": ResultColumn(_INT, "leader epoch"),
+    "partition_epoch": ResultColumn(_INT, "version of the partition's record at the controller"),
+    "isr": ResultColumn(_LIST, "in-sync replicas"),
+    "previous_isr": ResultColumn(_LIST, "in-sync replicas before"),
+    "joined": ResultColumn(_LIST, "replicas that came in"),
+    "left": ResultColumn(_LIST, "replicas that dropped out"),
+    "replicas": ResultColumn(_LIST, "assigned replicas"),
+    "min_isr": ResultColumn(_INT, "effective min.insync.replicas"),
+    "standing": ResultColumn(_TEXT, "leader, in sync, or out of sync"),
+    "how": ResultColumn(_TEXT, "stop, kill, power_off, halt, crash or died"),
+    "fault": ResultColumn(_TEXT, "name of the fault"),
+    "verb": ResultColumn(_TEXT, "verb of the scenario's step"),
+    "targets": ResultColumn(_LIST, "nodes the step resolved to"),
+    "log_end_offset": ResultColumn(_INT, "log end offset (exclusive)"),
+    "high_watermark": ResultColumn(_INT, "high watermark (exclusive)"),
+    "uncommitted_records": ResultColumn(_INT, "log end offset minus high watermark"),
+    "follower": ResultColumn(_TEXT, "the follower"),
+    "fetch_offset": ResultColumn(_INT, "the follower's log end offset, as it last asked"),
+    "lag_records": ResultColumn(_INT, "records the follower lacked"),
+    "lag_us": ResultColumn(_INT, "age of the oldest record it lacked"),
+    "peak_lag_us": ResultColumn(_INT, "what that age had grown to just before this moment"),
+    "behind_us": ResultColumn(_INT, "time since it was last caught up, by Kafka's ISR rule"),
+    "previous_leader": ResultColumn(_TEXT, "leader before"),
+    "clean": ResultColumn(_FLAG, "elected from the ISR"),
+    "lost_us": ResultColumn(
+        _INT,
+        "since when there had been no leader at work: its process stopped, or the partition went offline",
+    ),
+    "leading_us": ResultColumn(_INT, "when the new leader knew"),
+    "first_write_us": ResultColumn(_INT, "first append under the new leader"),
+    "elect_us": ResultColumn(_INT, "from loss to election"),
+    "write_us": ResultColumn(_INT, "from loss to the first write"),
+    "kind": ResultColumn(_TEXT, "no leader, leader down, under-replicated, under min ISR"),
+    "observed_us": ResultColumn(_INT, "time the partition existed"),
+    "offline_us": ResultColumn(_INT, "time without a running leader"),
+    "under_replicated_us": ResultColumn(_INT, "time with fewer replicas in sync than assigned"),
+    "under_min_isr_us": ResultColumn(_INT, "time with fewer in sync than min.insync.replicas"),
+    "refused": ResultColumn(_INT, "attempts refused or unanswered"),
+    "errors": ResultColumn(_LIST, "error names met"),
+    "recovered": ResultColumn(_FLAG, "ended with a success"),
+    "records": ResultColumn(_INT, "records counted"),
+    "p50_us": ResultColumn(_INT, "median"),
+    "p95_us": ResultColumn(_INT, "95th percentile"),
+    "p99_us": ResultColumn(_INT, "99th percentile"),
+    "p999_us": ResultColumn(_INT, "99.9th percentile"),
+    "max_us": ResultColumn(_INT, "largest"),
+    "replication_factor": ResultColumn(
+        "int",
+        "replicas the partition should have (without those a reassignment is adding)",
+    ),
+    "from_seq": ResultColumn(_INT, "seq of its begin"),
+    "until_seq": ResultColumn(_INT, "seq of its end"),
+    "ended_by": ResultColumn(_TEXT, "what ended it"),
+    "pinned_by": ResultColumn(_LIST, "followers that held the high watermark longest: in the ISR and not beyond it"),
+    "pinned_us": ResultColumn(_INT, "how long they held it, of the stall"),
+    "waiting_records": ResultColumn(_INT, "records that waited (the most)"),
+    "at_risk_records": ResultColumn(_INT, "acked records above the leader's high watermark"),
+    "started_us": ResultColumn(_INT, "when the broker started again"),
+    "first_fetch_us": ResultColumn(_INT, "its first fetch"),
+    "from_offset": ResultColumn(_INT, "what it fetched from first"),
+    "caught_up_us": ResultColumn(_INT, "its fetch reached the leader's end (null: never)"),
+    "to_offset": ResultColumn(_INT, "the leader's end, then"),
+    "joined_us": ResultColumn(_INT, "when it came back into the ISR (null: it did not, or had not left)"),
+    "bytes": ResultColumn(_INT, "bytes appended meanwhile"),
+    "records_per_s": ResultColumn("double", "records per second of that time"),
+    "bytes_per_s": ResultColumn("double", "bytes per second of that time"),
+    "peer": ResultColumn(_TEXT, "who fetched: a follower or a client"),
+    "partition_reads": ResultColumn(_INT, "partitions of fetches answered with records"),
+    "record_bytes": ResultColumn(_INT, "bytes of records sent"),
+    "bytes_per_read": ResultColumn("double", "record_bytes by partition_reads"),
+    "empty_fetches": ResultColumn(_INT, "partitions a follower asked for, and nothing was sent"),
+    "requests": ResultColumn(_INT, "fetches that found something (null: the run did not measure requests)"),
+    "bytes_per_request": ResultColumn("double", "bytes of answers by requests"),
+    "sendfile_bytes": ResultColumn(_INT, "bytes that left by sendfile"),
+    "sendfile_calls": ResultColumn(_INT, "system calls for them"),
+    "bytes_per_call": ResultColumn("double", "sendfile_bytes by sendfile_calls"),
+    "sendfile_share": ResultColumn("double", "share of the answered bytes that left by sendfile"),
+}
+"""Every column may be null in Parquet."""
+
+_PARTITION = "run topic partition"
+_TERM = f"{_PARTITION} leader_epoch leader"
+
+RESULT_TABLES: dict[str, ResultTable] = {
+    "runs": ResultTable(
+        "one row per run",
+        "run scenario variant seed profile end_us facts",
+    ),
+    "records": ResultTable(
+        "one row per record: what its producer was told, and what became of it",
+        f"{_PARTITION} record client acks sent_us sent_seq told told_us told_seq handed_over acked_us "
+        "acked_seq acked_by ack_offset latency_us error copies offset present readable read deleted lost "
+        "unseen missing duplicated dirty reordered",
+    ),
+    "record_counts": ResultTable(
+        "records by run, topic and acks level",
+        "run topic acks sent acked handed_over failed unknown lost unseen missing duplicated dirty reordered",
+        "handed_over lost unseen missing duplicated dirty reordered",
+    ),
+    "anomalies": ResultTable(
+        "one row per witness of an anomaly: the verdict is the set of these names",
+        "run anomaly topic partition witness offset detail",
+    ),
+    "lost_records": ResultTable(
+        "one row per lost record: who held it at the ack, who led without it, what erased it",
+        f"{_PARTITION} record acks sent_us acked_us acked_by ack_offset held_by elected_us elected "
+        "elected_clean elected_reason erased_us erased_on erased_reason disk_lost_us disk_lost_on "
+        "disk_lost_reason",
+    ),
+    "key_moments": ResultTable(
+        "the story of a run: faults, deaths, elections, ISR changes, truncations",
+        "run seq at_us event verb topic partition node reason",
+    ),
+    "partition_states": ResultTable(
+        "one row per decision of the controller about a partition",
+        f"{_PARTITION} seq from_us event leader leader_epoch partition_epoch isr replicas replication_factor "
+        "min_isr reason until_us",
+    ),
+    "isr_changes": ResultTable(
+        "one row per change of an ISR",
+        f"{_PARTITION} at_us seq previous_isr isr joined left leader reason",
+    ),
+    "isr_intervals": ResultTable(
+        "a replica's standing over time: leader, in sync, out of sync",
+        f"{_PARTITION} node from_us until_us standing reason",
+    ),
+    "stopped_intervals": ResultTable(
+        "when a broker was down",
+        "run node from_us until_us how reason",
+    ),
+    "fault_intervals": ResultTable(
+        "when a fault of the scenario was in force",
+        "run fault verb targets from_us until_us reason",
+    ),
+    "replica_timeline": ResultTable(
+        "log end offset and high watermark of each replica, fact by fact",
+        f"{_PARTITION} node at_us seq event log_end_offset high_watermark uncommitted_records reason",
+    ),
+    "replication_lag": ResultTable(
+        "how far each follower was behind its leader, in records and in time",
+        f"{_TERM} follower at_us seq fetch_offset log_end_offset lag_records lag_us peak_lag_us behind_us",
+    ),
+    "elections": ResultTable(
+        "one row per leader chosen, with time to recover",
+        f"{_PARTITION} leader_epoch seq at_us leader previous_leader clean isr reason lost_us leading_us "
+        "first_write_us elect_us write_us",
+    ),
+    "unavailability": ResultTable(
+        "stretches in which a partition was offline, under-replicated or under min ISR",
+        f"{_PARTITION} kind from_us until_us reason internal",
+    ),
+    "availability": ResultTable(
+        "time in each kind of trouble, by partition",
+        f"{_PARTITION} observed_us offline_us under_replicated_us under_min_isr_us internal",
+    ),
+    "write_stalls": ResultTable(
+        "stretches in which a producer waited and no write succeeded",
+        f"{_PARTITION} client from_us until_us refused errors recovered",
+    ),
+    "read_stalls": ResultTable(
+        "stretches in which committed records waited for a consumer or a group, and it read nothing",
+        f"{_PARTITION} client group from_us until_us waiting_records refused errors recovered",
+    ),
+    "ack_latency": ResultTable(
+        "percentiles of the time to the ack, of acked records, by topic, acks level and where measured",
+        "run topic acks measured_at records p50_us p95_us p99_us p999_us max_us",
+    ),
+    "leader_terms": ResultTable(
+        "one row per time a broker led a partition",
+        f"{_TERM} from_us from_seq until_us until_seq ended_by log_end_offset high_watermark",
+    ),
+    "hw_stalls": ResultTable(
+        "stretches in which records waited above a high watermark that did not move, and who held it",
+        f"{_TERM} from_us until_us high_watermark waiting_records ended_by pinned_by pinned_us under_min_isr_us",
+    ),
+    "data_at_risk": ResultTable(
+        "acked records above their leader's high watermark, over time: lost if it died then",
+        f"{_TERM} acks at_us seq at_risk_records",
+    ),
+    "catch_ups": ResultTable(
+        "one row per replica of a broker that started again: how fast it caught up",
+        f"{_PARTITION} node started_us first_fetch_us from_offset caught_up_us to_offset joined_us records "
+        "bytes records_per_s bytes_per_s",
+    ),
+    "fetch_efficiency": ResultTable(
+        "bytes per answered fetch and per system call, by broker and who fetched",
+        "run node peer partition_reads record_bytes bytes_per_read empty_fetches requests bytes_per_request "
+        "sendfile_bytes sendfile_calls bytes_per_call sendfile_share",
+    ),
+}
+
+
+def as_markdown() -> str:
+    """Each table with its columns, for a reader of the tables."""
+    return "\n".join(line for name, table in RESULT_TABLES.items() for line in _section(name, table))
+
+
+def _section(name: str, table: ResultTable) -> Iterator[str]:
+    yield from (f"## {name}", "", f"{table.doc[0].upper()}{table.doc[1:]}.", "")
+    yield from ("| column | type | meaning |", "|---|---|---|")
+    for column, (kind, doc) in table.columns.items():
+        yield f"| {column} | {kind} | {doc} |"
+    yield ""
