@@ -45,7 +45,7 @@ class Send:
     """One whole frame, size prefix included. File slices leave by sendfile. `api` and `part` label it for the fabric.
 
     On an accepted connection a send answers the request in progress, so the shell reads the next one after it.
-    `cause` is the trace event this message tells of (None: the latest one). on_sent: told when its last byte has left;
+    `cause` is the trace event it follows from (None: the latest). on_sent: called when its last byte has left;
     it may not decide anything
     """
 

@@ -129,7 +129,7 @@ class BrokerControl:
             self._enter(broker, after, given)
         self._lose_directories(given)
         if self._image.brokers[given.broker_id] != broker:
-            # A change of the registration forgets how far the broker's metadata is; its next heartbeat tells again
+            # A change of the registration forgets how far the broker's metadata is; its next heartbeat says it again
             # (BrokerHeartbeatManager.register, called by the replay of the change).
             session.metadata_offset = NO_OFFSET
         if after is BrokerControlState.CONTROLLED_SHUTDOWN:
@@ -162,7 +162,7 @@ class BrokerControl:
             )
 
     def assign_replicas(self, given: AssignReplicas) -> None:
-        """A broker tells in which directory each of its replicas lies. source: handleAssignReplicasToDirs"""
+        """A broker reports in which directory each of its replicas lies. source: handleAssignReplicasToDirs"""
         stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
         if stale is not None:
             self._journal.reply(AssignReplicasReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))

@@ -1,6 +1,6 @@
 """Eligible leader replicas: who may lead cleanly although the ISR has lost them (switch `elr`).
 
-While the ISR is below min.insync.replicas the high watermark stands still. So whoever leaves it from then on holds
+While the ISR is below min.insync.replicas the high watermark stands still. So a replica that leaves it then holds
 every committed record, and may lead once nobody is left, unless its machine went down in disorder since: a broker that
 cannot name its last broker epoch (from the clean-shutdown file) when it registers may have lost records. That outlasts
 min.insync.replicas - 1 such shutdowns.

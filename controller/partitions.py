@@ -97,7 +97,7 @@ class Partitions:
                     self._journal.change_partition(topic_partition, change, occasion)
 
     def min_isr_changed(self, topic: str) -> None:
-        """Whoever was eligible by the old min.insync.replicas may not be by the new one.
+        """A replica eligible by the old min.insync.replicas may not be by the new one.
 
         Source: ConfigurationControlManager.createClearElrRecordsAsNeeded
         """

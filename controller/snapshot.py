@@ -78,7 +78,7 @@ def _state(image: MetadataImage, name: TopicPartition) -> tuple[UUID, PartitionR
 
 
 def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
-    # In the order in which the image came to know them: whoever loads a snapshot lists everything in the order of those
+    # In the order in which the image came to know them: a reader of a snapshot lists everything in the order of those
     # who read the whole log.
     for broker in image.brokers.values():
         yield _registered(broker)

@@ -100,7 +100,7 @@ class TopicControl:
         return tuple(place(usable, number, replication_factor, start=existing)), "placed evenly over racks and brokers"
 
     def _create_partition(self, topic: str, number: int, replicas: tuple[BrokerId, ...], how: str) -> None:
-        """The ISR is whoever is active now, and its first member leads; the others join by catching up."""
+        """The ISR has the replicas that are active now, and its first member leads; the others join by catching up."""
         in_sync_replicas = tuple(broker_id for broker_id in replicas if self._image.is_active(broker_id))
         self._journal.append(
             PartitionRecord(

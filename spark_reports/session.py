@@ -53,7 +53,7 @@ _SETTINGS: dict[str, str] = {
     # after which Spark gives up.
     "spark.sql.broadcastTimeout": "-1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Else every F.col, select and join tells the JVM the line of Python it stands in: a third of defining tables.
+    # Else every F.col, select and join sends the JVM the line of Python it stands in: a third of defining tables.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:-UsePerfData",
 }

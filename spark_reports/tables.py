@@ -148,4 +148,4 @@ PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "replication_lag": (("run", "topic", "partition", "leader", "follower"), "peak_lag_us", ()),
     "data_at_risk": (("run", "topic", "partition", "leader", "leader_epoch", "acks"), "at_risk_records", ()),
 }  # fmt: skip
-"""Timelines too long to draw whole: what tells their lines apart, whose peaks must stay, and events that may go."""
+"""Timelines too long to draw whole: what separates their lines, whose peaks must stay, and events that may go."""

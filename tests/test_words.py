@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports")
 
-WORDY = re.compile(r"\b(?:is told|are told|was told|were told|of ours|at work|somebody)\b", re.IGNORECASE)
+WORDY = re.compile(r"\b(?:is told|are told|was told|were told|of ours|at work|somebody|whoever|tells)\b", re.IGNORECASE)
 """Phrases that a reader stops at: say who does what."""
 
 

@@ -1,4 +1,4 @@
-"""How a client tells the trace what it did, and what led to it."""
+"""A client's trace events: what it did, and what led to it."""
 
 from __future__ import annotations
 

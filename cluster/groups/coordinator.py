@@ -1,6 +1,6 @@
 """The group coordinator of one broker: inputs in, actions out. source: GroupCoordinator.scala, classic protocol
 
-Each group is kept in one partition of the offsets topic, and coordinated by whoever leads that partition: a new leader
+Each group is kept in one partition of the offsets topic, and coordinated by the leader of that partition: a new leader
 reads the groups from its log, one that leads no more forgets them, and members find the way by NOT_COORDINATOR.
 """
 

@@ -1,4 +1,4 @@
-"""What a coordinator tells the trace of its groups: names made fit to be shown, and a sentence for each event."""
+"""A coordinator's trace events about its groups: names made fit to be shown, and a sentence for each event."""
 
 from __future__ import annotations
 

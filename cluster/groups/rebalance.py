@@ -89,7 +89,7 @@ class Rebalances:
     def replace_static(self, group: Group, member: Member, given: JoinGroup, new_id: str) -> None:
         """A static member has come back without its id. source: updateStaticMemberAndRebalance (KIP-345, KIP-814)"""
         old_id, previous_leader = member.member_id, group.leader_id
-        # Whoever waits under the old id is a duplicate, fenced at once.
+        # A request that waits under the old id is a duplicate, fenced at once.
         self._answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         group.replace(member, new_id)

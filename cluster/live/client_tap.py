@@ -248,7 +248,7 @@ class ClientStory:
         topic, partition = named.topic_partition
         names = named.names
         if named.header.producer_id >= 0:
-            # Of a retry whose first sending was forgotten, the answer tells which batch it is.
+            # Of a retry whose first sending was forgotten, the answer shows which batch it is.
             names = shared.names_in(named.topic_partition, self.node, base_offset) or names
         for place, name in enumerate(names):
             shared.recorder.emit(

@@ -40,8 +40,8 @@ __all__ = ["PortTaken", "TcpFabric"]
 
 
 class LiveNetworkEvents(NetworkEvents):
-    """Not all that whoever connects can cause without end. Told are all ends of connections that something was asked
-    over: what was sent over one is kept apart from what came over the next."""
+    """Leaves out what any client can cause without end. Every end of a connection that carried a request is an event:
+    it separates what was sent over one connection from what came over the next."""
 
     def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
         super().__init__(trace, api_name)
@@ -259,7 +259,7 @@ class TcpFabric:
             if error == errno.EINPROGRESS:
                 await trio.lowlevel.wait_writable(sock)
                 error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        except BaseException:  # Whoever dials may be cancelled while it waits.
+        except BaseException:  # The caller may be cancelled while it waits.
             wire.hang_up()
             raise
         if error:

@@ -14,7 +14,7 @@ OUTSIDERS_MAX, OTHERS = 1000, f"{OUTSIDE}others"
 """So many clients have a name of their own in one run; all further ones share a name, and with it a link."""
 MAX_NAME_CHARACTERS = 60
 HEADER_BYTES = 1024
-"""More of a first request is not looked at: whoever has a longer name goes by its address."""
+"""More of a first request is not looked at: a client with a longer name goes by its address."""
 
 
 def client_name(frame: bytearray, address: str) -> str:

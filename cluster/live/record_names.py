@@ -3,7 +3,7 @@
 A name is one record's for good. A record that is sent again is the same record, and so it is known again:
 
 * a batch of an idempotent producer by producer id, epoch, sequence numbers and partition, also after its ack: the
-  client may not have seen that. Whoever forgets this calls a record lost that the broker rightly stored once;
+  client may not have seen that. Without this rule a record would be called lost that the broker rightly stored once;
 * any other batch by its bytes, and a record that was put into another batch (after an error that splits batches, or
   that raises the producer's epoch, KIP-360) by its time, key and value: until the client has had its answer.
 

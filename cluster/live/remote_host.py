@@ -145,7 +145,7 @@ class RemoteHost(Host):
         self.fabric.nursery.start_soon(self._attend, life)
 
     async def _attend(self, life: Life) -> None:
-        """A step for whatever the process tells; then its end."""
+        """A step for each message of the process; then its end."""
         time = self.fabric.time
         with life.control:
             while not life.at_end:

@@ -70,7 +70,7 @@ class ServerPort:
     def __init__(self, host: str, port: int) -> None:
         self._reserved = _bound(host, port)
         self.address: tuple[str, int] = (host, self._reserved.getsockname()[1])
-        if port:  # Bound besides a listener it can be, as a server that restarts; listening tells whether it is free.
+        if port:  # Bound besides a listener it can be, as a server that restarts; listening shows whether it is free.
             try:
                 self.listen().close()
             except PortTaken:

@@ -1,7 +1,7 @@
 """Network cards: all connections of a machine share one rate in each direction.
 
 A card serves its connections in turn, each for as many bytes: nothing small waits for the whole of something large, and
-whoever sends many small things gets as much as whoever sends few large ones. The other machine's card takes a piece in
+a sender of many small pieces gets as much as a sender of few large ones. The other machine's card takes a piece in
 while it is still leaving the first (switches forward packets, not messages): two equal cards in a row take the time of
 one. source: Linux segmentation offload, fq (deficit round robin)
 """
@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Lane:
-    """One direction of a card. No clock: whoever drives it calls `advance` when `current` is through."""
+    """One direction of a card. No clock: the caller calls `advance` when `current` is through."""
 
     bytes_per_second: int
     current: Piece | None = None

@@ -60,7 +60,7 @@ class FabricWire(Passage[bytearray]):
     is_identified = True
 
     def allow(self, max_frame_bytes: int) -> None:
-        """Whoever takes a frame refuses what is too large; here there is no announcement to go by."""
+        """The receiver of a frame refuses what is too large; here there is no announcement to go by."""
 
     def identify(self, frame: bytearray) -> None:
         raise AssertionError("machines of a simulation know each other")

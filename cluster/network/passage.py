@@ -156,7 +156,7 @@ class Passage(ABC, Generic[Frame]):
 
     @abstractmethod
     def _end_known(self) -> None:
-        """The end of the connection is known and stated: let whoever reads know of it."""
+        """The end of the connection is known and stated: let the reader know of it."""
 
     @abstractmethod
     def _torn(self, reason: str) -> None:

@@ -1,7 +1,7 @@
 """Virtual time: one queue of everything that will happen, and at most one runnable task at any moment.
 
 All that can happen at one virtual instant is ordered by one queue of (at_us, seq). An item either is a plain callback,
-or resumes exactly one waiting task. There is one baton: whoever holds it takes the next item, sets the clock to its
+or resumes exactly one waiting task. There is one baton: its holder takes the next item, sets the clock to its
 time and runs it, and when an item resumes a task, the baton goes to that task until it waits again. So trio never has
 two of our tasks to choose between, and the order of a run does not depend on its scheduler: no private switch, no
 pinned version. (A task that resumes itself does not even switch.)

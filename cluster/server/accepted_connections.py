@@ -19,7 +19,7 @@ class AcceptedConnections:
     """Closes those on which nothing moved for connections.max.idle.ms, a request in progress or not, and those that are
     too many from one address.
 
-    node: who states that a connection was closed     on_gone: told of each that is over, whoever ended it
+    node: who states that a connection was closed     on_gone: called for each that is over, whichever end closed it
     Simplified: Kafka looks at the one that has been silent longest once per poll of its selector, up to 300 ms late.
     """
 
@@ -127,7 +127,7 @@ class AcceptedConnections:
         self._on_gone(connection)
 
     def close(self, connection: ConnectionId, reason: str = "") -> None:
-        """reason: what is wrong with it, for the trace; empty if that tells it already"""
+        """reason: what is wrong with it, for the trace; empty if an event says it already"""
         peer = self._peers.get(connection)
         if peer is not None:
             self.gone(connection)

@@ -63,7 +63,7 @@ class HandlerTime:
     """Keeps a handler taken for as long as what it did takes; its answers leave when that is over.
 
     Simplified: what a request does, it does when its service begins. Records that are found for a fetch that waited are
-    the time of whoever brought them, as in Kafka; outside of any request, of the next one.
+    the time of the request that brought them, as in Kafka; outside of any request, of the next one.
     """
 
     __slots__ = ("_handlers", "_outbox", "_spent_us", "times")

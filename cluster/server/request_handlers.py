@@ -15,7 +15,7 @@ Work = Callable[[int], None]
 
 
 def _nobody(now_us: int) -> None:
-    """Whom a handler tells that it is done, if nobody asked."""
+    """Called when a handler is done, if no request asked for it."""
 
 
 class RequestHandlers:
@@ -34,7 +34,7 @@ class RequestHandlers:
 
     @property
     def is_full(self) -> bool:
-        """Whoever brings a request now has to wait until there is room (ArrayBlockingQueue.put)."""
+        """The next request has to wait until there is room (ArrayBlockingQueue.put)."""
         return len(self._waiting) >= self.queued_max_requests
 
     def submit(self, work: Work, now_us: int, done: Work = _nobody) -> None:

@@ -1,4 +1,4 @@
-"""How the handlers of a broker's APIs answer: plain values in, one framed response out to whoever still listens."""
+"""How the handlers of a broker's APIs answer: plain values in, one framed response out (if still connected)."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ from replica.trace.events import Recorder
 
 
 class SocketServer:
-    """handle: does a request of `peer`, in a handler; raises PeerViolation, which ends the connection. Tells its header
-    on_gone: told of every connection that is over, whoever ended it
-    requests: told of every request that is done; None: nobody wants to know
+    """handle: does a request of `peer`, in a handler, and returns its header; a PeerViolation ends the connection
+    on_gone: called for every connection that is over, whichever end closed it
+    requests: notified of every request that is done; None: not needed
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class BeginQuorumEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EndQuorumEpoch:
-    """preferred_successors: the other voters, whoever has most of the log first."""
+    """preferred_successors: the other voters, longest log first."""
 
     leader_id: BrokerId
     epoch: ControllerEpoch
@@ -96,7 +96,7 @@ class VoterAnswer:
 class FetchAnswer:
     """To a fetch. `diverging`: where the logs part; `snapshot`: to be fetched first. With either there are no records.
 
-    records: whole batches as on disk, from the fetch offset on; filled in by whoever can read the log
+    records: whole batches as on disk, from the fetch offset on; filled in by the caller, which can read the log
     """
 
     error: ErrorCode

@@ -228,7 +228,7 @@ class Quorum:
         return role.voted_id == request.candidate_id
 
     def _hurry(self, request: EndQuorumEpoch, now_us: int) -> None:
-        """The leader has resigned: whoever has most of the log stands first. Source: endEpochElectionBackoff"""
+        """The leader has resigned: the voter with the longest log stands first. Source: endEpochElectionBackoff"""
         role = self.role
         if isinstance(role, Follower) and role.leader_id == request.leader_id:
             successors = request.preferred_successors

@@ -92,7 +92,7 @@ class Leader:
         return None if offset < 0 else offset
 
     def successors(self, others: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
-        """Who should lead next: whoever has most of the log first."""
+        """The voters that should lead next, longest log first."""
         held = {voter: UNKNOWN_OFFSET if (end := self.end_offsets[voter]) is None else end for voter in others}
         return tuple(sorted(held, key=held.__getitem__, reverse=True))
 

@@ -25,7 +25,7 @@ class QuorumTimeouts:
 
     @property
     def begin_epoch_us(self) -> int:
-        """A leader tells all voters so often that it leads."""
+        """A leader announces itself to all voters so often."""
         return self.fetch_ms * 500
 
     def election_due_us(self, now_us: int, draw: Draw) -> int:
@@ -41,7 +41,7 @@ class QuorumTimeouts:
         return min(backoff_ms, self.election_backoff_max_ms) * 1000
 
     def succession_backoff_us(self, place: int, successors: int) -> int:
-        """After the leader has resigned. place: in the order of its choice, `successors` for whoever is not among them;
+        """After the leader has resigned. place: in the order of its choice, `successors` for a voter not among them;
         the first stands at once. Source: strictExponentialElectionBackoffMs"""
         if place == 0:
             return 0

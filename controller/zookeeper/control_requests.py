@@ -1,4 +1,4 @@
-"""What a ZooKeeper-era controller tells the brokers: gathered over one event, then one request of each kind per broker.
+"""Requests of a ZooKeeper-era controller to brokers: gathered over one event, then one request of each kind per broker.
 
 Partitions travel to their replicas in LeaderAndIsr, to everybody in UpdateMetadata, and away in StopReplica; that order
 is kept per broker. source: ControllerChannelManager.scala, AbstractControllerBrokerRequestBatch

@@ -1,7 +1,7 @@
 """The registry of the ZooKeeper era: a tree of small files with versions, owners and watches, and sessions that expire.
 
 One server, one total order: every change is a transaction with its own number (zxid), kept in a log and replayed on a
-start. A file may be ephemeral: it goes with the session that made it. A watch tells one session of one change.
+start. A file may be ephemeral: it goes with the session that made it. A watch notifies one session of one change.
 Simplified: one server instead of an ensemble; no ACLs.     source: ZooKeeper DataTree, SessionTrackerImpl, ExpiryQueue
 """
 

@@ -149,7 +149,7 @@ class Disk:
 
     def flip_bit(self, topic_partition: TopicPartition, offset: Offset) -> BatchHeader | None:
         """Change one bit of the records of the batch that holds `offset`, as a disk does that lies: no size and no time
-        stamp of the file betrays it, and whoever has the file open reads the change.
+        stamp of the file betrays it, and a reader that has the file open reads the change.
 
         returns: the batch, None when the log does not hold the offset
         """

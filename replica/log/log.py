@@ -151,7 +151,7 @@ class Log:
     ) -> AppendInfo:
         """Check a client's batch, give it the next offsets and the epoch (written into `batch`), and append it.
 
-        A batch that its producer sent before is not appended; the answer tells where the original lies.
+        A batch that its producer sent before is not appended; the answer names the offsets of the original.
         inspected: what is in it, if that is known already
         raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
                 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR; nothing was appended then

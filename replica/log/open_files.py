@@ -39,7 +39,7 @@ class OpenFiles:
         self._holders: OrderedDict[FileHolder, None] = OrderedDict()
 
     def used(self, holder: FileHolder) -> None:
-        """It has its file open; whoever has not used theirs for longest puts it aside if these are too many."""
+        """It has its file open; if there are too many, the one unused for longest puts its file aside."""
         holders = self._holders
         holders[holder] = None
         holders.move_to_end(holder)

@@ -61,7 +61,7 @@ _INT32 = struct.Struct(">i")
 
 
 def single_batch(records: memoryview | None, api_version: int) -> memoryview:
-    """The one batch that a produce request may hold for a partition, whoever leads it; a partial one behind is cut off.
+    """The one batch that a produce request may hold for a partition; a partial one behind it is cut off.
 
     raises: KafkaError INVALID_RECORD, CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, UNKNOWN_SERVER_ERROR
     source: ProduceRequest.validateRecords, ByteBufferLogInputStream.nextBatchSize
@@ -160,7 +160,7 @@ def _too_much_inside(what: str) -> KafkaError:
 def takes_long(request: Iterable[memoryview | None]) -> bool:
     """Whether looking into what a request holds may take so long that others should not have to wait for it.
 
-    A compressed batch tells nothing about how much is inside: a few hundred bytes can be all that is allowed.
+    A compressed batch does not show how much is inside: a few hundred bytes can be all that is allowed.
     """
     records = compressed_bytes = 0
     for batch in request:

@@ -59,5 +59,5 @@ _OF_EVENT: Mapping[str, str] = {
 
 
 def sign_of(event: str, verb: str | None = None) -> str:
-    """A name of SIGNS, for an event that a story tells. verb: of a fault"""
+    """A name of SIGNS, for an event in a story. verb: of a fault"""
     return "undone" if verb in UNDOING else _OF_EVENT[event]

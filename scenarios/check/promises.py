@@ -146,7 +146,7 @@ GAPS: tuple[Gap, ...] = (
         "the oldest rule of all: consumers read below the high watermark only",
     ),
 )
-"""Everything an era does not promise. Whoever implements an old value of a switch says here what it breaks."""
+"""Everything an era does not promise. An old value of a switch is listed here with what it breaks."""
 
 
 def gaps(rules: Rules, invariant: str, *, bytes_lost: bool = False) -> tuple[Gap, ...]:

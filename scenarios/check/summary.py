@@ -94,7 +94,7 @@ def _anomaly(anomaly: Anomaly) -> dict[str, Any]:
 
 
 def _setting(scenario: Scenario) -> dict[str, Any]:
-    """What the first line of a screen tells: sizes and the settings that decide about loss."""
+    """The first line of a screen: sizes and the settings that decide about loss."""
     return {
         "brokers": len(scenario.cluster.brokers),
         "topics": {

@@ -59,7 +59,7 @@ def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
     finally:
         screen.end()
         waiting.end()
-    click.echo("  The run has ended; `highwater report last` tells all of it.", err=True)
+    click.echo("  The run has ended; `highwater report last` shows all of it.", err=True)
     return ExitCode.HELD
 
 

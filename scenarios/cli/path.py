@@ -24,7 +24,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     """The journey of one Produce or Fetch of RUN through its broker, down to the sendfile calls.
 
     RUN is a folder, an id, `last`, `last~1` or a unique beginning. REQUEST is a record, such as r12, or a request as
-    client:number, such as p1:7; without it they are listed. Where clients share a client.id, the list tells their
+    client:number, such as p1:7; without it they are listed. Where clients share a client.id, the list has their
     requests apart by the number of the connection: client/rdkafka:7@b1/31.
     """
     from scenarios.explain.path_text import journey_text, requests_text

@@ -125,7 +125,7 @@ def _check_address(host: str) -> None:
         )
     if not address.is_loopback:
         click.echo(
-            f"warning: whoever reaches {host} can read and write here: there is neither authentication nor encryption",
+            f"warning: anyone who reaches {host} can read and write here: there is no authentication, no encryption",
             err=True,
         )
 

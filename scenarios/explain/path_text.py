@@ -71,7 +71,7 @@ def requests_text(requests: RequestJourneys, style: Style, run: str) -> str:
             else _names(requests.records_of(row), 3)
         )
         lines.append(f"  {_clock(row.at_us)}  {name:<{width}} {times}  {what}")
-    return "\n".join([*lines, "", "  highwater path RUN REQUEST tells the journey of one, for example of the last:",
+    return "\n".join([*lines, "", "  highwater path RUN REQUEST shows the journey of one, for example of the last:",
                       f"    highwater path {run.split()[0]} {_last(requests)}", ""])  # fmt: skip
 
 

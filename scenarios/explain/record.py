@@ -285,7 +285,7 @@ class _Teller:
             )
 
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
-        """With acks=0 the broker's refusal is heard by nobody; otherwise the producer's own event tells it."""
+        """With acks=0 no client hears the broker's refusal; otherwise the producer's own event states it."""
         if self.acks == 0 and any(cause in self.on_the_wire for cause in row.causes):
             closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
             self._say(row, f"{_sentence(event.reason)} {closed}", decisive=True)

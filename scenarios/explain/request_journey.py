@@ -109,7 +109,7 @@ class RequestJourneys:
         return Journey(row, self.name_of(row), self.records_of(row), ()).summary()
 
     def records_of(self, row: TraceRow) -> tuple[str, ...]:
-        """Names of the records that a Produce brought; of one that appended nothing, as far as its arrival tells."""
+        """Names of the records that a Produce brought; of one that appended nothing, as far as its arrival shows."""
         request = request_of(row)
         if request.api != "Produce":
             return ()

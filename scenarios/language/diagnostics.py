@@ -16,7 +16,7 @@ from typing import Literal
 
 SHOWN_AT_MOST = 100
 KEPT_AT_MOST = 500
-"""Whoever has more mistakes than that has given the wrong file; looking for more would only take time."""
+"""A file with more mistakes than that is the wrong file; looking for more would only take time."""
 _LINE_WIDTH = 110
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
 

@@ -55,7 +55,7 @@ class Contrast:
 
     @property
     def alone(self) -> str:
-        """What tells that the rule does not differ alone."""
+        """The reason why the rule does not differ alone."""
         return f" (with {self.others} other rules)" if self.others else ""
 
 

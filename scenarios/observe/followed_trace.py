@@ -1,4 +1,4 @@
-"""A trace that is read while it is written: whoever follows it says so, and parts are then cut by time as well.
+"""A trace that is read while it is written: a reader announces itself, and parts are then cut by time as well.
 
 A part is not readable before it is whole, and a quiet cluster fills none for hours. Cutting them by time all along
 would leave thousands of small files, so it is done only while a mark in the trace's folder is fresh, and in live runs

@@ -1,7 +1,7 @@
 """Records that Kafka itself stores twice for an idempotent producer, because a broker no longer knew their batch.
 
 A running broker knows the last five batches of each producer. Its snapshots hold only the last one, and what opens a
-log (in order or after a crash) or cuts one ends at a snapshot. Whoever leads with such a log answers the retry of an
+log (in order or after a crash) or cuts one ends at a snapshot. A leader with such a log answers the retry of an
 older batch with OUT_OF_ORDER_SEQUENCE_NUMBER; the producer takes that for a gap, raises its epoch and stores all it has
 in flight anew (KIP-360). So acks=all, two in-sync replicas and idempotence promise that nothing is lost, but only with
 one request in flight that nothing is duplicated. Scenario idempotent-restart-forgets shows it.

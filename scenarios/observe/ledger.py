@@ -244,7 +244,7 @@ class RecordLedger:
             self._highest_end[event.client, partition] = (event.offset, row.seq)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        """One that is made again under its name begins at offset 0, for whoever reads it, too."""
+        """One that is made again under its name begins at offset 0, for its readers, too."""
         for seen in (self._highest_end, self.reads):
             for key in [key for key in seen if key[1].topic == event.topic]:
                 del seen[key]

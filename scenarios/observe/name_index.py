@@ -1,4 +1,4 @@
-"""Names of records as small numbers, ten bytes a name: whoever keeps an event of every record keeps it by place."""
+"""Names of records as small numbers, ten bytes a name: an index with an entry for every record stores that number."""
 
 from __future__ import annotations
 

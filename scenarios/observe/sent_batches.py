@@ -123,7 +123,7 @@ class SentBatches:
     # ----------------------------------------------------------------------------------------------------------- events
 
     def add(self, partition: TopicPartition, crc: int, client: str, records: tuple[str, ...]) -> None:
-        """A batch that is sent again is the same one, whoever sends it."""
+        """A batch that is sent again is the same one, whichever producer sends it."""
         known = self._partitions.get(partition)
         if known is None:
             known = self._partitions[partition] = PartitionBatches()
@@ -166,7 +166,7 @@ class SentBatches:
             self._base_offset[number] = base_offset
 
     def acked(self, partition: TopicPartition, record: str, offset: int) -> None:
-        """The answer to a producer tells which of several twins stands where."""
+        """The answer to a producer shows which of several twins stands where."""
         known = self._partitions.get(partition)
         if known is None or record not in known.firsts:
             return

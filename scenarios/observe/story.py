@@ -1,4 +1,4 @@
-"""What a screen tells of a run: its key events with their reasons, and who was in the ISR, leading or down, over
+"""What a screen shows of a run: its key events with their reasons, and who was in the ISR, leading or down, over
 time."""
 
 from __future__ import annotations

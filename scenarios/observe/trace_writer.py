@@ -188,7 +188,7 @@ class TraceWriter:
                 self._write_part(table)
 
     def write_parts(self) -> None:
-        """Write what waits, however little it is, for whoever reads a live run as it goes."""
+        """Write what waits, however little it is, for readers of a live run."""
         self._take_chunks()
         for table in _ALL_TABLES:
             if self._waiting[table].rows:
@@ -296,7 +296,7 @@ def _frozen(value: Any) -> Any:
 def check_trace(trace_dir: Path, sha256: object) -> None:
     """Whether every part begins and ends as one, and they are what a run wrote. Raises TraceError.
 
-    sha256: the digest of the trace, as the run's summary tells it
+    sha256: the digest of the trace, as in the run's summary
     """
     for path in part_files(trace_dir):
         _open_part(path)

@@ -1,6 +1,6 @@
 """What a process did in the instant before its death, and did not come to tell.
 
-A node tells the events of a step when it is decided; a SIGKILL may fall between a write to a log and that.
+A node reports the events of a step when it is decided; a SIGKILL may fall between a write to a log and that.
 The disk knows: what it holds beyond the last event was appended, and what it lacks was truncated.
 """
 

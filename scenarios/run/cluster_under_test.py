@@ -321,7 +321,7 @@ class ClusterUnderTest:
         return [disks[log_dir]]
 
     def break_disk(self, name: str, disk: Disk) -> None:
-        """What is on it is gone; whoever uses it next will notice."""
+        """What is on it is gone; the next use of it will show that."""
         machine = self.machines[name]
         for replica in self._replicas_on(machine):
             if self._disk_of(machine, replica) is disk and not disk.broken:

@@ -1,4 +1,4 @@
-"""Where a running cluster is reached by whoever may give it orders: a socket in a private directory, files that tell.
+"""How a running cluster is found by other commands of the same user: a socket in a private directory, files that tell.
 
 The socket is AF_UNIX and never TCP: who may open it is decided by the file system. A cluster is found through the
 folder its run is kept in, or, without one, in a directory of this user's own.

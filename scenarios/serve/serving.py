@@ -1,4 +1,4 @@
-"""A live cluster for whoever connects: `highwater serve` without the command line."""
+"""A live cluster for any client: `highwater serve` without the command line."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def ready_lines(run: ScenarioRun) -> list[str]:
 
 
 class DeletionWatch:
-    """Listener: tells the tap which topics are gone."""
+    """Listener: removes deleted topics from the tap."""
 
     def __init__(self) -> None:
         self.tap: ClientTap | None = None

@@ -1,4 +1,4 @@
-"""Lines for whoever watches a live cluster, who may stop reading at any time: the cluster does not wait for that."""
+"""Lines for the viewer of a live cluster, who may stop reading at any time: the cluster does not wait."""
 
 from __future__ import annotations
 

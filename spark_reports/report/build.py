@@ -103,7 +103,7 @@ def _move_into(folder: Path, target: Path) -> None:
 
 
 def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
-    """Spark settings that suit the size of these traces, for whoever starts the session early."""
+    """Spark settings that suit the size of these traces, for callers that start the session early."""
     size = _trace_bytes(run_dirs)
     if size < _SMALL_TRACE_BYTES:
         return SMALL_TRACE_SETTINGS

@@ -137,7 +137,7 @@ class _PartitionChart:
         return self._chart(self.instants).mark_rule(strokeWidth=1.5, clip=True, tooltip=None).encode(opacity=shown)
 
     def _pointer(self) -> Layer:
-        """Feels where the pointer is; its tooltip tells every replica's state then, whichever panel is pointed at."""
+        """Feels where the pointer is; its tooltip shows every replica's state then, whichever panel is pointed at."""
         # With `nearest` Vega hands the tooltip a mark whose datum is the row; Vega-Lite forgets that for words.
         row = "(datum.datum || datum)"
         told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]

@@ -72,7 +72,7 @@ def replica_lines(timeline: Iterable[Row], end_us: int) -> Points:
 
 
 def lag_lines(lag: Iterable[Row]) -> Points:
-    """Lag per follower; `term` tells one leader's view from the next, so that no line joins them.
+    """Lag per follower; `term` separates one leader's view from the next, so that no line joins them.
 
     Where the age falls there are two points: what it had grown to, and what it is since.
     """

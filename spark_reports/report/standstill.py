@@ -30,7 +30,7 @@ class Fact(NamedTuple):
 
 class Standstill(NamedTuple):
     """`what`: one sentence: for how long, who, where. `facts`: what the trace shows of that time, in order: faults,
-    leaders, elections, the ISR, who held the high watermark. `about`: the row that it tells."""
+    leaders, elections, the ISR, who held the high watermark. `about`: the row that it describes."""
 
     what: str
     facts: list[Fact]

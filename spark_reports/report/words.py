@@ -263,7 +263,7 @@ Step = tuple[int, str]
 
 
 CAUSES_SHOWN = 8
-"""A reader tells no more of them apart, and there may be one for every failover of an hour."""
+"""A reader cannot distinguish more of them, and there may be one for every failover of an hour."""
 
 
 def why_lost(

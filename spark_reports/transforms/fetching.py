@@ -13,7 +13,7 @@ from spark_reports.transforms.folding import folded
 
 
 def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
-    """One row per broker and whoever fetched from it (a follower or a client).
+    """One row per broker and peer that fetched from it (a follower or a client).
 
     in:  the tables fetch and request; only runs that measure requests have rows in the latter
     out: run, node, peer, partition_reads (partitions of fetches answered with records), record_bytes, bytes_per_read,

@@ -79,7 +79,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     )  # fmt: skip
     replica = [*PARTITION_KEY, "node"]
     is_opening = F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)
-    # A life of a replica begins when its broker tells of it, and ends when its broker deletes it.
+    # A life of a replica begins with its broker's first event of it, and ends when its broker deletes it.
     before = Window.partitionBy(*replica).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     lives = (
         control.filter(is_opening | is_gone)

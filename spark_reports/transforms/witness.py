@@ -108,7 +108,7 @@ def key_moments(control: DataFrame) -> DataFrame:
     """One row per fact that belongs in the story of a run: faults, deaths, elections, ISR changes, truncations.
 
     Left out: what happened at time 0, when the cluster was built; an ISR written without a change; a log opened whole;
-    a fault whose effect its node tells, in more words, when it stops or starts.
+    a fault whose effect its node states, in more words, when it stops or starts.
     out: run, seq, at_us, event, verb (of a fault), topic, partition, node, reason
     """
     changed = (F.col("event") != ISR_COMMITTED) | (F.array_sort("isr") != F.array_sort("previous_isr"))

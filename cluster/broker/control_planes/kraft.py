@@ -1,5 +1,5 @@
 """The control plane of KRaft as one broker has it: registration and heartbeats, the metadata log, and what it asks of
-whoever is the active controller, each over a connection of its own. source: BrokerServer.scala"""
+the active controller, each over a connection of its own. source: BrokerServer.scala"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ RECONNECT_US = 100_000
 
 
 class SessionEvents(Protocol):
-    """What a session tells its broker."""
+    """What a session reports to its broker."""
 
     def session_began(self, now_us: int) -> None:
         """A new session, the first or after one that expired."""

@@ -57,7 +57,7 @@ class RegistryTopics:
 
     def create(self, wanted: WantedTopic, now_us: int) -> None:
         """Placed here, written here; another broker may be faster, and that is as good. With too few brokers nothing
-        comes of it, and whoever asked asks again."""
+        comes of it, and the client asks again."""
         event = CreateTopic(
             now_us=now_us,
             name=wanted.name,

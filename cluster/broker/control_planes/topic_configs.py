@@ -59,7 +59,7 @@ class TopicConfigs:
             self._client.execute(GetData(path=path, watch=True), partial(self._changed, topic))
 
     def _take(self, topic: str, results: Sequence[Result]) -> None:
-        """A topic that is gone has Kafka's own defaults; after an expired session the next look tells."""
+        """A topic that is gone has Kafka's own defaults; after an expired session the next look shows it."""
         (result,) = results
         if result.error is not RegistryError.SESSION_EXPIRED or topic not in self._known:
             self._known[topic] = znodes.config_of(result.data) if result.error is None else {}

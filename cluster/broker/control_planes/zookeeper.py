@@ -1,5 +1,5 @@
 """The control plane of the ZooKeeper era as one broker has it: a session with the registry, a controller that it may
-become, and what it does when a controller tells it something."""
+become, and what it does with a controller's requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from replica.trace.events import Recorder
 
 
 class ActiveControllerChannel(Channel):
-    """To whoever is the controller when a request is made, or made again."""
+    """To the controller of the moment when a request is made, or made again."""
 
     def __init__(self, outbox: Outbox, channels: Channels, where: Callable[[], tuple[str, int]]) -> None:
         super().__init__(outbox, channels, *where(), retry_us=FOR_EVER_US)

@@ -19,7 +19,7 @@ from replica.ids import BrokerId
 NO_CONTROLLER_RETRY_US = 100_000
 """source: NodeToControllerRequestThread.doWork, without a controller to talk to"""
 MOVED_RETRY_US = 50_000
-"""Simplified: after NOT_CONTROLLER Kafka asks at once whoever its raft client names then, be it the same again."""
+"""Simplified: after NOT_CONTROLLER Kafka asks at once the node that its raft client names then, even the same."""
 _THROTTLE_TIME_BYTES = 4
 
 

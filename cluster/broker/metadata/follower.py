@@ -111,7 +111,7 @@ class MetadataFollower:
         self._on_change = on_change
 
     def fetch(self, now_us: int) -> None:
-        """Ask whoever leads; while that is not known or does not answer, the other voters in turn."""
+        """Ask the leader; while it is not known or does not answer, the other voters in turn."""
         # Simplified: Kafka takes one of them at random.
         leader_id = self._controller.leader_id
         voters = list(self._voters)
@@ -221,7 +221,7 @@ class MetadataFollower:
         if leader is not None:
             leader_id = None if leader.leader_id == NO_BROKER else leader.leader_id
             self._controller.learn(leader_id, leader.leader_epoch)
-        # Whoever refuses and takes itself or the one we know for the leader has nothing new to say.
+        # A voter that refuses and names itself or the leader we know has nothing new to say.
         self._asking_around = partition.error is not ErrorCode.NONE and self._controller.leader_id == self._target
 
     def _apply(self, data: memoryview, changed: dict[TopicPartition, None], configured: dict[str, None]) -> None:

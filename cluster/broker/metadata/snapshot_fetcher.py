@@ -1,4 +1,4 @@
-"""How a broker comes by a snapshot of the metadata: piece by piece, from whoever told it to. KIP-630"""
+"""How a broker comes by a snapshot of the metadata: piece by piece, from the node that sent it there. KIP-630"""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class BlockingLogs:
     def _answer(
         self, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int, *, is_read: bool
     ) -> None:
-        """A fetch that waited for records has them read when they come, by whoever brings them. Simplified: that one is
+        """A fetch that waited for records has them read when they come, by their handler. Simplified: that one is
         not held up."""
         read_us = now_us
         if not is_read:

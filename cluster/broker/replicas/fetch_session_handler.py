@@ -98,7 +98,7 @@ class FetchSessionHandler:
         self._places.update(zip(wanted, self._count, strict=False))
 
     def answered(self, response: FetchResponse) -> Entries | None:
-        """The partitions that an answer tells of; None: it cannot be used, and the next request begins anew."""
+        """The partitions in an answer; None: it cannot be used, and the next request begins anew."""
         if response.error is not ErrorCode.NONE:
             if response.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._begin(NO_SESSION)
@@ -129,7 +129,7 @@ class FetchSessionHandler:
         self._session_id, self._epoch = closing, INITIAL_EPOCH
 
     def _named(self, response: FetchResponse) -> Entries | None:
-        """None: it tells of what the session does not have."""
+        """None: it has partitions that the session does not have."""
         entries: Entries = {}
         for named, parts in response.topics:
             topic = self._names.get(named)

@@ -388,7 +388,7 @@ class RefusedFetch:
 
 
 class FetchSessions:
-    """Tells for each request what it is part of. source: FetchManager.newContext"""
+    """Finds for each request the session it belongs to. source: FetchManager.newContext"""
 
     def __init__(self, cache: FetchSessionCache, names: Names) -> None:
         self.cache = cache

@@ -255,7 +255,7 @@ class ReplicaFetcher:
         followed.turn = next(self._turns)
 
     def high_watermark_moved(self, followed: FollowedPartition) -> None:
-        """Whoever waits for it is woken once the whole answer has been taken."""
+        """Requests that wait for it are woken once the whole answer has been taken."""
         self._high_watermarks_moved[followed.name] = followed.partition
 
     # ------------------------------------------------------------------------ where do the epochs of our records end

@@ -77,6 +77,6 @@ class FetcherContext:
     def uses_fetch_sessions(self) -> bool:
         """KIP-227 came with 1.1, between two of the eras there are.
 
-        Simplified: it changes no outcome, so it is no switch of its own; `truncation` tells the one era from the other.
+        Simplified: it changes no outcome, so it is no switch of its own; `truncation` distinguishes the eras.
         """
         return self.rules.truncation not in ("high-watermark", "leader-epoch")

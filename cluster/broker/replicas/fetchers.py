@@ -33,7 +33,7 @@ class ReplicaFetchers:
         fetcher.add(partition, registration, now_us)
 
     def follow_on(self, name: TopicPartition, registration: PartitionRegistration, now_us: int) -> None:
-        """The leader stays, perhaps in a new epoch, and whoever fetches `name` goes on as it is."""
+        """The leader stays, perhaps in a new epoch, and the fetcher of `name` goes on as it is."""
         for (source, _), fetcher in self._fetchers.items():
             if source == registration.leader:
                 fetcher.follow_on(name, registration, now_us)

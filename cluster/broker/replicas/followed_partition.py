@@ -37,7 +37,7 @@ from replica.trace.events import FetchRefused, FetchThrottled
 
 
 class Fetcher(Protocol):
-    """What a followed partition tells the fetcher that it belongs to."""
+    """What a followed partition reports to its fetcher."""
 
     def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None: ...
 
@@ -130,7 +130,7 @@ class FollowedPartition:
     # ---------------------------------------------------------------------------------------------- what is done then
 
     def step(self, given: FollowerInput, now_us: int, records: memoryview | None = None) -> None:
-        """records: of the answer that the event tells of"""
+        """records: of the answer that the input stands for"""
         self._fetcher.stirred(self.name)
         for action in self.state.step(given):
             match action:

@@ -167,7 +167,7 @@ class ReplicaManager:
         self.on_low_watermark(partition.topic_partition)
 
     def take_offline(self, name: TopicPartition) -> None:
-        """Its log directory has failed. Whoever waits goes on waiting, up to the request's timeout, as in Kafka."""
+        """Its log directory has failed. Waiting requests go on waiting, up to the request's timeout, as in Kafka."""
         self.remove(name)
         self.offline[name] = None
 
@@ -466,8 +466,8 @@ class ReplicaManager:
         return False
 
     def consumer_gone(self, connection: ConnectionId) -> None:
-        """Differs from Kafka: there its fetch goes on waiting, for nobody, as long as it had said it would; whoever
-        comes and goes could fill the memory with such fetches."""
+        """Differs from Kafka: there its fetch goes on waiting as long as it had said it would; clients that come
+        and go could fill the memory with such fetches."""
         delayed = self._fetch_of.get(connection)
         if delayed is not None:
             self._end_wait(delayed)

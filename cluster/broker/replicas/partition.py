@@ -56,7 +56,7 @@ KEEP_UNCOMMITTED: Offset = -1
 
 
 class Hooks(Protocol):
-    """What a partition tells its replica manager."""
+    """What a partition reports to its replica manager."""
 
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None: ...
 
@@ -222,7 +222,7 @@ class Partition:
     def append_as_leader(
         self, records: memoryview, required_acks: int, now_us: int, inspected: Inspected | None = None
     ) -> ProducedBatch:
-        """Append a client's batch and evaluate the high watermark; whoever waits is not woken yet.
+        """Append a client's batch and evaluate the high watermark; waiting requests are not woken yet.
 
         raises: KafkaError NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (before anything is written), or what the log
         refuses. source: Partition.appendRecordsToLeader
@@ -355,8 +355,8 @@ class Partition:
     # ---------------------------------------------------------------------------------------------------------- rest
 
     def may_rest(self, replica_id: BrokerId, entry: FetchPartition) -> bool:
-        """Whether this fetch, made again and again, would change nothing but the time at which it was made; whoever
-        asks has just answered it, with nothing new.
+        """Whether this fetch, made again and again, would change nothing but the time at which it was made; it has
+        just been answered, with nothing new.
         """
         leader = self.leader
         if leader is None or leader.may_want(replica_id):

@@ -1,4 +1,4 @@
-"""What a consumer tells the trace: one method per event. Events of one step share the cause the shell named for it."""
+"""A consumer's trace events: one method for each. Events of one step share the cause the shell named for it."""
 
 from __future__ import annotations
 

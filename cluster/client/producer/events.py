@@ -1,4 +1,4 @@
-"""What a producer tells the trace: one method per event, so the causes are named in one place."""
+"""A producer's trace events: one method for each, so the causes are named in one place."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _elections(epoch: int, old: str, new: str, other: str, why: str) -> list[Tra
 
 
 def _isr_before(epoch: int) -> tuple[str, ...]:
-    """As the round before left it: whoever came back stands last."""
+    """As the round before left it: the broker that came back stands last."""
     if epoch == 1:
         return BROKERS
     leader = leader_of(epoch - 1)

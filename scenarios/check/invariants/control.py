@@ -263,7 +263,7 @@ class MaximalIsrCoversIsr(Invariant):
     committed ISR alone.
 
     Weakened: metadata that repeats what an AlterPartition answer has already told makes Kafka's leader forget its next
-    proposal (Partition.makeLeader), and ignore the answer to it (handleAlterPartitionUpdate). Until the metadata tells
+    proposal (Partition.makeLeader), and ignore the answer to it (handleAlterPartitionUpdate). Until the metadata says
     the outcome it does not count on the member that the controller has added, even while it proposes something else.
     """
 

@@ -77,7 +77,7 @@ class Converges(Invariant):
     Where the ISR is smaller than min.insync.replicas a producer gets retriable errors until its delivery.timeout.ms
     is over: that is L2, not L4.
 
-    The final logs are found at the very end, so the last event tells the time; the probe's last look counts for L5.
+    The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5.
     """
 
     NAME = "L1"

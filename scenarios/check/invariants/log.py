@@ -14,7 +14,7 @@ from scenarios.observe.truth import CommittedLog, same_batch
 
 class CommittedOnIsr(Invariant):
     """S2, S3, S6: below the high watermark of a leader, every ISR member holds the leader's records; S6 asks it of
-    whoever may become leader (ISR and ELR), also when it joins them and when it comes back from a crash.
+    every replica that may become leader (ISR and ELR), also when it joins them and when it comes back from a crash.
 
     S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
     own ISR, which the trace does not state: some ISR of its epoch must hold everything. Weakened: a replica whose disk

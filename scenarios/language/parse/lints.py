@@ -112,7 +112,7 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
 
 
 def _later(steps: list[Step], node: str) -> list[str]:
-    """Where the node does go down, to help whoever mixed up the order."""
+    """Where the node does go down, to help if the order was mixed up."""
     return [
         f"help: {node} goes down in step {step.index + 1}, at {step.trigger.at_us / 1e6:g} s"
         for step in steps
