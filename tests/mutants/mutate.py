@@ -34,16 +34,15 @@ class Edit:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one run showed. broken: invariants; unmet: expectations; crash: what the product stopped with"""
+    """What one run showed.
+
+    failed: the checks that did not hold, by name: invariants, expectations, tests
+    crash: what else went wrong, which shows that the product noticed nothing and only fell over it
+    """
 
     run: str
-    broken: tuple[str, ...]
-    unmet: tuple[str, ...]
+    failed: tuple[str, ...]
     crash: str
-
-    @property
-    def caught(self) -> bool:
-        return bool(self.broken or self.unmet or self.crash)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -110,14 +109,14 @@ def _play(run: str) -> Finding:
     scenario, safe = _scenario(words, [setting] if setting else [])
     try:
         result = run_scenario(scenario, runs_dir=None)
-    except Exception as error:  # Whatever the product stops with, it noticed.
-        return Finding(run, (), (), f"stopped by {type(error).__name__}: {error}"[:200])
+    except Exception as error:
+        return Finding(run, (), f"stopped by {type(error).__name__}: {error}"[:200])
     broken = dict.fromkeys(anomaly.sentence.partition(":")[0] for anomaly in result.verdict.of("invariant"))
     if "schedule " in words:  # Its steps may meet brokers that are down already; only what Kafka promises counts.
         unmet = [f"verdict {', '.join(result.verdict.kinds)}"] if safe and result.verdict.kinds else []
     else:
         unmet = [expectation.what for expectation in result.expectations if not expectation.held]
-    return Finding(run, tuple(broken), tuple(unmet), "")
+    return Finding(run, (*broken, *unmet), "")
 
 
 def _play_test(run: str) -> Finding:
@@ -126,11 +125,26 @@ def _play_test(run: str) -> Finding:
 
     import pytest
 
+    class Judge:
+        """A check failed if something was asserted in vain; another exception is no check."""
+
+        failed: tuple[str, ...] = ()
+        crash = ""
+
+        @pytest.hookimpl
+        def pytest_exception_interact(self, node: pytest.Item, call: pytest.CallInfo[None]) -> None:
+            assert call.excinfo is not None
+            if call.when == "call" and call.excinfo.errisinstance((AssertionError, pytest.fail.Exception)):
+                self.failed = (*self.failed, node.name)
+            else:
+                self.crash = f"{node.nodeid}: {call.excinfo.exconly()}"[:200]
+
     os.chdir(ROOT)
+    judge, options = Judge(), ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        failed = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", run.removeprefix("test ")])
-    assert failed in (0, 1), f"{run} cannot be run: pytest ended with {failed}"
-    return Finding(run, (), ("the test passes",) if failed else (), "")
+        ended = pytest.main([*options, run.removeprefix("test ")], plugins=[judge])
+    assert ended in (0, 1), f"{run} cannot be run: pytest ended with {ended}"
+    return Finding(run, judge.failed, judge.crash)
 
 
 def _scenario(words: str, settings: list[str]) -> tuple[Any, bool]:

@@ -76,8 +76,8 @@ def test_a_fetch_of_an_earlier_life_is_refused_as_soon_as_the_metadata_knows_the
     world.fall_silent(B2)
     world.join(B2, life=1)
     answer = world.follower(B2)(0, replica_epoch=before)
-    assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world.events(FollowerFetched) == []
+    assert answer is not None and answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_one_that_waits_is_not_woken_by_the_high_watermark_but_a_consumer_is(world):

@@ -1,0 +1,170 @@
+"""What clients rely on: acks, sequences, reading committed records, and groups."""
+
+from __future__ import annotations
+
+from mutant import Mutant, mutant
+
+LEADER = "replica.leader"
+PARTITION = "cluster.broker.replicas.partition"
+LOG = "replica.log.log"
+PRODUCERS = "replica.log.producer_state"
+MANAGER = "cluster.broker.replicas.manager"
+SENDER = "cluster.client.producer.sender"
+GROUPS = "cluster.groups.service"
+COMMITS = "cluster.groups.commits"
+MEMBERSHIP = "cluster.groups.membership"
+COORDINATOR = "cluster.groups.coordinator"
+BROKERS = "controller.brokers"
+
+CLIENTS: tuple[Mutant, ...] = (
+    # ------------------------------------------------------------------------------------------------------- producing
+    mutant(
+        "acks-all-does-not-wait",
+        "acks=all is answered once every in-sync replica has the records (S25)",
+        MANAGER,
+        "        if required_acks == ACKS_ALL and appended:",
+        "        if False:",
+        "acks1-leader-kill / acks-all: S25",
+    ),
+    mutant(
+        "min-isr-is-not-asked",
+        "acks=all is refused below min.insync.replicas, before the append",
+        LEADER,
+        "        if required_acks == ACKS_ALL and len(self.in_sync_replicas) < self.effective_min_isr:",
+        "        if False:",
+        "min-isr-equals-rf: errors.p1.NOT_ENOUGH_REPLICAS",
+    ),
+    mutant(
+        "deposed-leader-answers",
+        "Who waits for acks=all hears NOT_LEADER_OR_FOLLOWER when the leader is deposed",
+        MANAGER,
+        "            elif partition.leader is None:\n                status = ErrorCode.NOT_LEADER_OR_FOLLOWER",
+        "            elif partition.leader is None:\n                status = ErrorCode.NONE",
+        "gc-pause-leader-zombie / acks-all: S25",
+    ),
+    mutant(
+        "duplicates-are-not-known",
+        "A repeated batch of an idempotent producer is recognised (KIP-98, S26)",
+        PRODUCERS,
+        "            if cached.first_sequence == batch.base_sequence and cached.last_sequence == last_sequence:",
+        "            if False:",
+        "idempotent-across-failover: records.duplicated",
+    ),
+    mutant(
+        "sequences-are-not-checked",
+        "A gap in a producer's sequence is refused (KIP-98, S26)",
+        PRODUCERS,
+        "        if batch.base_sequence != expected:",
+        "        if False:",
+        "reorder-inflight / idempotent: S26",
+        "idempotent-sequence-gap: S26",
+    ),
+    mutant(
+        "dedup-state-only-on-the-leader",
+        "Followers keep producer state from the batches they replicate (S26)",
+        LOG,
+        "        return self._append(whole, tuple(headers), size_bytes, now_us)",
+        "        before, self.producers.update = self.producers.update, lambda header: None  # type: ignore\n"
+        "        try:\n"
+        "            return self._append(whole, tuple(headers), size_bytes, now_us)\n"
+        "        finally:\n"
+        "            self.producers.update = before  # type: ignore",
+        "idempotent-across-failover: S26",
+    ),
+    # -------------------------------------------------------------------------------------------------------- consuming
+    mutant(
+        "consumers-read-uncommitted",
+        "A consumer reads below the high watermark (S28)",
+        PARTITION,
+        "        upper_offset = end_offset if params.from_follower else self.consumer_limit\n",
+        "        upper_offset = end_offset\n",
+        "follower-cut-hw-stall: S28",
+    ),
+    mutant(
+        "any-epoch-may-fetch",
+        "A fetch of another leader epoch is refused (KIP-320, S2, S3)",
+        PARTITION,
+        "check_leader_epoch(self._rules, entry.current_leader_epoch, self.leader_epoch)\n        if params",
+        "if params",
+        "zombie-leader-acks1: S28",
+    ),
+    mutant(
+        "end-offset-goes-back",
+        "A new leader does not tell the end before it has reached its predecessor's (KIP-207)",
+        PARTITION,
+        "        if self._rules.list_offsets_guard and leader.high_watermark < leader.leader_epoch_start_offset:",
+        "        if False:",
+        "stale-hw-after-failover: "
+        "event end_offset_seen with client c1r, error OFFSET_NOT_AVAILABLE, between 15.000 s and 16.000 s",
+    ),
+    mutant(
+        "heartbeat-of-an-earlier-life-counts",
+        "A heartbeat speaks for the registration whose epoch it names (KIP-631)",
+        BROKERS,
+        "        if stale is not None:\n            self._journal.reply(HeartbeatReply(",
+        "        if False:\n            self._journal.reply(HeartbeatReply(",
+        "stop-of-a-former-life: event never leader_elected of t-0, from 26.000 s on",
+    ),
+    # --------------------------------------------------------------------------------------------------------- producer
+    mutant(
+        "one-in-flight-is-per-connection",
+        "With one request in flight a partition waits for its batch, whichever broker that went to (KAFKA-3197)",
+        SENDER,
+        "config.max_in_flight_requests_per_connection == 1",
+        "False",
+        "one-in-flight-two-leaders: records.reordered",
+        "test tests/cluster/client/producer/test_producer.py::"
+        "test_one_in_flight_is_one_per_partition_whichever_broker_leads_it[1-order0]",
+    ),
+    # ----------------------------------------------------------------------------------------------------------- groups
+    mutant(
+        "commits-count-at-once",
+        "A committed offset counts once every in-sync replica has it",
+        COMMITS,
+        "        group.offsets.prepare(fitting)\n",
+        "        group.offsets.prepare(fitting)\n        group.offsets.appended(fitting, 0)\n",
+        "test tests/cluster/groups/test_groups_broker.py::test_a_commit_counts_once_every_in_sync_replica_has_it",
+    ),
+    mutant(
+        "commits-wait-for-nobody",
+        "A commit is answered once every in-sync replica has it (offsets.commit.required.acks=-1)",
+        GROUPS,
+        "0 if action.write is None else ACKS_ALL",
+        "0 if action.write is None else 1",
+        "test tests/cluster/groups/test_groups_broker.py::test_a_commit_that_misses_its_replicas_is_no_commit",
+    ),
+    mutant(
+        "coordinator-does-not-read",
+        "A new coordinator reads its groups from the log",
+        GROUPS,
+        "        for header, batch in batches:\n",
+        "        for header, batch in ():\n",
+        "test tests/cluster/groups/test_groups_broker.py::"
+        "test_a_broker_that_starts_again_knows_its_groups_from_the_log",
+    ),
+    mutant(
+        "deposed-coordinator-speaks",
+        "Who leads the partition no more coordinates its groups no more",
+        COORDINATOR,
+        "        self.index.owned.pop(given.partition, None)\n",
+        "",
+        "test tests/cluster/groups/test_groups.py::test_transcript[groups_commits]",
+        "test tests/cluster/groups/test_groups_broker.py::test_who_leads_the_partition_no_more_coordinates_no_more",
+    ),
+    mutant(
+        "earlier-generation-commits",
+        "A member of an earlier generation commits nothing",
+        COORDINATOR,
+        "        if given.generation != group.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
+        "",
+        "test tests/cluster/groups/test_groups.py::test_transcript[groups_rebalance]",
+    ),
+    mutant(
+        "static-members-are-not-fenced",
+        "Of two with one group.instance.id the earlier one is fenced (KIP-345)",
+        MEMBERSHIP,
+        "        if current != member_id:\n            return ErrorCode.FENCED_INSTANCE_ID\n",
+        "",
+        "test tests/cluster/groups/test_groups.py::test_transcript[groups_static]",
+    ),
+)

@@ -1,0 +1,118 @@
+"""What a log forgets and keeps: truncation, recovery, and replicas that move."""
+
+from __future__ import annotations
+
+from mutant import Mutant, mutant
+
+PARTITION = "cluster.broker.replicas.partition"
+LOG = "replica.log.log"
+SEGMENT = "replica.log.segment"
+LOADER = "replica.log.loader"
+EPOCHS = "replica.log.leader_epochs"
+CHANGES = "controller.changes"
+
+LOGS: tuple[Mutant, ...] = (
+    # ------------------------------------------------------------------------------------------------------- the logs
+    mutant(
+        "leader-tells-no-divergence",
+        "The leader tells a follower where their logs part (KIP-595, S8, S9)",
+        PARTITION,
+        "        if entry.last_fetched_epoch == UNDEFINED_EPOCH:\n            return None\n        divergence =",
+        "        if True:\n            return None\n        divergence =",
+        "acks1-leader-kill: S8",
+        "zombie-leader-acks1: S8",
+    ),
+    mutant(
+        "epochs-survive-truncation",
+        "Truncation forgets the epochs that begin after the cut (S15)",
+        EPOCHS,
+        "        keep = bisect_left(self._starts, end_offset)\n",
+        "        keep = len(self._starts)\n",
+        "test tests/replica/log/test_leader_epochs.py::test_truncate_from_end[60-entries1]",
+    ),
+    mutant(
+        "producers-survive-truncation",
+        "Truncation forgets the producers' batches that it removes (KIP-98)",
+        LOG,
+        "(offset)\n        self._rebuild_producers()\n        return offset",
+        "(offset)\n        return offset",
+        "truncated-batch-comes-again: records.acked",
+    ),
+    mutant(
+        "recovery-point-survives-truncation",
+        "What is appended after a cut is not on the disk because its offset once was (S27)",
+        LOG,
+        "        self.recovery_point = min(self.recovery_point, offset)\n",
+        "",
+        "fsync-after-truncation: records.lost",
+    ),
+    mutant(
+        "recovery-without-crc",
+        "Recovery checks every batch (S27)",
+        SEGMENT,
+        "        if not check_crc(chunk, within, header):",
+        "        if False:",
+        "test tests/replica/log/test_recovery.py::test_a_flipped_bit_is_in_the_file_and_only_the_crc_betrays_it",
+    ),
+    mutant(
+        "no-recovery",
+        "After an unclean stop the unflushed segments are checked (S27)",
+        LOADER,
+        "(not clean and segment.base_offset >= unflushed_from)",
+        "False",
+        "test tests/replica/log/test_recovery.py::test_segments_after_a_bad_batch_are_deleted",
+    ),
+    mutant(
+        "partial-batch-is-kept",
+        "Recovery cuts a batch that is not whole (S27)",
+        SEGMENT,
+        "        self.size = position\n        if position < file_size:",
+        "        self.size = file_size\n        if False:",
+        "torn-tail-follower: event log_recovered of t-0 with clean False, "
+        "log_end_offset 15, node b2, size_bytes at least 1, from 20.000 s on",
+    ),
+    mutant(
+        "newer-epoch-in-an-old-fetch",
+        "A follower drops batches of a newer epoch than the one it fetched in (KAFKA-18723, S9)",
+        LOG,
+        "        headers, size_bytes = whole_batches(data, max_leader_epoch)",
+        "        headers, size_bytes = whole_batches(data, None)",
+        "sendfile-meets-truncation: event never batch_appended with node b3, between 10.000 s and 14.900 s",
+        "test tests/replica/log/test_log.py::"
+        "test_batches_newer_than_the_epoch_of_the_fetch_are_dropped_with_all_that_follow",
+    ),
+    # -------------------------------------------------------------------------------------------- moving and throttling
+    mutant(
+        "reassignment-completes-too-early",
+        "A reassignment is complete once every replica of its target is in the ISR (KIP-455)",
+        "controller.reassignment",
+        "    if not replicas or not isr or without(replicas, isr):",
+        "    if not replicas or not isr:",
+        "reassign-target-dies: "
+        "event reassignment_completed of t-0 with replicas {b1, b2, b4}, between 130.000 s and 150.000 s",
+    ),
+    mutant(
+        "removed-replica-keeps-its-epoch",
+        "A replica that is taken away takes the leader epoch with it, so that its fetches are fenced (KIP-455)",
+        CHANGES,
+        " or without(partition.replicas, replicas) else None",
+        " else None",
+        "reassign-target-dies: S18",
+    ),
+    mutant(
+        "removed-replica-stays-in-the-isr",
+        "Who a reassignment removes leaves the ISR as well (S1)",
+        "controller.reassignment",
+        "    replicas, isr = reassignment.target, without(in_sync_replicas, reassignment.removing)",
+        "    replicas, isr = reassignment.target, in_sync_replicas",
+        "reassign-target-dies: event isr_committed of t-0 with isr {b1, b2, b4}, between 130.000 s and 150.000 s",
+    ),
+    mutant(
+        "throttle-hits-the-isr",
+        "A throttle leaves replicas alone that are in sync (KIP-73)",
+        "cluster.broker.replicas.followed_partition",
+        "        is_in_sync = self.lag_records is not None and self.lag_records <= 0",
+        "        is_in_sync = False",
+        "throttle-below-ingest: event never fetch_throttled with node b3, until 40.000 s",
+    ),
+)
