@@ -8,11 +8,11 @@ source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 
 from replica.divergence import EndOffsetFor, OffsetTruncationState
 from replica.errors import ErrorCode
 from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
+from replica.fetch_states import FetchState, check_step
 from replica.follower_inputs import (
     AppendFailed,
     AppendRecords,
@@ -41,17 +41,6 @@ from replica.truncation import FollowerLog, truncation_of
 
 PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 """Bytes read from the leader's file in the middle of its own truncation look like this, once."""
-
-
-class FetchState(Enum):
-    """FETCHING and COMPARING also while delayed; the others wait for one input, FAILED for a new leader epoch."""
-
-    FETCHING = "fetching"
-    COMPARING = "comparing epochs with the leader"
-    APPENDING = "appending"
-    TRUNCATING = "truncating"
-    ASKING = "asking the leader"
-    FAILED = "failed"
 
 
 class FollowerState:
@@ -109,6 +98,12 @@ class FollowerState:
         return UNDEFINED_EPOCH if named is None else named
 
     def step(self, given: FollowerInput) -> list[FollowerAction]:
+        before = self.state
+        actions = self._decide(given)
+        check_step(before, given, self.state)
+        return actions
+
+    def _decide(self, given: FollowerInput) -> list[FollowerAction]:
         match given:
             case FetchAnswered():
                 return self._fetch_answered(given)
@@ -208,7 +203,6 @@ class FollowerState:
         return self._delay(given.now_us, f"{self._leader} answered {given.error.name}")
 
     def _records_appended(self, given: RecordsAppended) -> list[FollowerAction]:
-        assert self.state is FetchState.APPENDING, "nothing was to be appended"
         self.state = FetchState.FETCHING
         self.fetch_offset = self.log_end_offset = given.log_end_offset
         if given.latest_epoch is not None:
@@ -216,7 +210,6 @@ class FollowerState:
         return self._follow_the_leaders_offsets()
 
     def _append_failed(self, given: AppendFailed) -> list[FollowerAction]:
-        assert self.state is FetchState.APPENDING, "nothing was to be appended"
         self.state = FetchState.FETCHING
         if given.error in PASSING_APPEND_ERRORS:
             return self._delay(given.now_us, f"the records from {self._leader} are damaged: {given.reason}")
@@ -285,7 +278,6 @@ class FollowerState:
         return [TruncateTo(offset=offset, reason=f"{what}: {cut.reason}{again}{loss}")]
 
     def _truncated(self, given: Truncated) -> list[FollowerAction]:
-        assert self.state is FetchState.TRUNCATING, "nothing was to be cut"
         self.state = FetchState.FETCHING
         self.log_end_offset = given.log_end_offset
         self.last_fetched_epoch = given.latest_epoch

@@ -25,6 +25,7 @@ from replica.ids import (
     TopicPartition,
 )
 from replica.isr_lag import IsrLag, LagLimits
+from replica.isr_states import IsrState, check_step
 from replica.leader_inputs import (
     AdvanceHighWatermark,
     Appended,
@@ -75,6 +76,7 @@ def check_life(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpoch | No
 class LeaderState:
     """in_sync_replicas: as committed by the controller     pending_isr: as proposed and not yet answered, or None
 
+    isr_state: where a proposal stands, by the table in isr_states.py
     maximal_isr: all that must hold a record before it counts as committed     replicas: the other assigned replicas
     is_eligible(broker_id, broker_epoch): not fenced, not shutting down, and alive in this very broker epoch
     """
@@ -103,6 +105,7 @@ class LeaderState:
         self.replicas: dict[BrokerId, RemoteReplica] = {}
         self.in_sync_replicas: tuple[BrokerId, ...] = ()
         self.maximal_isr: tuple[BrokerId, ...] = ()
+        self.isr_state = IsrState.COMMITTED
         self._pending: ProposeIsr | None = None
         self._holders = ""
         self._lag = IsrLag(lag_limits, rules)
@@ -125,6 +128,13 @@ class LeaderState:
         return min(self.min_insync_replicas, len(self.replicas) + 1)
 
     def step(self, given: LeaderInput) -> list[LeaderAction]:
+        before = self.isr_state
+        actions = self._decide(given)
+        if self.isr_state is not before:
+            check_step(before, given, self.isr_state)
+        return actions
+
+    def _decide(self, given: LeaderInput) -> list[LeaderAction]:
         match given:
             case FetchReceived():
                 return self._follower_fetched(given)
@@ -239,6 +249,7 @@ class LeaderState:
 
     def _commit(self, in_sync_replicas: tuple[BrokerId, ...]) -> None:
         self.in_sync_replicas = in_sync_replicas
+        self.isr_state = IsrState.COMMITTED
         self._pending = None
         self._set_maximal(in_sync_replicas)
 
@@ -368,6 +379,7 @@ class LeaderState:
             broker_epochs=tuple(self._known_broker_epoch(member) for member in proposed),
             reason=reason,
         )
+        self.isr_state = IsrState.EXPANDING if len(proposed) > len(self.in_sync_replicas) else IsrState.SHRINKING
         self._set_maximal(maximal_isr)
         return [self._pending]
 

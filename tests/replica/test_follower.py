@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from replica.divergence import find_cut, find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch
-from replica.follower import FetchState, FollowerState
+from replica.fetch_states import FetchState
+from replica.follower import FollowerState
 from replica.follower_inputs import (
     AskLeaderOffsets,
     FetchAnswered,
