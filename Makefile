@@ -9,13 +9,15 @@ demo: .venv/.installed
 	$(BIN)/highwater run acks1-leader-kill
 	$(BIN)/highwater report last
 
+# Three workers on two cores: one waits for live clusters most of the time, one has the Spark session.
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 check: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini tests
 
 soak: .venv/.installed-dev
 	$(BIN)/python -m pytest -m 'soak and not night' -n 2 --dist loadgroup

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from command import MINI
 
-PROCESSES, RUNS = 6, 4
+PROCESSES, RUNS = 4, 3
 PLAYER = f"""
 import sys
 from pathlib import Path
