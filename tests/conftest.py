@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from golden_runner import check_transcript
 from hypothesis import settings
+
+from tests.golden_runner import check_transcript
 
 settings.register_profile("highwater", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("highwater")
@@ -26,6 +27,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what happened into the golden transcripts")
+
+
+LIVE = Path(__file__).parent / "live"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Live tests wait more than they compute: those of one module run one after the other, modules side by side."""
+    for item in items:
+        if LIVE in item.path.parents:
+            item.add_marker(pytest.mark.live)
+            item.add_marker(pytest.mark.xdist_group(f"live {item.path.stem}"))
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from waiting import wait_for
-
 from tests.spark.standalone import sessions_left
+from tests.waiting import wait_for
 
 COMMAND = [
     sys.executable,

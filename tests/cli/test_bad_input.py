@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import MINI, Highwater
@@ -152,7 +153,7 @@ def test_a_write_that_fails_last_leaves_no_run(
     scenario.write_text(MINI)
     write_text = Path.write_text
 
-    def full(self: Path, *args: object, **kwargs: object) -> int:
+    def full(self: Path, *args: object, **kwargs: Any) -> int:
         if self.name == "scenario.lock.yaml":
             raise OSError(28, os.strerror(28), str(self))
         return write_text(self, *args, **kwargs)  # type: ignore[arg-type]

@@ -34,7 +34,11 @@ def part(run_dir: Path, table: str) -> Path:
 
 
 def damaged(table: str, change: Callable[[bytes], bytes]) -> Damage:
-    return lambda run_dir: part(run_dir, table).write_bytes(change(part(run_dir, table).read_bytes())) and None
+    def damage(run_dir: Path) -> None:
+        file = part(run_dir, table)
+        file.write_bytes(change(file.read_bytes()))
+
+    return damage
 
 
 def a_directory(run_dir: Path) -> None:
@@ -78,7 +82,10 @@ def edited(**fields: Any) -> Damage:
 
 
 def written(name: str, data: bytes) -> Damage:
-    return lambda run_dir: (run_dir / name).write_bytes(data) and None
+    def write(run_dir: Path) -> None:
+        (run_dir / name).write_bytes(data)
+
+    return write
 
 
 SUMMARIES: dict[str, Damage] = {

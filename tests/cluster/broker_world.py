@@ -43,7 +43,7 @@ T0 = TopicPartition("t", 0)
 CONFIG = {"auto.leader.rebalance.enable": "false"}
 
 
-def batch(*values: str, timestamp_ms: int = 0, **fields: Any) -> bytes:
+def batch(*values: str, timestamp_ms: int | list[int] = 0, **fields: Any) -> bytes:
     """A client's batch of these values."""
     return bytes(build_batch([(None, value.encode()) for value in values], timestamp_ms=timestamp_ms, **fields))
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from segments import joined
+
 from cluster.node import Close, Connect, EndProcess, Send
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
@@ -100,7 +102,7 @@ class FakeBroker:
     script: dict[int, deque[Verdict]] = field(default_factory=dict)
     requests: list[tuple[int, int, Any]] = field(default_factory=list)
     sequences: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    stored: dict[tuple[int, int, int, int], int] = field(default_factory=dict)
+    stored: dict[tuple[int, int, int, int, int], int] = field(default_factory=dict)
 
     def next(self, api: int, *verdicts: Verdict) -> None:
         self.script.setdefault(api, deque()).extend(verdicts)
@@ -205,7 +207,7 @@ class FakeBroker:
                 results.append(result)
             topics.append((topic, results))
         segments = fetch_response_segments(header.api_version, header.correlation_id, topics)
-        return b"".join(bytes(segment) for segment in segments), 0 if has_data else request.max_wait_ms * MS
+        return joined(segments), 0 if has_data else request.max_wait_ms * MS
 
     def _read(self, partition: int, offset: int, leader_epoch: int, verdict: Verdict) -> FetchPartitionResponse:
         leader, epoch = self.cluster.leaders[partition]
@@ -388,7 +390,7 @@ class Harness:
                 self._connect(action)
             case Send():
                 link = self.links.get(action.connection)
-                frame = bytearray(b"".join(bytes(segment) for segment in action.segments)[4:])
+                frame = bytearray(joined(action.segments)[4:])
                 self.at(LATENCY_US, lambda: self._arrive(action.connection, link, frame))
             case Close():
                 self.links.pop(action.connection, None)

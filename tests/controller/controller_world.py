@@ -178,7 +178,7 @@ class ControllerWorld:
     def delete(self, name: str) -> list[str]:
         return self._step(DeleteTopic(now_us=self.now_us, name=name))
 
-    def config(self, name: str, at: int | None = None, **config: object) -> list[str]:
+    def config(self, name: str, at: int | None = None, **config: Any) -> list[str]:
         """config t segment.bytes=2048 min.insync.replicas=default"""
         self._pass_time(at)
         changed = {key: None if value == "default" else value for key, value in config.items()}
@@ -233,7 +233,7 @@ class ControllerWorld:
         replicas = None if to is None else _ids(to)
         return self._step(AlterReassignment(now_us=self.now_us, topic=topic, partition=number, replicas=replicas))
 
-    def throttle(self, broker: str, **config: object) -> list[str]:
+    def throttle(self, broker: str, **config: Any) -> list[str]:
         """throttle b1 leader.replication.throttled.rate=1000"""
         changed = {key: None if value == "default" else value for key, value in config.items()}
         return self._step(ChangeBrokerConfig(now_us=self.now_us, broker_id=_IDS[broker], config=changed))
@@ -300,6 +300,7 @@ def shown(action: Action) -> list[str]:
             return [f"-> {error.name}{ids}{_because(message)}"]
         case CreateTopicReply() | TopicReply() | ElectReply():
             return [f"-> {action.error.name}{_because(action.message)}"]
+    raise AssertionError(f"no transcript shows {action}")
 
 
 def _because(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -290,6 +291,7 @@ def test_safety(profile: str, steps: list[tuple[object, ...]]) -> None:
                 )
                 checker.request(event)
             case ("reassign", TopicPartition() as tp, replicas):
+                assert replicas is None or isinstance(replicas, Iterable)
                 target = None if replicas is None else tuple(replicas)
                 checker.request(
                     AlterReassignment(now_us=checker.now_us, topic=tp.topic, partition=tp.partition, replicas=target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from controller_world import new_state, start_brokers
@@ -59,7 +60,8 @@ def test_whatever_value_is_taken_is_kept_and_means_the_same_to_everybody(key: st
     state = new_state()
     start_brokers(state, 1)
     state.step(CreateTopic(now_us=0, name="t", partitions=1, replication_factor=1))
-    *done, reply = state.step(ChangeConfig(now_us=0, topic="t", config={key: value}))
+    actions: list[Any] = state.step(ChangeConfig(now_us=0, topic="t", config={key: value}))
+    *done, reply = actions
     assert reply.error in (ErrorCode.NONE, ErrorCode.INVALID_CONFIG)
     if reply.error is ErrorCode.INVALID_CONFIG:
         assert not done
@@ -70,7 +72,7 @@ def test_whatever_value_is_taken_is_kept_and_means_the_same_to_everybody(key: st
             assert decode_record(encode_record(action.record)) == action.record
     kept = state.image.topics["t"].config.get(key)
     if kept is not None:
-        again = state.step(ChangeConfig(now_us=0, topic="t", config={key: kept}))[-1]
+        again: Any = state.step(ChangeConfig(now_us=0, topic="t", config={key: kept}))[-1]
         assert (again.error, state.image.topics["t"].config[key]) == (ErrorCode.NONE, kept)
 
 
@@ -108,7 +110,8 @@ def test_types_and_ranges(key: str, value: str, is_taken: bool) -> None:
     state = new_state()
     start_brokers(state, 1)
     event = CreateTopic(now_us=0, name="t", partitions=1, replication_factor=1, config={key: value})
-    assert (state.step(event)[-1].error is ErrorCode.NONE) is is_taken
+    reply: Any = state.step(event)[-1]
+    assert (reply.error is ErrorCode.NONE) is is_taken
 
 
 def test_a_snapshot_keeps_settings_and_the_next_producer_id() -> None:

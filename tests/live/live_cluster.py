@@ -13,6 +13,7 @@ import trio
 
 from cluster.live.fabric import TcpFabric
 from cluster.live.request_memory import RequestMemory
+from cluster.live.time import LiveTime
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
 from scenarios.language.spec import Scenario
@@ -102,6 +103,7 @@ class LiveCluster:
 
     def stop(self) -> None:
         def stop() -> None:
+            assert isinstance(self._run.cluster.time, LiveTime)
             self._run.cluster.time.stop()
             self._run.ended_early()
 

@@ -54,7 +54,7 @@ class RawClient:
             data += chunk
         return data
 
-    def ask(self, api_key: int, version: int, **fields: object) -> Any:
+    def ask(self, api_key: int, version: int, **fields: Any) -> Any:
         self._asked += 1
         asked = request(api_key, version, **fields)
         self._sock.sendall(encode_request(api_key, version, self._asked, self._client_id, asked))

@@ -10,7 +10,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import IncompatibleBrokerVersion, KafkaTimeoutError
 from serving import serving
-from waiting import wait_for
+
+from tests.waiting import wait_for
 
 
 def test_kafka_python(tmp_path: Path) -> None:

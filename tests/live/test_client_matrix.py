@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from clients import CLIENTS, Reader
 from serving import Served, serving
-from waiting import wait_for as wait_at_most
 
 from replica.log.records import batches
 from scenarios.serve.control_place import ask, find_cluster
+from tests.waiting import wait_for as wait_at_most
 
 wait_for = partial(wait_at_most, within_s=40)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 from serving import Served, fault, serving
-from waiting import wait_for
 
 from replica.trace.events import MessageHeld, MessageReleased
 from scenarios.observe.trace_writer import read_rows
 from scenarios.serve.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
+from tests.waiting import wait_for
 
 
 def state(record: Path) -> dict[str, Any]:
@@ -46,7 +46,8 @@ def node(found: dict[str, Any], name: str) -> dict[str, Any]:
 def events_of_faults(served: Served) -> list[tuple[str, str]]:
     rows = read_rows(served.record / (served.record / "last").read_text().strip() / "trace")
     kinds = {"FaultBegan": "began", "FaultEnded": "ended"}
-    return [(kinds[kind], row.event.fault) for row in rows if (kind := type(row.event).__name__) in kinds]
+    found: list[Any] = [row.event for row in rows]
+    return [(kinds[kind], event.fault) for event in found if (kind := type(event).__name__) in kinds]
 
 
 @pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])

@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hostile_frames import HostileFrames
@@ -102,7 +103,8 @@ def closing_reasons(served: Served) -> list[str]:
 
     last = (served.record / "last").read_text().strip()
     rows = read_rows(served.record / last / "trace")
-    return [row.event.reason for row in rows if type(row.event).__name__ in ("ConnectionClosed", "ConnectionLost")]
+    events: list[Any] = [row.event for row in rows]
+    return [event.reason for event in events if type(event).__name__ in ("ConnectionClosed", "ConnectionLost")]
 
 
 def test_every_kind_of_nonsense_ends_its_own_connection_with_a_reason(served):

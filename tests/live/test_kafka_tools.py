@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from serving import Served, serving
-from waiting import wait_for
+
+from tests.waiting import wait_for
 
 TOOLS = "org.apache.kafka.tools"
 LIB = os.environ.get("KAFKA_TOOLS_LIB", "")

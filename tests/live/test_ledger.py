@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 from ledger.judging import Found, Sent, concluded, disagreements
 from serving import Served, fault, serving
-from waiting import wait_for
+
+from tests.waiting import wait_for
 
 FAULTS = int(os.environ.get("HIGHWATER_LEDGER_FAULTS", "12"))
 OUTSIDE = Path(__file__).parent / "ledger" / "outside.py"

@@ -13,9 +13,9 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from live_cluster import live_cluster
-from waiting import wait_for
 
 from replica.trace.events import GroupAssigned, GroupMemberLeft, GroupRebalanced, GroupsLoaded, OffsetCommitted
+from tests.waiting import wait_for
 
 SETTINGS = (
     "cluster.config.group.initial.rebalance.delay.ms=200",

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from raw_client import RawClient, sequenced
 from serving import Served, serving
 from test_fault import fault
-from waiting import wait_for
 
 from replica.log.records import build_batch
+from tests.waiting import wait_for
 
 WORLDS = pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
 

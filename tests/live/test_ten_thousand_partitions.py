@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from serving import Served, fault, serving
-from waiting import wait_for
+
+from tests.waiting import wait_for
 
 COUNT = int(os.environ.get("HIGHWATER_SOAK", "10000"))
 PER_REQUEST = 1000

@@ -78,6 +78,7 @@ class PartitionWorld(FollowerWorld):
 
     def __init__(self) -> None:
         super().__init__()
+        self.now_us: int = 0
         self.rules = PROFILES["kafka-4.1"]
         self.brokers: dict[str, Broker] = {}
         self.records: dict[tuple[int, int], str] = {}
@@ -148,10 +149,10 @@ class PartitionWorld(FollowerWorld):
 
     # ---------------------------------------------------------------------------------------------------- followers
 
-    def fetch(self, *names: str, max_records: int = 1000, at: int | None = None) -> list[str]:
+    def fetch(self, name: str, *others: str, max_records: int = 1000, at: int | None = None) -> list[str]:
         """fetch b2 b3: each sends one request and has its answer"""
         self._at(at)
-        return [line for name in names for line in self._fetch(name, max_records)]
+        return [line for one in (name, *others) for line in self._fetch(one, max_records)]
 
     def _fetch(self, name: str, max_records: int) -> list[str]:
         leader = self.brokers[NAMES(self._follower(name).leader_id)]

@@ -178,7 +178,7 @@ class FollowerWorld:
 
     # fetching
 
-    def fetch(self, name: str, max_records: int = 1000, at: int | None = None) -> list[str]:
+    def fetch(self, name: str, *, max_records: int = 1000, at: int | None = None) -> list[str]:
         """One request and its answer, there and back."""
         return self.send(name, at=at) + (self.answer(name, max_records=max_records) if name in self.sent else [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
@@ -15,12 +16,12 @@ from replica.log.records import build_batch, stamp
 ORDERS = TopicPartition("orders", 0)
 
 
-def batch_of(*values: bytes, timestamp_ms: int | list[int] = 1000, **header: object) -> bytearray:
+def batch_of(*values: bytes, timestamp_ms: int | list[int] = 1000, **header: Any) -> bytearray:
     """A client's batch of records without keys."""
     return build_batch([(None, value) for value in values], timestamp_ms=timestamp_ms, **header)
 
 
-def stamped(base_offset: int, leader_epoch: int, *values: bytes, **header: object) -> bytes:
+def stamped(base_offset: int, leader_epoch: int, *values: bytes, **header: Any) -> bytes:
     """A batch as a leader would have it in its log."""
     batch = batch_of(*values, **header)
     stamp(batch, 0, base_offset, leader_epoch)
@@ -30,7 +31,7 @@ def stamped(base_offset: int, leader_epoch: int, *values: bytes, **header: objec
 class LogHome:
     """One partition's directory on one disk, to open again and again."""
 
-    def __init__(self, root: Path, **config: object) -> None:
+    def __init__(self, root: Path, **config: Any) -> None:
         self.disk = Disk(root, sync=False)
         self.directory = root / str(ORDERS)
         self.config = TopicConfig(**config)

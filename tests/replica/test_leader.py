@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from leader_world import LAG_MAX_US, LeaderWorld
@@ -24,7 +25,7 @@ def test_transcript(path: Path, transcript: Callable[[Path, object], None]) -> N
     transcript(path, LeaderWorld())
 
 
-def leading(*, isr: tuple[str, ...] = ALL, replicas: tuple[str, ...] = ALL, **given: int) -> LeaderWorld:
+def leading(*, isr: tuple[str, ...] = ALL, replicas: tuple[str, ...] = ALL, **given: Any) -> LeaderWorld:
     """b1 leads from offset 10, everything below committed, everyone of the ISR level."""
     world = LeaderWorld()
     world.leader(replicas=replicas, isr=isr, **{"leo": 10, "hw": 10, "partition_epoch": 5, **given})

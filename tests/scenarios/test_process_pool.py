@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from waiting import wait_for
 
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.process.failures import ProcessDied
 from scenarios.process.pool import in_order
+from tests.waiting import wait_for
 
 
 def square(number: int) -> int:

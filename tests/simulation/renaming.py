@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
@@ -52,7 +53,7 @@ def random_by_old_names(renaming: Renaming) -> type[random.Random]:
     """Random streams are called after nodes and clients; this gives each renamed one the stream of its old name."""
 
     class OldNames(random.Random):
-        def seed(self, a: int | float | str | bytes | bytearray | None = None, version: int = 2) -> None:
+        def seed(self, a: Any = None, version: int = 2) -> None:
             super().seed(renaming.back(a) if isinstance(a, str) else a, version)
 
     return OldNames

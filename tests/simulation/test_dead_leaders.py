@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
@@ -40,9 +42,9 @@ def run(timeline: str) -> RunResult:
     return run_scenario(load_text(ALONE + timeline, "test.yaml").scenario, runs_dir=None, keep_rows=True)
 
 
-def partition_events(result: RunResult, kind: type[trace.TraceEvent], **columns: object) -> list[int]:
+def partition_events(result: RunResult, kind: type[trace.TraceEvent], **columns: Any) -> list[int]:
     """Leader epochs of the events of one kind since 12 s in which these columns have these values."""
-    found = [row.event for row in result.rows if type(row.event) is kind and row.at_us > 12_000_000]
+    found: list[Any] = [row.event for row in result.rows if type(row.event) is kind and row.at_us > 12_000_000]
     return [event.leader_epoch for event in found if all(getattr(event, key) == columns[key] for key in columns)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from replica.trace.events import (
@@ -48,7 +50,8 @@ def test_what_was_held_back_when_its_broker_died_was_not_sent() -> None:
     )
     held = next(row for row in run.rows if isinstance(row.event, MessageHeld))
     sent = [row for row in run.rows if isinstance(row.event, RecordsSent) and row.event.node == "b1"]
-    assert {row.event.peer for row in sent if row.at_us >= held.at_us} == {"b3"}
+    events: list[Any] = [row.event for row in sent if row.at_us >= held.at_us]
+    assert {event.peer for event in events} == {"b3"}
 
 
 def test_what_still_shuts_down_starts_once_it_is_down() -> None:

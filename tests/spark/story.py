@@ -6,6 +6,7 @@ This is no second simulator: it keeps each replica's records, so that the facts 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from replica.trace import events as t
 from scenarios.observe.trace_writer import TraceWriter
@@ -53,8 +54,12 @@ class Story:
         for node in NODES:
             if node not in self.running:
                 continue
-            ends = {"log_end_offset": len(self.logs[node]), "high_watermark": self.high_watermarks[node]}
-            place = {"topic": "t", "partition": 0, "leader_epoch": self.epoch, "partition_epoch": self.partition_epoch}
+            ends: dict[str, Any] = {
+                "log_end_offset": len(self.logs[node]),
+                "high_watermark": self.high_watermarks[node],
+            }
+            place: dict[str, Any] = {"topic": "t", "partition": 0, "leader_epoch": self.epoch}
+            place["partition_epoch"] = self.partition_epoch
             if node == self.leader:
                 self.emit(t.LeadershipBegan(node=node, isr=self.isr, reason=reason, **place, **ends))
             else:

@@ -117,7 +117,7 @@ def differences(spark: SparkSession, run_dirs: Sequence[Path]) -> tuple[list[str
     found: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     for name, columns in COMPARED.items():
         for row in tables[name].select("run", *columns).toArrow().to_pylist():
-            told = tuple(tuple(value) if isinstance(value, list) else value for value in row.values())
+            told: tuple[Any, ...] = tuple(tuple(value) if isinstance(value, list) else value for value in row.values())
             found[told[0], name][told[1:]] += 1
     said = []
     for run_dir in run_dirs:

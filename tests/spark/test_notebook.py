@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 pytestmark = pytest.mark.spark
 
 
-def rows(answer: DataFrame, *columns: str) -> list[tuple[object, ...]]:
+def rows(answer: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """With the run's name without its number."""
     return sorted((row["run"][5:], *(row[name] for name in columns)) for row in answer.collect())
 
@@ -28,7 +29,7 @@ def test_five_questions_are_answered(
     assert pinned == {"follower-cut-hw-stall": ["b3"]}
     assert {run for run, waited_s in rows(said["waited"], "waited_s") if float(str(waited_s)) > 30} == set(pinned)
     changes = dict(rows(said["flapping"], "isr_changes"))
-    assert changes["flapping-isr-default"] == 0 < changes["flapping-isr"]  # type: ignore[operator]
+    assert changes["flapping-isr-default"] == 0 < changes["flapping-isr"]
     assert rows(said["zombies"], "acked_by", "leader", "acks") == [("zombie-leader-acks1", "b1", "b2", 1)]
     assert rows(said["lost"], "record") == [("kip101-hw-truncation-loss", "r1")]
     # From a shell each table stands under its question.

@@ -96,7 +96,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, run_dir: Path) -> dict[str, DataFrame]:
+def tables(spark: SparkSession, run_dir: Path) -> ResultTables:
     return ResultTables(read_trace(spark, [run_dir]))
 
 
@@ -133,7 +133,14 @@ def test_internal_topics_are_marked_and_told_apart(tables: dict[str, DataFrame])
 
 def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, written: Written) -> None:
     def told(client: str, record: str, acks: int, latency_us: int | None) -> t.TraceEvent:
-        who = {"client": client, "peer": "b1", "topic": "t", "partition": 0, "record": record, "acks": acks}
+        who: dict[str, Any] = {
+            "client": client,
+            "peer": "b1",
+            "topic": "t",
+            "partition": 0,
+            "record": record,
+            "acks": acks,
+        }
         if acks == 0:
             return t.RecordHandedOver(**who, latency_us=latency_us)
         assert latency_us is not None

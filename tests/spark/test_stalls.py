@@ -62,7 +62,7 @@ def pinned(run_dir: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ResultTables:
     run_dir = tmp_path_factory.mktemp("runs") / "pinned"
     pinned(run_dir)
     return ResultTables(read_trace(spark, [run_dir]))
@@ -121,7 +121,7 @@ def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
 
     created = t.PartitionCreated(broker="b1", replicas=NODES, isr=NODES, min_isr=2, **place())
     moving = place(replicas=("b4", *NODES), adding=("b4",), removing=("b3",))
-    facts = [
+    facts: list[Any] = [
                         (0, created),
                         (1, t.IsrCommitted(isr=("b1", "b2"), previous_isr=NODES, proposed_by=None, **place())),
                         (2, t.ConfigAltered(node="c1", topic="t", key="min.insync.replicas", value="3", min_isr=3,

@@ -75,7 +75,7 @@ def test_who_held_the_high_watermark_is_told_where_an_ack_waits_for_it() -> None
         {"topic": "t", "partition": 0, "at_us": 45 * S, "left": ["b3"], "reason": "b3 lags"},
         {"topic": "t", "partition": 0, "at_us": 62 * S, "left": ["b2"], "reason": "b2 lags"},
     ]
-    rows: dict[str, list[Row]] = {
+    rows: dict[str, Any] = {
         "write_stalls": [no_write(12, 45)],
         "hw_stalls": stalls,
         "isr_changes": changes,

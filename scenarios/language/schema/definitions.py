@@ -26,7 +26,6 @@ SELECTORS = (
     ' rack(A), others(b1), coordinator(g), "@name"'
 )
 STATES = "t-0: {leader, epoch, isr, elr, hw, leo, offline}; b1: {running, fenced, t-0: {hw, leo, epoch, leading}}"
-PARTITION_PATTERN = "[a-zA-Z0-9._-]+-[0-9]{1,6}"
 RECORD_NAMES = "r0..r9, r15 or none"
 
 
@@ -69,7 +68,7 @@ def _nodes() -> dict[str, Schema]:
         "sides": {**array(ref("nodes"), 2), "maxItems": 2},
         "direction": {"enum": ["both", "to", "from"], "description": "relative to the first side"},
         "labels": {"description": "a label, a list of labels, or all", **one_of(text(), array(text(), 1))},
-        "partitionName": pattern(PARTITION_PATTERN),
+        "partitionName": pattern("[a-zA-Z0-9._-]+-[0-9]{1,6}"),
         "topicName": {**pattern("[a-zA-Z0-9._-]{1,249}"), "not": {"enum": [".", ".."]}},
     }
 
@@ -114,8 +113,7 @@ def _conditions() -> dict[str, Schema]:
             "additionalProperties": {
                 "type": ["object", "null"],
                 "properties": {**of_partition, **of_node},
-                "patternProperties": {f"^{PARTITION_PATTERN}$": mapping(tests, or_nothing=True)},
-                "additionalProperties": False,
+                "additionalProperties": mapping(tests, or_nothing=True),
             },
         },
         "timeBounds": {**mapping(bounds, or_nothing=True), **excluding("between", ["after", "before"])},

@@ -101,8 +101,6 @@ def _read_records_test(scope: Scope, kind: str, node: Node, path: str) -> Record
     if not isinstance(node, Mapping):
         names = scope.records(node, path, what)
         return RecordsTest(kind=kind, at_least=names, at_most=names)
-    if node.is_nothing:
-        scope.reader.error("E105", f"{what} is empty", node.place, path=path, label="such as {at_least: r0..r9}")
     fields = scope.reader.fields(node, path, what, ("at_least", "at_most", "count"))
     return RecordsTest(
         kind=kind,

@@ -365,8 +365,6 @@ class Reader:
     def number_test(self, node: Node, path: str, what: str, low: int = 0) -> NumberTest:
         """`11`, `{at_least: 8}`, `{at_most: 9}` or both."""
         if isinstance(node, Mapping):
-            if node.is_nothing:
-                self.error("E105", f"{what} is empty", node.place, path=path, label="such as {at_least: 8}")
             fields = self.fields(node, path, what, ("at_least", "at_most"))
             bounds = [
                 fields.read(key, lambda n, p: self.integer(n, p, what, low), None) for key in ("at_least", "at_most")

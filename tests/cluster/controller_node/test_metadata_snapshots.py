@@ -35,6 +35,7 @@ TOPIC = PartitionRecord(topic="t", partition=0, replicas=(1, 2, 3), in_sync_repl
 class Told:
     """A recorder that keeps events."""
 
+    at_us = 0
     cause: int | None = None
 
     def __init__(self) -> None:
@@ -43,6 +44,8 @@ class Told:
     def emit(self, event: TraceEvent, *causes: int) -> int:
         self.events.append(event)
         return len(self.events) - 1
+
+    aside = emit
 
 
 def some_records() -> list[MetadataRecord]:

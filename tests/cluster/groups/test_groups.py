@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from coordinator_world import SECOND, CoordinatorWorld
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.groups.group import Group, State
-from cluster.groups.inputs import JoinResult, SyncResult
+from cluster.groups.inputs import JoinedMember, JoinResult, SyncResult
 from replica.errors import ErrorCode
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("groups_*.txt"))
@@ -28,7 +29,8 @@ class Client:
 
     def __init__(self, world: CoordinatorWorld, name: str, instance: str | None) -> None:
         self.world, self.name, self.instance = world, name, instance
-        self.member_id, self.generation, self.leads, self.members = "", -1, False, ()
+        self.member_id, self.generation, self.leads = "", -1, False
+        self.members: tuple[JoinedMember, ...] = ()
         self.waits_for: int | None = None
 
     def act(self, choice: int) -> None:
@@ -50,7 +52,7 @@ class Client:
             case _:  # Its process dies and another one starts under the same name.
                 self.member_id, self.generation, self.leads, self.waits_for = "", -1, False, None
 
-    def ask(self, verb: Callable[..., object], *args: object, **values: object) -> None:
+    def ask(self, verb: Callable[..., object], *args: object, **values: Any) -> None:
         self.waits_for = len(self.world.requests) + 1
         verb(*args, **values)
         self.take_answer()

@@ -40,7 +40,7 @@ def stable_member(world, name="c1", **who):
     assert member.join() is None
     world.run(200)
     assert member.joined().leader == member.member_id
-    assert member.sync(**{member.member_id: b"all"}).assignment == b"all"
+    assert member.sync(5, **{member.member_id: b"all"}).assignment == b"all"
     return member
 
 
@@ -112,8 +112,7 @@ def test_a_broker_that_starts_again_knows_its_groups_from_the_log(world):
     world.kill()
     world.start()
     world.run(20_000)
-    (loaded,) = world.events(GroupsLoaded)
-    assert (loaded.groups, loaded.offsets) == (1, 1)
+    assert [(loaded.groups, loaded.offsets) for loaded in world.events(GroupsLoaded)] == [(1, 1)]
     again = Consumer(world, "c1")
     again.member_id, again.generation = member.member_id, member.generation
     assert again.committed() == (7, 0)
@@ -300,7 +299,7 @@ def test_what_no_group_can_be_asked(world):
     assert huge.join(protocols=(("range", bytes(2 << 20)),)) is None
     world.run(200)
     huge.joined()
-    assert int(huge.sync(**{huge.member_id: b""}).error_code) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert int(huge.sync(5, **{huge.member_id: b""}).error_code) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("length", [32_730, 32_731])
@@ -311,7 +310,7 @@ def test_an_id_that_no_message_can_hold_is_not_given_out(world, length):
     world.run(200)
     if answer is None:
         assert len(member.joined().member_id) == 32_767
-        assert int(member.sync(**{member.member_id: b"all"}).error_code) == 0
+        assert int(member.sync(5, **{member.member_id: b"all"}).error_code) == 0
 
 
 def test_a_name_longer_than_any_string_closes_the_connection(world):

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from segments import joined
 from wire_oracles import kio_body, kio_header, kio_request, kio_response, served
 from wire_strategies import damaged, plain_fields
 
@@ -98,8 +99,8 @@ def hot_response(api_key, version):
         topic = TOPIC_ID if version >= 13 else "orders"
         return encode_produce_response(version, 1, [(topic, [part, part])], 0, HINTS)[4:]
     topic = TOPIC_ID if version >= 13 else "orders"
-    part = FetchPartitionResponse(0, ErrorCode.NONE, 9, 9, 0, (3, 4), leader, b"records", ((1, 2), (3, 4)))
-    return b"".join(fetch_response_segments(version, 1, [(topic, [part, part])], endpoints=HINTS))[4:]
+    fetched = FetchPartitionResponse(0, ErrorCode.NONE, 9, 9, 0, (3, 4), leader, b"records", ((1, 2), (3, 4)))
+    return joined(fetch_response_segments(version, 1, [(topic, [fetched, fetched])], endpoints=HINTS))[4:]
 
 
 HOT = [(key, version) for key in (PRODUCE, FETCH) for version in served(key)]

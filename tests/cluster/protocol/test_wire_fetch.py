@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from kafka.protocol.consumer.fetch import FetchRequest as KafkaPythonRequest
 from kafka.protocol.consumer.fetch import FetchResponse as KafkaPythonResponse
+from segments import joined
 from wire_oracles import kafka_python, kio_request, kio_response, served
 
 from cluster.protocol.api_01_fetch import (
@@ -205,7 +206,7 @@ def test_response_is_what_others_write(version):
     topics = topics_at(version, [("orders", responses_at(version)), ("empty", [])])
     error, session_id = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 123) if version >= 7 else (ErrorCode.NONE, 0)
     endpoints = ENDPOINTS if version >= 16 else ()
-    frame = b"".join(fetch_response_segments(version, 77, topics, error, session_id, 12, endpoints))
+    frame = joined(fetch_response_segments(version, 77, topics, error, session_id, 12, endpoints))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     fields = kio_response_fields(version, error, session_id, topics, endpoints)
     assert frame[4:] == kio_response(FETCH, version, 77, **fields)
@@ -224,7 +225,7 @@ def test_messages_leave_out_what_the_version_cannot_say(version):
     frame = encode_fetch_request(version, 77, "b2", request)
     assert frame[4:] == kio_request(FETCH, version, 77, "b2", **kio_request_fields(version, request))
     topics = topics_at(version, [("orders", responses_at(16))])
-    frame = b"".join(fetch_response_segments(version, 77, topics, ErrorCode.NONE, 5, 12, ENDPOINTS))
+    frame = joined(fetch_response_segments(version, 77, topics, ErrorCode.NONE, 5, 12, ENDPOINTS))
     fields = kio_response_fields(version, ErrorCode.NONE, 5, topics, ENDPOINTS)
     assert frame[4:] == kio_response(FETCH, version, 77, **fields)
 
@@ -249,7 +250,7 @@ def test_slices_stay_in_their_file(version, tmp_path):
             ours.shutdown(socket.SHUT_WR)
             sent = b"".join(iter(lambda: theirs.recv(1 << 16), b""))
     in_memory = fetch_response_segments(version, 77, topics_at(version, [("orders", responses_at(version))]))
-    assert sent == b"".join(in_memory)
+    assert sent == joined(in_memory)
 
 
 @pytest.mark.parametrize("version", [4, 12])
@@ -263,7 +264,7 @@ def test_no_segment_is_empty_and_slices_stand_alone(version):
 
 
 def test_read_uncommitted_is_answered_null_aborted_transactions():
-    frame = b"".join(fetch_response_segments(12, 1, [("t", [FetchPartitionResponse(0, ErrorCode.NONE, 1, 1, 0)])]))
+    frame = joined(fetch_response_segments(12, 1, [("t", [FetchPartitionResponse(0, ErrorCode.NONE, 1, 1, 0)])]))
     ((_, (part,)),) = decode_fetch_response(12, frame[4:]).topics
     assert part.aborted_transactions is None
     assert len(part.records) == 0

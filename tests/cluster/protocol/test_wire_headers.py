@@ -1,5 +1,7 @@
 """Headers are kio's, and an API or version that we do not speak ends the connection."""
 
+from typing import Any
+
 import pytest
 from wire_oracles import kio_body, kio_header, kio_response, served
 
@@ -50,7 +52,7 @@ def test_response_headers():
 
 def test_flexible_versions_are_kios():
     for key, version in ALL:
-        cls = response_class(key, version)
+        cls: Any = response_class(key, version)
         assert is_flexible(key, version) == cls.__flexible__
         assert has_flexible_response_header(key, version) == cls.__header_schema__.__flexible__
 

@@ -75,6 +75,7 @@ def test_request_round_trip(version):
 def test_records_are_stamped_in_place():
     frame = bytearray(encode_produce_request(9, 1, "p1", ProduceRequest(None, 1, 0, [("orders", [(0, b"abc")])]))[4:])
     ((_, ((_, records),)),) = decode_produce_request(read_request_header(frame), frame).topics
+    assert isinstance(records, bytearray | memoryview)
     records[0:1] = b"z"
     assert b"zbc" in frame and b"abc" not in frame
 

@@ -22,7 +22,8 @@ def kio_body(entity: Entity) -> bytes:
 
 def kio_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Request header as kio writes it."""
-    cls = request_class(api_key, version).__header_schema__
+    request: Any = request_class(api_key, version)
+    cls = request.__header_schema__
     fields = {"request_api_key": api_key, "request_api_version": version}
     return kio_body(cls(**fields, correlation_id=correlation_id, client_id=client_id))
 
@@ -35,7 +36,7 @@ def kio_request(api_key: int, version: int, correlation_id: int, client_id: str 
 
 def kio_response(api_key: int, version: int, correlation_id: int, **fields: Any) -> bytes:
     """A whole response as kio writes it, without size prefix."""
-    cls = response_class(api_key, version)
+    cls: Any = response_class(api_key, version)
     header = kio_body(cls.__header_schema__(correlation_id=correlation_id))
     return header + kio_body(make(cls, **fields))
 

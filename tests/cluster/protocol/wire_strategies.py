@@ -18,7 +18,7 @@ def plain_value(shape: Shape) -> st.SearchStrategy[Any]:
     """Any plain value of a field."""
     kafka_type = shape.kafka_type
     if shape.entity is not None:
-        value = plain_fields(shape.entity)
+        value: st.SearchStrategy[Any] = plain_fields(shape.entity)
     elif kafka_type in BITS:
         half = 1 << (BITS[kafka_type] - 1)
         value = st.integers(-half, half - 1)

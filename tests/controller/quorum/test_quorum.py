@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from quorum_world import MS, MemoryLog, QuorumWorld
 
 from controller.quorum.messages import (
@@ -34,7 +36,7 @@ def voter(log: MemoryLog | None = None, now_us: int = 0) -> tuple[Quorum, Memory
     return quorum, log
 
 
-def sent(quorum: Quorum) -> list[tuple[int, object]]:
+def sent(quorum: Quorum) -> list[tuple[int, Any]]:
     return [(action.peer_id, action.request) for action in quorum.take() if isinstance(action, SendTo)]
 
 
@@ -140,6 +142,7 @@ def test_an_answer_of_an_earlier_epoch_is_ignored():
 
 def test_a_leader_that_no_majority_fetches_from_resigns_after_one_and_a_half_fetch_timeouts():
     quorum, _ = elected()
+    assert isinstance(quorum.role, Leader)
     assert quorum.role.check_quorum_due_us == 4 * SECOND
     quorum.fetched(FetchLog(3, 1, 0, 0), 2 * SECOND)
     quorum.tick(5 * SECOND - 1)

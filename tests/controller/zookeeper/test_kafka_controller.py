@@ -149,7 +149,8 @@ def test_a_leader_that_was_found_dead_leads_again_only_in_a_new_term() -> None:
 
 
 def test_an_unclean_election_takes_the_first_that_lives() -> None:
-    world = ControllerWorld(**{"unclean.leader.election.enable": "true"})
+    config: dict[str, Any] = {"unclean.leader.election.enable": "true"}
+    world = ControllerWorld(**config)
     world.leave(2, 3)
     world.brokers_changed()
     world.leave(1)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from live_cluster import live_cluster
-from waiting import wait_for
 
 from cluster.live.frames import LargeFrame
 from cluster.live.request_memory import RequestMemory
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
 from replica.log.records import build_batch
 from replica.trace.events import BatchAppended
+from tests.waiting import wait_for
 
 
 class Connection:

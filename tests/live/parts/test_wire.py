@@ -8,6 +8,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
@@ -56,7 +57,8 @@ class Bench:
                 self.fabric.open(nursery)
                 # Machines whose process is up, without a shell that would take the connections itself.
                 for host in (self.a, self.b):
-                    host.process = Process(shell=SimpleNamespace(core=SimpleNamespace(accepts=True), end=int))
+                    shell: Any = SimpleNamespace(core=SimpleNamespace(accepts=True), end=int)
+                    host.process = Process(shell=shell)
                 self.b.listen()
                 nursery.start_soon(self.time.drive, 60_000_000, bool, trio.lowlevel.checkpoint)
                 self.near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
@@ -212,6 +214,7 @@ def test_what_is_held_is_lost_with_the_power_of_its_sender() -> None:
             nursery.cancel_scope.cancel()
         assert bench.received == []
         (lost,) = bench.events(MessageDropped)
+        assert isinstance(lost.event, MessageDropped)
         assert lost.event.reason == "the 1 request from a to b is lost on its way: a lost power"
 
     Bench().run(test)

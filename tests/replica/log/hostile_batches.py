@@ -130,7 +130,7 @@ def plain() -> Iterator[Hostile]:
         "no key, and from the future",
         batch(record(0, key=None) + record(1, at=9_000_000), 2),
         BAD_TIME,
-        COMPACTED | HOUR,
+        {**COMPACTED, **HOUR},
     )
     yield Hostile("too large", batch(record(0, value=bytes(1_100_000)), 1), ErrorCode.MESSAGE_TOO_LARGE)
 

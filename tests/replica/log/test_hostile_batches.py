@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hostile_batches import COMPACTED, HOUR, NOW_MS, Hostile, all_of_them, batch, record
@@ -21,7 +22,7 @@ from replica.log.validation import (
 )
 
 
-def answer(records: bytes, config: Mapping[str, object], *, ahead: bool = False) -> tuple[ErrorCode, dict[str, object]]:
+def answer(records: bytes, config: Mapping[str, Any], *, ahead: bool = False) -> tuple[ErrorCode, dict[str, Any]]:
     """Its code and events. ahead: its records are inspected before, as live"""
     topic = TopicConfig(**config)
     try:
@@ -43,7 +44,7 @@ def test_the_answer_names_the_records() -> None:
     body = b"".join(
         record(place, key=None if place in (1, 3) else b"k", at=9_000_000 * (place > 2)) for place in range(5)
     )
-    code, events = answer(batch(body, 5), COMPACTED | HOUR)
+    code, events = answer(batch(body, 5), {**COMPACTED, **HOUR})
     errors = dict(events["record_errors"])
     assert code is ErrorCode.INVALID_TIMESTAMP and list(errors) == [1, 3, 4]
     assert "key" in errors[1] and "key" in errors[3] and "Timestamp" in errors[4]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from stories import acks_1_leader_dies
 from trace_script import T0, TraceScript
@@ -292,7 +294,7 @@ def test_reads_are_unavailable_while_no_running_broker_leads() -> None:
 # ------------------------------------------------------------------------------------------------ states and checks
 
 
-def partition(**tests: object) -> StateTest:
+def partition(**tests: Any) -> StateTest:
     return StateTest(partitions=(PartitionTest(partition=T0, **tests),))  # type: ignore[arg-type]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from stories import acks_1_leader_dies
 
+from cluster.network.passage import ByteCounts
 from scenarios.check.expectations import Expectation
 from scenarios.check.summary import Counters, build_summary
 from scenarios.language.parse.loading import load_text
@@ -26,19 +26,12 @@ timeline:
 """
 
 
-@dataclass
-class Bytes:
-    sendfile: int
-    sendfile_calls: int = 1
-    fetch_payload_through_python: int = 0
-
-
 def test_it_holds_what_the_contract_names_as_plain_json() -> None:
     script = acks_1_leader_dies()
     counters = Counters(
         events=53,
         steps=7,
-        bytes={"b1": Bytes(100), "b2": Bytes(20, 3), "c1": Bytes(9)},
+        bytes={"b1": ByteCounts(100, 1), "b2": ByteCounts(20, 3), "c1": ByteCounts(9, 1)},
         trace_sha256="ab",
         run_dir=Path("runs/0001-by-hand"),
         live=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -173,8 +174,8 @@ def test_workloads() -> None:
     assert scenario.workloads["p1"].arrival == Arrival(3, 500_000, poisson=True)
     assert scenario.workloads["p2"].arrival == Arrival(10, 1_000_000)
     assert [workload.prefix for workload in scenario.producers] == ["q", "s"]
-    produce = scenario.timeline[0].payload
-    assert (produce.size_bytes, produce.batch) == (1000, 5)  # type: ignore[union-attr]
+    produce: Any = scenario.timeline[0].payload
+    assert (produce.size_bytes, produce.batch) == (1000, 5)
     assert load_text(dump(scenario), "lock").scenario == scenario
 
 

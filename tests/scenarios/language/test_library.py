@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -82,7 +83,12 @@ def test_the_json_schema_is_up_to_date(request: pytest.FixtureRequest) -> None:
 
 def test_the_json_schema_refuses_what_is_no_scenario() -> None:
     assert set(SCHEMA["properties"]) == {*FIELDS, "variants"}
-    refused = [{"schema": 2}, {"id": "Not A Slug"}, {"topics": {"../x": {"partitions": 1}}}, {"timelines": []}]
+    refused: list[dict[str, Any]] = [
+        {"schema": 2},
+        {"id": "Not A Slug"},
+        {"topics": {"../x": {"partitions": 1}}},
+        {"timelines": []},
+    ]
     base = yaml.safe_load(catalogue.find_scenario(IDS[0]).read_text())
     for change in refused:
         assert not jsonschema.Draft202012Validator(SCHEMA).is_valid({**base, **change})

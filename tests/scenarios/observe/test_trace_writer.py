@@ -99,7 +99,7 @@ def test_the_same_events_give_the_same_bytes_and_hash(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing_under_a_final_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def disk_full(table: object, where: Path, **_: object) -> None:
+    def disk_full(table: object, where: Path, **_: Any) -> None:
         where.write_bytes(b"PAR1 half a file")
         raise OSError(28, "No space left on device")
 

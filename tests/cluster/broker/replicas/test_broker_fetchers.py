@@ -2,6 +2,7 @@
 
 import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch
+from segments import joined
 
 from cluster.broker.replicas.fetchers import fetcher_number
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
@@ -42,7 +43,7 @@ def asked(world, source="b2"):
 def answer(world, source="b2", **partitions):
     """Answer the fetch in flight: topic=FetchPartitionResponse."""
     topics = [(world.topic_id(topic), [part]) for topic, part in partitions.items()]
-    world.answer(source, lambda correlation_id: b"".join(fetch_response_segments(16, correlation_id, topics)))
+    world.answer(source, lambda correlation_id: joined(fetch_response_segments(16, correlation_id, topics)))
 
 
 def records(*values, offset=0, epoch=0, high_watermark=0):

@@ -2,6 +2,7 @@
 
 import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch
+from segments import joined
 
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
@@ -54,7 +55,7 @@ def append(world, source, *values, offset=0, epoch=0, high_watermark=0):
 
 def answer_fetch(world, source, part):
     topics = [(world.topic_id("t"), [part])]
-    world.answer(source, lambda correlation_id: b"".join(fetch_response_segments(16, correlation_id, topics)))
+    world.answer(source, lambda correlation_id: joined(fetch_response_segments(16, correlation_id, topics)))
 
 
 def tell_epoch_end(world, source, epoch, end_offset, error=ErrorCode.NONE):

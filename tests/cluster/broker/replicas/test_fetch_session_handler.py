@@ -9,6 +9,7 @@ import pytest
 from broker_world import B1, B2, BrokerWorld
 from hypothesis import given
 from hypothesis import strategies as st
+from segments import joined
 
 from cluster.broker.replicas.fetch_session_handler import FetchSessionHandler, Wanted
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
@@ -39,7 +40,7 @@ WANTED = st.dictionaries(
 FATE = st.sampled_from(["answered"] * 6 + ["request lost", "answer lost", "cache emptied", "leader confused"])
 
 
-def told(topic: UUID, results: list[FetchPartitionResponse]) -> tuple[UUID, list[FetchedPartition]]:
+def told(topic: str | UUID, results: list[FetchPartitionResponse]) -> tuple[str | UUID, list[FetchedPartition]]:
     return topic, [
         FetchedPartition(one.partition, one.error, one.high_watermark, -1, 0, None, None, memoryview(b""), None, -1)
         for one in results
@@ -118,7 +119,7 @@ def asked(world):
 
 def answer(world, session_id, *, error=ErrorCode.NONE, **partitions):
     topics = [(world.topic_id(topic), [part]) for topic, part in partitions.items()]
-    world.answer("b2", lambda number: b"".join(fetch_response_segments(VERSION, number, topics, error, session_id)))
+    world.answer("b2", lambda number: joined(fetch_response_segments(VERSION, number, topics, error, session_id)))
 
 
 NOTHING = FetchPartitionResponse(0, ErrorCode.NONE, 0, 0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from broker_world import B1, BrokerWorld, batch
@@ -51,12 +52,12 @@ class SessionWorld:
             number, ErrorCode[error], hw, hw, start, slice=memoryview(b"x" * records)
         )
 
-    def fetch(self, **request: object) -> Iterator[str]:
+    def fetch(self, **request: Any) -> Iterator[str]:
         """id, epoch, ask=(t-0,t-1), forget=(t-0), version, by"""
         context = self._context(**request)
         yield from self._answer(context)
 
-    def park(self, name: str, **request: object) -> None:
+    def park(self, name: str, **request: Any) -> None:
         self.waiting[name] = self._context(**request)
 
     def complete(self, name: str) -> Iterator[str]:

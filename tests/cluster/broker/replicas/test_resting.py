@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
+from segments import joined
 
 from cluster.broker.replicas.resting import MANY
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
@@ -234,7 +235,7 @@ def calls_of_a_follower(root: Path, count: int) -> int:
         topics = [(world.topic_id("t"), parts)] if parts else []
         world.answer(
             "b2",
-            lambda correlation_id: b"".join(
+            lambda correlation_id: joined(
                 fetch_response_segments(16, correlation_id, topics, ErrorCode.NONE, session_id=1)
             ),
         )

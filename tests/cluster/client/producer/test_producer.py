@@ -275,7 +275,7 @@ def test_a_hint_to_the_new_leader_skips_refresh_and_backoff() -> None:
 def test_one_in_flight_is_one_per_partition_whichever_broker_leads_it(in_flight: int, order: list[str]) -> None:
     """r0 is under way to b1 when the producer learns that b2 leads: guaranteeMessageOrder mutes the partition."""
     cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
-    config = {"enable_idempotence": "false", "max_in_flight_requests_per_connection": in_flight}
+    config: dict[str, Any] = {"enable_idempotence": "false", "max_in_flight_requests_per_connection": in_flight}
     harness = producer(cluster, metadata_max_age_ms=500, **config)
     warm_up(harness)
     cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, delay_ms=3000))
