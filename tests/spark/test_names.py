@@ -15,7 +15,7 @@ REPORTS = Path(spark_reports.__file__).parent
 
 def spelled_facts(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and node.value in EVENT_NAMES.values():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in EVENT_NAMES.values():
             yield f"{node.lineno}: {node.value}"
 
 
