@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from cluster.live.sockets import prepare
-from cluster.live.wire import TcpWire
+from cluster.live.tcp_connection import TcpConnection
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
@@ -75,12 +75,12 @@ class SocketAcceptor:
             return
         prepare(sock)
         self._fabric.time.enter()
-        wire = self._fabric.accepted(self._host, sock, caller)
-        self._offer(wire)
+        end = self._fabric.accepted(self._host, sock, caller)
+        self._offer(end)
 
-    def _offer(self, wire: TcpWire) -> None:
+    def _offer(self, end: TcpConnection) -> None:
         if self._host.process is self._process and self._host.listener is not None:
-            self._host.listener.offer(wire)
+            self._host.listener.offer(end)
 
     def close(self) -> None:
         if self._open:

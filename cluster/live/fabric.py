@@ -21,8 +21,8 @@ from cluster.live.frames import SCRATCH_BYTES
 from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
 from cluster.live.request_memory import RequestMemory
 from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, can_be_dialed, raise_descriptor_limit, tcp_socket
+from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
-from cluster.live.wire import TcpWire
 from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
@@ -88,14 +88,14 @@ class TcpFabric:
         self._wanted_ports = ports or {}
         self._ports: dict[str, ServerPort] = {}
         self._acceptors: dict[str, SocketAcceptor] = {}
-        self._wires: dict[TcpWire, None] = {}
-        self._dark: dict[TcpWire, None] = {}
+        self._ends: dict[TcpConnection, None] = {}
+        self._dark: dict[TcpConnection, None] = {}
         self._waiting_dials: dict[Parking, None] = {}
         self.request_memory = RequestMemory()
         self._workers = trio.CapacityLimiter(WORKERS)
         self._trace = trace
         self._outsiders: dict[str, None] = {}
-        self._callers: dict[Address, TcpWire] = {}
+        self._callers: dict[Address, TcpConnection] = {}
         """Ends that were opened here and are not yet accepted, by their own address."""
 
     # ------------------------------------------------------------------------------------------------------ machines
@@ -126,8 +126,8 @@ class TcpFabric:
     def close(self) -> None:
         for acceptor in self._acceptors.values():
             acceptor.close()
-        for wire in list(self._wires):
-            wire.hang_up()
+        for end in list(self._ends):
+            end.hang_up()
         for port in self._ports.values():
             port.close()
 
@@ -145,17 +145,17 @@ class TcpFabric:
             if acceptor is not None:
                 acceptor.close()
 
-    def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpWire:
+    def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpConnection:
         """Our end of an accepted connection; known by name if the other end is in this process."""
         near = self._callers.pop(caller, None)
         known = self.neighbour(caller) if near is None else near.host.name
-        wire = TcpWire(self, host, known or NOBODY, sock, accepted=True)
+        end = TcpConnection(self, host, known or NOBODY, sock, accepted=True)
         if near is not None:
-            wire.pair_with(near)
+            end.pair_with(near)
         elif known is None:
-            wire.comes_from(f"{caller[0]}:{caller[1]}")
-        self._wires[wire] = None
-        return wire
+            end.comes_from(f"{caller[0]}:{caller[1]}")
+        self._ends[end] = None
+        return end
 
     # What a world must know that is not the only one of its cluster: see `neighbours`.
 
@@ -205,22 +205,22 @@ class TcpFabric:
 
     # ----------------------------------------------------------------------------------------------- connections
 
-    async def connect(self, source: Host, target: str, port: int) -> TcpWire:
+    async def connect(self, source: Host, target: str, port: int) -> TcpConnection:
         """raises: ConnectionGone when refused; waits for as long as the network is silent"""
         cause = self.time.cause
         name = self.name_of((target, port))
         await self._syn_and_answer(source.name, name)
         process = source.process
-        wire = await self._connect(source, name, (target, port))
+        end = await self._connect(source, name, (target, port))
         while source.paused:
             parking = Parking()
             source.may_run(partial(self.time.resume, parking))
             await self.time.park(parking)
         if source.process is not process:
-            wire.close()
+            end.close()
             raise ConnectionGone(CLOSED)
         self.time.enter(cause)
-        return wire
+        return end
 
     async def _syn_and_answer(self, source: str, target: str) -> None:
         """What faults do to the making of a connection; the kernel's own part comes after it.
@@ -245,53 +245,53 @@ class TcpFabric:
             self.is_dark(target) or self.network.link(source, target).is_cut or self.network.link(target, source).is_cut
         )
 
-    async def _connect(self, source: Host, name: str, address: Address) -> TcpWire:
+    async def _connect(self, source: Host, name: str, address: Address) -> TcpConnection:
         sock = tcp_socket()
-        wire = TcpWire(self, source, name, sock, accepted=False)
+        end = TcpConnection(self, source, name, sock, accepted=False)
         try:
             self.bind(sock, source.name)
             error = sock.connect_ex(address) if can_be_dialed(address) else errno.EINVAL
             # Known before anybody can accept it: no other task has run since.
             caller = sock.getsockname()[:2]
             if self.is_here(name):
-                wire.tells_causes()
-                self._callers[caller] = wire
+                end.tells_causes()
+                self._callers[caller] = end
             if error == errno.EINPROGRESS:
                 await trio.lowlevel.wait_writable(sock)
                 error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         except BaseException:  # The caller may be cancelled while it waits.
-            wire.hang_up()
+            end.hang_up()
             raise
         if error:
             self._callers.pop(caller, None)
-            wire.hang_up()
+            end.hang_up()
             raise ConnectionGone("refused")
-        self._wires[wire] = None
-        return wire
+        self._ends[end] = None
+        return end
 
-    def wires_of(self, host: Host) -> list[TcpWire]:
-        return [wire for wire in self._wires if wire.host is host and (wire.open or wire.stopped)]
+    def ends_of(self, host: Host) -> list[TcpConnection]:
+        return [end for end in self._ends if end.host is host and (end.open or end.stopped)]
 
-    def forget(self, wire: TcpWire) -> None:
-        self._wires.pop(wire, None)
-        self._dark.pop(wire, None)
+    def forget(self, end: TcpConnection) -> None:
+        self._ends.pop(end, None)
+        self._dark.pop(end, None)
 
-    def went_dark(self, wire: TcpWire) -> None:
+    def went_dark(self, end: TcpConnection) -> None:
         """Its machine has no power; the other end must not learn that from the kernel, which has."""
-        self._dark[wire] = None
+        self._dark[end] = None
 
     # --------------------------------------------------------------------------------------------------- faults
 
     def move_on(self) -> None:
-        for wire in [wire for wire in self._dark if wire.host.powered]:
-            del self._dark[wire]
-            self.nursery.start_soon(wire.answer_with_reset)
+        for end in [end for end in self._dark if end.host.powered]:
+            del self._dark[end]
+            self.nursery.start_soon(end.answer_with_reset)
         for name, acceptor in list(self._acceptors.items()):
             if self.hosts[name].powered and self.hosts[name].listener is None:
                 del self._acceptors[name]
                 acceptor.close()
-        for wire in list(self._wires):
-            wire.move_on()
+        for end in list(self._ends):
+            end.move_on()
         for parking in list(self._waiting_dials):
             self.time.resume(parking)
 
@@ -302,7 +302,7 @@ class TcpFabric:
         pass  # Nothing happens while the driver of time does nothing.
 
     async def reset(self, one: str, two: str) -> int:
-        wires = [wire for wire in self._wires if wire.open and {wire.host.name, wire.peer} == {one, two}]
-        for wire in wires:
-            self.time.at(self.time.now_us, wire.reset)
-        return sum(1 for wire in wires if not (wire.is_paired and wire.accepted))
+        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
+        for end in ends:
+            self.time.at(self.time.now_us, end.reset)
+        return sum(1 for end in ends if not (end.is_paired and end.accepted))

@@ -69,5 +69,5 @@ class NeighbourFabric(TcpFabric):
 
     def move_on(self) -> None:
         super().move_on()
-        for wire in list(self._wires):
-            wire.look_again()
+        for end in list(self._ends):
+            end.look_again()

@@ -96,7 +96,7 @@ class InProgress(NamedTuple):
     names: Mapping[Topic, str | None] = MappingProxyType({})
 
 
-class WireTap:
+class ConnectionTap:
     """One connection. A broker answers its requests in their order, one after the other; a fault of the network may
     hold some of the answers.
 

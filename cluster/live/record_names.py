@@ -66,7 +66,7 @@ def is_believable(header: BatchHeader) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClientConnection:
     """One connection of a client to a node.     number: connections are counted in the order in which they came"""
 
     node: str
@@ -81,7 +81,7 @@ class Sending:
     refused: with an error after which an idempotent producer begins anew
     """
 
-    connection: Connection
+    connection: ClientConnection
     latest: int
     producer_id: int
     refused: bool = False
@@ -133,14 +133,14 @@ class RecordNames:
         self._unanswered_records: dict[Identity, dict[str, Sending]] = {}
         """Several, where an application says the same thing more than once in a millisecond."""
 
-    def connected(self, node: str) -> Connection:
+    def connected(self, node: str) -> ClientConnection:
         self._connections += 1
-        return Connection(node, self._connections)
+        return ClientConnection(node, self._connections)
 
     def of(
         self,
         client: str,
-        connection: Connection,
+        connection: ClientConnection,
         partition: TopicPartition,
         header: BatchHeader,
         records: Sequence[RecordSeen],

@@ -7,10 +7,10 @@ from functools import partial
 
 import trio
 
-from cluster.network.fabric_wire import FabricWire
 from cluster.network.host import Host
 from cluster.network.links import Link, Network
 from cluster.network.passage import RESET, NetworkEvents
+from cluster.network.simulated_connection import SimulatedConnection
 from cluster.network.virtual_time import VirtualTime
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
 from replica.trace.events import TraceLog
@@ -30,7 +30,7 @@ class SimulatedFabric:
         self.events = NetworkEvents(trace, api_name)
         self.hosts: dict[str, Host] = {}
         self.exits: list[ProcessExit] = []
-        self._wires: dict[FabricWire, None] = {}
+        self._ends: dict[SimulatedConnection, None] = {}
         self._dials: list[Dial] = []
 
     def add_host(self, name: str) -> Host:
@@ -59,40 +59,40 @@ class SimulatedFabric:
 
     # ----------------------------------------------------------------------------------------------- connections
 
-    async def connect(self, source: Host, target: str, port: int) -> FabricWire:
+    async def connect(self, source: Host, target: str, port: int) -> SimulatedConnection:
         dial = Dial(self, source, self.hosts.get(target), target)
         dial.begin()
         await self.time.park(dial.parking)
-        if dial.wire is None:
+        if dial.end is None:
             raise ConnectionGone(dial.refused or "refused")
-        return dial.wire
+        return dial.end
 
-    def join(self, source: Host, target: Host) -> tuple[FabricWire, FabricWire]:
-        near, far = FabricWire.pair(self, source, target)
-        self._wires[near] = self._wires[far] = None
+    def join(self, source: Host, target: Host) -> tuple[SimulatedConnection, SimulatedConnection]:
+        near, far = SimulatedConnection.pair(self, source, target)
+        self._ends[near] = self._ends[far] = None
         return near, far
 
-    def wires_of(self, host: Host) -> list[FabricWire]:
-        return [wire for wire in self._wires if wire.host is host and (wire.open or wire.stopped)]
+    def ends_of(self, host: Host) -> list[SimulatedConnection]:
+        return [end for end in self._ends if end.host is host and (end.open or end.stopped)]
 
-    def forget(self, wire: FabricWire) -> None:
+    def forget(self, closed: SimulatedConnection) -> None:
         """Close the sockets once neither end is in use and nothing waits on the way."""
-        if not any(end.open or end.stopped for end in (wire, wire.other)):
-            for end in (wire, wire.other):
-                self._wires.pop(end, None)
+        if not any(end.open or end.stopped for end in (closed, closed.other)):
+            for end in (closed, closed.other):
+                self._ends.pop(end, None)
                 end.sock.close()
 
     def close(self) -> None:
-        for wire in list(self._wires):
-            wire.sock.close()
-        self._wires.clear()
+        for end in list(self._ends):
+            end.sock.close()
+        self._ends.clear()
 
     # --------------------------------------------------------------------------------------------------- faults
 
     def move_on(self) -> None:
         """The network changed for the better: whatever need not wait any longer goes on."""
-        for wire in list(self._wires):
-            wire.move_on()
+        for end in list(self._ends):
+            end.move_on()
         for dial in list(self._dials):
             dial.move_on()
 
@@ -113,11 +113,11 @@ class SimulatedFabric:
         """RST on every connection between two nodes. What was in flight is lost; what has come in can still be read, as
         on Linux (tcp_reset leaves the receive queue alone). Returns how many.
         """
-        wires = [wire for wire in self._wires if wire.open and {wire.host.name, wire.peer} == {one, two}]
-        for wire in wires:
-            # A callback each: ending a wire may wake a task.
-            self.time.at(self.time.now_us, partial(wire.end, RESET))
-        return len(wires) // 2
+        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
+        for end in ends:
+            # A callback each: ending a connection may wake a task.
+            self.time.at(self.time.now_us, partial(end.end, RESET))
+        return len(ends) // 2
 
 
 class Dial:
@@ -125,7 +125,7 @@ class Dial:
 
     def __init__(self, fabric: SimulatedFabric, source: Host, target: Host | None, name: str) -> None:
         self.parking = Parking()
-        self.wire: FabricWire | None = None
+        self.end: SimulatedConnection | None = None
         self.refused: str | None = None
         self._fabric = fabric
         self._source = source
@@ -154,7 +154,7 @@ class Dial:
             self.refused = "refused"
             self._answer()
         else:
-            self.wire, far = self._fabric.join(self._source, target)
+            self.end, far = self._fabric.join(self._source, target)
             target.listener.offer(far)
             self._answer()
 
@@ -174,7 +174,7 @@ class Dial:
 
     def _finish(self) -> None:
         if self.parking.gone:  # Given up meanwhile.
-            if self.wire is not None:
-                self.wire.close()
+            if self.end is not None:
+                self.end.close()
         elif self._process is self._source.process and self._source.may_run(self._finish):
             self._fabric.time.resume(self.parking)

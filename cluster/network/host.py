@@ -14,7 +14,7 @@ import trio
 
 from cluster.network.passage import ByteCounts
 from cluster.network.shell import NodeShell
-from cluster.network.world import Fabric, Parking, ProcessExit, Wire
+from cluster.network.world import Connection, Fabric, Parking, ProcessExit
 from cluster.node import Action, NodeCore
 from cluster.operated import NodeElsewhere
 from cluster.wall_clock import WallClock
@@ -79,12 +79,12 @@ class HostListener:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._queue: deque[Wire] = deque()
+        self._queue: deque[Connection] = deque()
         self._parking = Parking()
         self._waiting = False
 
-    def offer(self, wire: Wire) -> None:
-        self._queue.append(wire)
+    def offer(self, end: Connection) -> None:
+        self._queue.append(end)
         self._host.fabric.time.at(self._host.fabric.time.now_us, self._pass)
 
     def _pass(self) -> None:
@@ -92,7 +92,7 @@ class HostListener:
             self._waiting = False
             self._host.fabric.time.resume(self._parking)
 
-    async def accept(self) -> Wire:
+    async def accept(self) -> Connection:
         while not self._queue:
             self._waiting = True
             await self._host.fabric.time.park(self._parking)
@@ -140,7 +140,7 @@ class Host:
         self.fabric.listening(self)
         return self.listener
 
-    async def connect(self, host: str, port: int) -> Wire:
+    async def connect(self, host: str, port: int) -> Connection:
         return await self.fabric.connect(self, host, port)
 
     async def apart(self, job: Callable[[], None]) -> None:
@@ -226,13 +226,13 @@ class Host:
 
     def _end_process(self) -> None:
         self._leave()
-        for wire in self.fabric.wires_of(self):
-            wire.close()
+        for end in self.fabric.ends_of(self):
+            end.close()
 
     def _vanish(self) -> None:
         self._leave()
-        for wire in self.fabric.wires_of(self):
-            wire.vanish()
+        for end in self.fabric.ends_of(self):
+            end.vanish()
 
     def _leave(self) -> None:
         if self.process is not None and self.process.shell is not None:

@@ -13,7 +13,7 @@ from functools import partial
 
 import trio
 
-from cluster.network.world import ConnectionGone, TornSend, Wire, World
+from cluster.network.world import Connection, ConnectionGone, TornSend, World
 from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, NodeCore, ResumeReading, Send, WorkApart
 
 
@@ -24,7 +24,7 @@ class NodeShell:
         self.core = core
         self._world = world
         self._serves = serves
-        self._wires: dict[ConnectionId, Wire] = {}
+        self._ends: dict[ConnectionId, Connection] = {}
         self._dialling: dict[ConnectionId, trio.CancelScope] = {}
         self._alarm = world.alarm()
         self._accepted = 0
@@ -69,51 +69,51 @@ class NodeShell:
         assert self._nursery is not None
         listener = self._world.listen()
         while True:
-            wire = await listener.accept()
+            end = await listener.accept()
             self._accepted += 1
             connection = -self._accepted
-            self._wires[connection] = wire
-            wire.allow(self.core.max_request_bytes)
-            self._step(self.core.accepted, connection, wire.peer)
-            self._world.start_soon(self._nursery, self._read, connection, wire)
+            self._ends[connection] = end
+            end.allow(self.core.max_request_bytes)
+            self._step(self.core.accepted, connection, end.peer)
+            self._world.start_soon(self._nursery, self._read, connection, end)
 
     async def _dial(self, connection: ConnectionId, host: str, port: int) -> None:
         with trio.CancelScope() as scope:
             self._dialling[connection] = scope
             try:
-                wire = await self._world.connect(host, port)
+                end = await self._world.connect(host, port)
             except ConnectionGone as gone:
                 if self._dialling.pop(connection, None) is not None:
                     self._step(self.core.disconnected, connection, str(gone))
                 return
             if self._dialling.pop(connection, None) is None:  # given up in the very instant in which it came about
-                wire.close()
+                end.close()
                 return
-            self._wires[connection] = wire
+            self._ends[connection] = end
             self._step(self.core.connected, connection)
-            await self._read(connection, wire)
+            await self._read(connection, end)
 
-    async def _read(self, connection: ConnectionId, wire: Wire) -> None:
+    async def _read(self, connection: ConnectionId, end: Connection) -> None:
         """Frames of one connection, one at a time."""
         accepted = connection < 0
         take = (
-            partial(self._handle, connection, wire) if accepted else partial(self._step, self.core.received, connection)
+            partial(self._handle, connection, end) if accepted else partial(self._step, self.core.received, connection)
         )
         try:
-            await wire.read(take)
+            await end.read(take)
         except ConnectionGone as gone:
             if self._forget(connection) is not None:
                 self._step(self.core.disconnected, connection, str(gone))
 
-    def _handle(self, connection: ConnectionId, wire: Wire, frame: bytearray) -> None:
+    def _handle(self, connection: ConnectionId, end: Connection, frame: bytearray) -> None:
         """A frame of a peer that has connected to this node."""
-        if not wire.is_identified:
-            wire.identify(frame)
-            self._step(self.core.identified, connection, wire.peer)
+        if not end.is_identified:
+            end.identify(frame)
+            self._step(self.core.identified, connection, end.peer)
         try:
             self._step(self.core.received, connection, frame)
         except Exception as failure:  # A bug in Highwater; in a live run it costs this connection only.
-            if not self._world.contains(wire.peer, failure):
+            if not self._world.contains(end.peer, failure):
                 raise
             self._close(connection)
             self._step(self.core.disconnected, connection, "closed after a bug")
@@ -151,9 +151,9 @@ class NodeShell:
                 assert self._nursery is not None
                 self._world.start_soon(self._nursery, self._dial, action.connection, action.host, action.port)
             case ResumeReading():
-                wire = self._wires.get(action.connection)
-                if wire is not None:
-                    wire.unmute()
+                end = self._ends.get(action.connection)
+                if end is not None:
+                    end.unmute()
             case Close():
                 self._close(action.connection)
             case WorkApart():
@@ -165,24 +165,24 @@ class NodeShell:
                 self._nursery.cancel_scope.cancel()
 
     def _send(self, action: Send) -> None:
-        wire = self._wires.get(action.connection)
-        if wire is None:  # The connection went away while the answer was being made: nobody is left to tell.
+        end = self._ends.get(action.connection)
+        if end is None:  # The connection went away while the answer was being made: nobody is left to tell.
             return
         try:
-            wire.send(action.segments, action.api, action.part, action.cause, action.on_sent)
+            end.send(action.segments, action.api, action.part, action.cause, action.on_sent)
         except TornSend as torn:
             self._close(action.connection)
             self._step(self.core.disconnected, action.connection, str(torn))
             return
-        wire.unmute()
+        end.unmute()
 
     def _close(self, connection: ConnectionId) -> None:
         dialling = self._dialling.pop(connection, None)
         if dialling is not None:
             dialling.cancel()
-        wire = self._forget(connection)
-        if wire is not None:
-            wire.close()
+        end = self._forget(connection)
+        if end is not None:
+            end.close()
 
-    def _forget(self, connection: ConnectionId) -> Wire | None:
-        return self._wires.pop(connection, None)
+    def _forget(self, connection: ConnectionId) -> Connection | None:
+        return self._ends.pop(connection, None)

@@ -37,7 +37,7 @@ class ProcessExit(NamedTuple):
     why: str
 
 
-class Wire(Protocol):
+class Connection(Protocol):
     """One end of one connection."""
 
     peer: str
@@ -57,7 +57,7 @@ class Wire(Protocol):
     async def read(self, take: Callable[[bytearray], None]) -> None:
         """Hand every whole frame, without its size prefix, to `take` as it comes. raises: ConnectionGone at the end
 
-        On an accepted connection the wire is mute after each frame: the next one is read after `unmute` (a server
+        On an accepted connection the connection is mute after each frame: the next one is read after `unmute` (a server
         executes one request per connection at a time, and lets TCP hold the others back). No frame is handed over once
         this end was closed.
         """
@@ -88,7 +88,7 @@ class Alarm(Protocol):
 
 
 class Listener(Protocol):
-    async def accept(self) -> Wire: ...
+    async def accept(self) -> Connection: ...
 
 
 class World(Protocol):
@@ -100,7 +100,7 @@ class World(Protocol):
 
     def listen(self) -> Listener: ...
 
-    async def connect(self, host: str, port: int) -> Wire:
+    async def connect(self, host: str, port: int) -> Connection:
         """raises: ConnectionGone when refused; waits for as long as the network is silent"""
         ...
 
@@ -178,8 +178,8 @@ class Time(Protocol):
     async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None: ...
 
 
-class MachineWire(Wire, Protocol):
-    """A wire as its machine sees it."""
+class MachineConnection(Connection, Protocol):
+    """A connection as its machine sees it."""
 
     def vanish(self) -> None:
         """The machine lost power: its peers get no message."""
@@ -225,9 +225,9 @@ class Fabric(Protocol):
     def deaf(self, host: Host) -> None:
         """Its process is gone, and the server socket with it."""
 
-    async def connect(self, source: Host, target: str, port: int) -> MachineWire: ...
+    async def connect(self, source: Host, target: str, port: int) -> MachineConnection: ...
 
-    def wires_of(self, host: Host) -> Sequence[MachineWire]: ...
+    def ends_of(self, host: Host) -> Sequence[MachineConnection]: ...
 
     def move_on(self) -> None:
         """The network changed for the better: whatever need not wait any longer goes on."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lab import FETCH, MS, PRODUCE, Lab, Node, frame, milliseconds
 
-from cluster.network import fabric_wire as wire_module
+from cluster.network import simulated_connection as connection_module
 from cluster.network.cards import Card
 from cluster.network.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
 from cluster.node import Send
@@ -450,13 +450,13 @@ def test_socket_sizes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full socket is pumped: the sender drains the receiving end into its own buffer and goes on."""
     scenario = load_file(find_scenario("acks1-leader-kill")).scenario
     wide = run_scenario(scenario, runs_dir=None).summary
-    monkeypatch.setattr(wire_module, "SOCKET_BUFFER_BYTES", 8 << 10)
+    monkeypatch.setattr(connection_module, "SOCKET_BUFFER_BYTES", 8 << 10)
     narrow = run_scenario(scenario, runs_dir=None).summary
     assert narrow["trace_sha256"] == wide["trace_sha256"]
 
 
 def test_narrow_sockets_are_really_pumped(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire_module, "SOCKET_BUFFER_BYTES", 8 << 10)
+    monkeypatch.setattr(connection_module, "SOCKET_BUFFER_BYTES", 8 << 10)
     path = tmp_path / "segment"
     content = os.urandom(1_000_000)
     path.write_bytes(content)

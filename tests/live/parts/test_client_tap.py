@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from serving import serving
 
 from cluster.live.client_tap import ClientTap
-from cluster.live.observations import WireTap
+from cluster.live.observations import ConnectionTap
 from cluster.live.record_names import is_believable, word_of
 from cluster.protocol.api_00_produce import (
     ProducePartitionResponse,
@@ -80,7 +80,7 @@ def test_answers_that_were_held_belong_to_the_requests_in_their_order() -> None:
     events: list[TraceEvent] = []
     log, sent = TraceLog([lambda row: events.append(row.event)]), LogMirror().sent
     observe = ClientTap(log, sent, lambda *place: (), lambda name: False, str).open("client/p", "b1")
-    tap = WireTap(lambda observation: observe(observation, 0), str, lambda: 9)
+    tap = ConnectionTap(lambda observation: observe(observation, 0), str, lambda: 9)
     for number in range(2):
         batch = bytes(build_batch([(None, b"r%d" % number)], timestamp_ms=0))
         produce = ProduceRequest(None, 1, 1000, [("t", [(0, batch)])])

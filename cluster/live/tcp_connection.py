@@ -19,7 +19,7 @@ import trio
 
 from cluster.live.entrance import Entrance
 from cluster.live.frames import FrameTooLarge, LargeFrame, SocketFrameReader
-from cluster.live.observations import Observation, WireTap
+from cluster.live.observations import ConnectionTap, Observation
 from cluster.live.peers import client_name
 from cluster.live.writer import FrameWriter, copy_of
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
@@ -37,7 +37,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 FROM_HERE = "closed here"
 
 
-class TcpWire(Passage[Sequence[Segment]]):
+class TcpConnection(Passage[Sequence[Segment]]):
     """One end, of whichever side. Between two ends in this process each frame brings its cause along."""
 
     def __init__(
@@ -68,10 +68,10 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._sock_open = True
         self._entrance: Entrance | None = None
         """Of a client from outside."""
-        self._tap: WireTap | None = None
+        self._tap: ConnectionTap | None = None
         """Reads along where the client is from outside."""
 
-    # ------------------------------------------------------------------------------------------ for the shell (Wire)
+    # ------------------------------------------------------------------------------------- for the shell (Connection)
 
     async def read(self, take: Callable[[bytearray], None]) -> None:
         reads = 0
@@ -176,7 +176,7 @@ class TcpWire(Passage[Sequence[Segment]]):
         self._entrance = Entrance(self._fabric, self.host.name)
         self.peer = address
 
-    def pair_with(self, near: TcpWire) -> None:
+    def pair_with(self, near: TcpConnection) -> None:
         """`near` is the other end, and was opened in this process."""
         assert near._told is not None, "an end that is to be paired keeps its causes from the start"
         self._told = deque()
@@ -204,7 +204,7 @@ class TcpWire(Passage[Sequence[Segment]]):
             def tell(observation: Observation) -> None:
                 observe(observation, self._live_time.now_us)
 
-            self._tap = WireTap(tell, self._fabric.tap.topic_name, self._live_time.clock_us)
+            self._tap = ConnectionTap(tell, self._fabric.tap.topic_name, self._live_time.clock_us)
             self._read_along(frame)
 
     def _read_along(self, request: bytearray | None = None, answer: Sequence[Segment] | None = None) -> None:

@@ -17,8 +17,8 @@ import trio.testing
 from cluster.live.fabric import TcpFabric
 from cluster.live.observations import ConnectionEnded, Observation, ProduceArrived, Topic
 from cluster.live.request_memory import RequestMemory
+from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
-from cluster.live.wire import TcpWire
 from cluster.network.host import Process
 from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import CLOSED, RESET
@@ -48,8 +48,8 @@ class Bench:
         self.a, self.b = self.fabric.add_host("a"), self.fabric.add_host("b")
         self.received: list[bytes] = []
         self.ended: list[str] = []
-        self.near: TcpWire
-        self.far: TcpWire
+        self.near: TcpConnection
+        self.far: TcpConnection
 
     def run(self, test: Callable[[Bench], Awaitable[None]]) -> None:
         async def main() -> None:
@@ -71,15 +71,15 @@ class Bench:
 
         trio.run(main)
 
-    async def accept(self) -> TcpWire:
+    async def accept(self) -> TcpConnection:
         assert self.b.listener is not None
-        wire = await self.b.listener.accept()
-        assert isinstance(wire, TcpWire)
-        return wire
+        end = await self.b.listener.accept()
+        assert isinstance(end, TcpConnection)
+        return end
 
-    async def read(self, wire: TcpWire, take: Callable[[bytearray], None] | None = None) -> None:
+    async def read(self, end: TcpConnection, take: Callable[[bytearray], None] | None = None) -> None:
         try:
-            await wire.read(take or (lambda frame: self.received.append(bytes(frame))))
+            await end.read(take or (lambda frame: self.received.append(bytes(frame))))
         except ConnectionGone as gone:
             self.ended.append(str(gone))
 
@@ -335,23 +335,23 @@ class Outsider:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.wire: TcpWire
+        self.end: TcpConnection
 
     async def sends(self, *requests: bytes) -> None:
         sock = socket.create_connection(self.bench.fabric.address("b", 0))
-        self.wire = await self.bench.accept()
-        self.wire.identify(bytearray())
+        self.end = await self.bench.accept()
+        self.end.identify(bytearray())
         for request in requests:
             sock.sendall(len(request).to_bytes(4, "big") + request)
         sock.close()
 
     @property
     def link(self) -> Link:
-        return self.bench.network.link(self.wire.peer, "b")
+        return self.bench.network.link(self.end.peer, "b")
 
     async def is_reset(self) -> None:
-        assert await self.bench.fabric.reset(self.wire.peer, "b") == 1
-        await self.bench.wait_for(lambda: not self.wire.open)
+        assert await self.bench.fabric.reset(self.end.peer, "b") == 1
+        await self.bench.wait_for(lambda: not self.end.open)
 
     def heal(self) -> None:
         self.bench.network.holds.clear()
@@ -361,9 +361,9 @@ class Outsider:
     async def is_read(self) -> None:
         def take(request: bytearray) -> None:
             self.bench.received.append(bytes(request))
-            self.wire.unmute()
+            self.end.unmute()
 
-        await self.bench.read(self.wire, take)
+        await self.bench.read(self.end, take)
 
 
 @pytest.mark.parametrize(("fault", "come_in"), [("none", [FIRST, SECOND]), ("cut", []), ("hold", [FIRST])])
@@ -374,7 +374,7 @@ def test_a_reset_loses_of_an_outside_client_what_a_fault_keeps_on_its_way(fault:
         if fault == "cut":
             client.link.cuts.append("cut")
         elif fault == "hold":
-            bench.network.holds.append(HoldRule("hold", [client.wire.peer], ["b"], PRODUCE, "request"))
+            bench.network.holds.append(HoldRule("hold", [client.end.peer], ["b"], PRODUCE, "request"))
         await client.is_reset()
         client.heal()
         await client.is_read()
@@ -441,7 +441,7 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
     async def test(bench: Bench) -> None:
         memory = bench.fabric.request_memory = RequestMemory(8 * MIB)
 
-        async def send_one(nursery: trio.Nursery) -> TcpWire:
+        async def send_one(nursery: trio.Nursery) -> TcpConnection:
             near = await bench.fabric.connect(bench.a, *bench.fabric.address("b", 0))
             far = await bench.accept()
             far.allow(100 * MIB)
@@ -450,11 +450,11 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
             return far
 
         async with trio.open_nursery() as nursery:
-            wires = [await send_one(nursery) for _ in range(2)]
+            ends = [await send_one(nursery) for _ in range(2)]
             await bench.wait_for(lambda: len(queue) == 2)
             assert memory.in_progress_bytes == memory.total_bytes == 6 * MIB
-            for wire in wires:
-                wire.close()
+            for end in ends:
+                end.close()
             await bench.wait_for(lambda: len(bench.ended) == 2)
             assert memory.total_bytes == 6 * MIB, "the requests still wait"
             await send_one(nursery)

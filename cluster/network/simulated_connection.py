@@ -10,7 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
@@ -27,7 +27,7 @@ AT_ONCE_BYTES = 2048
 """Less than the kernel's smallest socket buffer."""
 
 
-class FabricWire(Passage[bytearray]):
+class SimulatedConnection(Passage[bytearray]):
     """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
 
     def __init__(self, fabric: SimulatedFabric, host: Host, peer: str, sock: socket.socket, *, accepted: bool) -> None:
@@ -35,7 +35,7 @@ class FabricWire(Passage[bytearray]):
         self.fabric = fabric
         self.host = host
         self.sock = sock
-        self.other: FabricWire
+        self.other: SimulatedConnection
         self.inbox: deque[bytearray] = deque()
         self._accepted = accepted
         self._mute = False
@@ -44,7 +44,7 @@ class FabricWire(Passage[bytearray]):
         self._waiting = False
 
     @classmethod
-    def pair(cls, fabric: SimulatedFabric, source: Host, target: Host) -> tuple[FabricWire, FabricWire]:
+    def pair(cls, fabric: SimulatedFabric, source: Host, target: Host) -> tuple[Self, Self]:
         """A new connection: both ends of one AF_UNIX socket pair."""
         ends = socket.socketpair()
         for end in ends:
@@ -55,7 +55,7 @@ class FabricWire(Passage[bytearray]):
         near.other, far.other = far, near
         return near, far
 
-    # ------------------------------------------------------------------------------------------ for the shell (Wire)
+    # ------------------------------------------------------------------------------------- for the shell (Connection)
 
     is_identified = True
 
