@@ -111,5 +111,5 @@ class EndsOfConnections:
             node,
             client,
             self._recorder.at_us,
-            lambda count: f"{client} opens more connections to {node} than are told: the ends of {count} were left out",
+            lambda count: f"{client} opens more connections to {node} than the trace keeps: {count} ends were left out",
         )

@@ -47,7 +47,7 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     names = [run_dir.resolve().name for run_dir in run_dirs]
     for name in names:
         if names.count(name) > 1:
-            raise RunFolderUnusable(f"two runs are called {name!r}: the report tells runs apart by their folder's name")
+            raise RunFolderUnusable(f"two runs are called {name!r}: the report names runs by their folders")
     return Trace(**{table: _read_table(spark, run_dirs, table) for table in Trace._fields})
 
 

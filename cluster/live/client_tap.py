@@ -384,7 +384,7 @@ class ClientStory:
             position.is_left_out = True
         elif position.is_left_out:
             position.is_left_out = False
-            reason = f"what {self.client} reads of {partition} is told again from {first} on"
+            reason = f"what {self.client} reads of {partition} is stated again from {first} on"
             self._position_reset(partition, position, first, None, reason)
         if not position.is_left_out:
             self._tell_read(partition, position, header, first)

@@ -180,5 +180,5 @@ class RequestLog:
             self._node,
             client,
             now_us,
-            lambda count: f"{client} asks more of {self._node} than is told: {count} requests were left out of late",
+            lambda count: f"{client} sends {self._node} more requests than the trace keeps: {count} were left out",
         )

@@ -150,7 +150,7 @@ def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Re
             fail(
                 f"{story.record} came from {story.producer}, a client outside the cluster, and cannot be sent again",
                 ExitCode.USAGE,
-                "without --what-if the story is told; write a scenario with this producer to try changes",
+                "leave out --what-if to see the story, or write a scenario with this producer to try changes",
             )
     for producer in dict.fromkeys(story.producer for story in stories):
         records = [story.record for story in stories if story.producer == producer]
