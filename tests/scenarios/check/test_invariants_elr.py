@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from test_invariants import FakeProbe
+from fake_probe import FakeProbe
 from trace_script import T0, TraceScript
 
 from replica.rules import PROFILES

@@ -1,0 +1,68 @@
+"""How the checker reads a trace: what it remembers, what it reports, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trace_script import T0, TraceScript, crc_of
+
+from scenarios.check.invariants.checker import (
+    EVENTS_KEPT,
+)
+from scenarios.check.invariants.records import READINGS_MAX, _Route
+
+Story = Callable[[TraceScript], None]
+
+
+def test_what_a_disk_lost_may_still_be_committed_on_the_word_of_its_broker() -> None:
+    """b2 told b1 of r0 and lost it; b3, which held the high watermark up, is fenced before b2 registers anew."""
+    script = TraceScript()
+    script.send("r0")
+    script.request("r0")
+    script.append("b1", 0, "r0")
+    script.append("b2", 0, "r0")
+    script.fetch("b2", 1)
+    script.stop("b2", "power_off")
+    script.lose("b2")
+    script.start("b2")
+    script.recover("b2", 0)
+    script.fence("b3")
+    script.commit_isr("b1", "b2")
+    script.advance(1)
+    assert script.broken() == []
+
+
+def test_a_violation_brings_the_last_events_of_its_partition_and_is_told_once() -> None:
+    script = TraceScript()
+    for offset in range(EVENTS_KEPT):
+        script.append("b1", offset, f"r{offset}")
+    for offset in (0, 1):
+        script.append("b2", offset, "r99")
+    (violation,) = script.checker.violations
+    assert violation.invariant == "S9" and violation.partition == T0 and violation.seq == script.rows[-2].seq
+    assert violation.last_events == tuple(script.rows[-EVENTS_KEPT - 1 : -1])
+    assert [event.invariant for event in script.checker.take_new()] == ["S9"]
+    assert script.checker.take_new() == []
+
+
+def test_records_are_told_apart_by_their_crc() -> None:
+    assert crc_of("r1") != crc_of("r2")
+
+
+def test_a_storm_of_retries_does_not_pile_up_readings() -> None:
+    """Eight batches sent again over ten connections: the ways to tell their copies apart multiply with each append."""
+    route = _Route()
+    for connection in range(10):
+        for crc in range(8):
+            route.sent(crc, connection)
+    for crc in [*range(8), *range(8), *range(8)]:
+        assert route.appended(crc)
+        assert len(route._readings) <= READINGS_MAX
+
+
+def test_disorder_on_one_connection_is_seen_among_others() -> None:
+    route = _Route()
+    for crc in (1, 2, 3):
+        route.sent(crc, 7)
+    assert route.appended(2)
+    assert not route.appended(1)

@@ -1,0 +1,105 @@
+"""The invariants of the end: what has to be in place once a cluster is at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fake_probe import FakeProbe
+from trace_script import TraceScript
+
+from replica.trace import events as trace
+
+Story = Callable[[TraceScript], None]
+
+
+def rest(script: TraceScript, *, seconds: float = 100) -> None:
+    script.learn("b2", 1)
+    script.learn("b3", 1)
+    script.at(seconds)
+    script.find("b1", "r0")
+
+
+def test_a_quiet_end_with_everything_in_place_is_fine() -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    rest(script)
+    assert script.broken() == []
+
+
+def l1(script: TraceScript) -> None:
+    script.emit(trace.BrokerRegistered(node="c1", broker="b2", broker_epoch=9, reason="again"))
+
+
+def l2(script: TraceScript) -> None:
+    script.propose(["b1", "b2"])
+    script.commit_isr("b1", "b2")
+
+
+def l3(script: TraceScript) -> None:
+    script.append("b1", 1, "r1")
+
+
+def l4(script: TraceScript) -> None:
+    script.send("r7")
+
+
+def l5(script: TraceScript) -> None:
+    script.checker.probe(FakeProbe(metadata=(9, {"b1": 8})))
+
+
+@pytest.mark.parametrize(("name", "story"), [("L1", l1), ("L2", l2), ("L3", l3), ("L4", l4), ("L5", l5)])
+@pytest.mark.parametrize("disturbance", ["none", "cut in force", "throttle in force", "just now", "broker down"])
+def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: str) -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    story(script)
+    if disturbance.endswith(" in force"):
+        verb = disturbance.removesuffix(" in force")
+        script.emit(trace.FaultBegan(fault=f"{verb}-1", verb=verb, targets=("b1",), reason=verb))
+    if disturbance == "broker down":
+        script.stop("b3")
+    rest(script, seconds=30 if disturbance == "just now" else 100)
+    broken = script.broken()
+    assert (name in broken) is (disturbance == "none")
+
+
+@pytest.mark.parametrize(
+    ("acks", "isr", "broken"),
+    [(-1, ["b1"], ["L2"]), (1, ["b1"], ["L2", "L4"]), (-1, ["b1", "b2"], ["L2", "L4"])],
+)
+def test_a_record_that_cannot_be_written_for_want_of_replicas_is_no_second_finding(
+    acks: int, isr: list[str], broken: list[str]
+) -> None:
+    """min.insync.replicas is 2: the producer is told to try again, and hears nothing else before it gives up."""
+    script = TraceScript()
+    script.replicate("r0")
+    script.propose(isr)
+    script.commit_isr(*isr)
+    script.send("r7", acks=acks)
+    rest(script)
+    assert script.broken() == broken
+
+
+@pytest.mark.parametrize(("idle_s", "is_judged"), [(1, False), (5, True)])
+def test_a_producer_that_still_works_off_its_backlog_is_not_at_rest(idle_s: int, is_judged: bool) -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    l3(script)
+    script.send("r7", "r8")
+    script.at(100 - idle_s)
+    script.hand_over("r8")
+    rest(script)
+    assert ({"L3", "L4"} <= set(script.broken())) is is_judged
+    assert bool({"L3", "L4"} & set(script.broken())) is is_judged
+
+
+@pytest.mark.parametrize(("idle_s", "is_judged"), [(1, False), (5, True)])
+def test_a_leader_that_has_just_appended_is_not_at_rest(idle_s: int, is_judged: bool) -> None:
+    """There may be no trace of a live client's records."""
+    script = TraceScript()
+    script.replicate("r0")
+    script.at(100 - idle_s)
+    l3(script)
+    rest(script)
+    assert ("L3" in script.broken()) is is_judged

@@ -1,0 +1,37 @@
+"""What brokers and controllers would show of themselves, made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scenarios.check.invariants.checker import (
+    EpochCacheSnapshot,
+    FetcherSnapshot,
+    LeaderSnapshot,
+    MetadataLogSnapshot,
+)
+
+
+@dataclass
+class FakeProbe:
+    leaders: Sequence[LeaderSnapshot] = ()
+    fetching: Sequence[FetcherSnapshot] = ()
+    caches: Sequence[EpochCacheSnapshot] = ()
+    metadata: tuple[int, Mapping[str, int]] = field(default=(0, {}))
+    metadata_of_controllers: Sequence[MetadataLogSnapshot] = ()
+
+    def leader_states(self) -> Sequence[LeaderSnapshot]:
+        return self.leaders
+
+    def fetchers(self) -> Sequence[FetcherSnapshot]:
+        return self.fetching
+
+    def epoch_caches(self) -> Sequence[EpochCacheSnapshot]:
+        return self.caches
+
+    def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
+        return self.metadata
+
+    def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
+        return self.metadata_of_controllers
