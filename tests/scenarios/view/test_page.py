@@ -61,7 +61,7 @@ def check_in_browser(page: Path, run_dir: Path, scratch: Path) -> None:
     view = ClusterView((), ())
     for row in read_rows(run_dir / "trace"):
         view(row)
-    found = opened(page, scratch, width=1400, patience_ms=3_000, fragment="#e=999999999&t=999999")
+    found = opened(page, scratch, width=1400, patience_ms=20_000, fragment="#e=999999999&t=999999")
     assert (found.console, found.asked) == ([], [])
     (said,) = (unescape(text) for text in STATE.findall(found.document))
     shown = next((one for one in view.partitions.values() if said.startswith(f"{one.topic_partition}: ")), None)
@@ -93,7 +93,7 @@ def test_the_page_draws_every_bundled_run(name: str, tmp_path: Path) -> None:
 def test_names_of_a_hostile_run_are_text(tmp_path: Path) -> None:
     page = write_page([run_of_names(tmp_path)], tmp_path / "page.html")
     assert "<script>alert" not in page.read_text(encoding="utf-8")
-    found = opened(page, tmp_path, width=1400, patience_ms=3_000)
+    found = opened(page, tmp_path, width=1400, patience_ms=20_000)
     assert (found.console, found.asked) == ([], [])
     assert "&lt;script&gt;" in found.document and "<script>alert" not in found.document
 

@@ -42,13 +42,22 @@ export interface Run { head: Head; tape: Tape; opens_at: Place; stories: Story[]
 /** The runs inside the page. Times on the tape are written as differences. */
 export async function readRuns(packed: string): Promise<Run[]> {
   const bytes = Uint8Array.from(atob(packed.trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const runs = JSON.parse(await new Response(stream).text()) as Run[];
+  const runs = JSON.parse(await unzipped(bytes)) as Run[];
   for (const run of runs) {
     let at = 0;
     run.tape.at = run.tape.at.map((step) => (at += step));
   }
   return runs;
+}
+
+async function unzipped(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const stream = new DecompressionStream("gzip"), writer = stream.writable.getWriter(), reader = stream.readable.getReader();
+  const written = writer.write(bytes).then(() => writer.close());
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let part = await reader.read(); !part.done; part = await reader.read()) text += decoder.decode(part.value, { stream: true });
+  await written;
+  return text + decoder.decode();
 }
 
 /** The last event at or before a time, NOTHING before the first. */
