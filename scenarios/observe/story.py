@@ -103,7 +103,7 @@ class Story:
         self._node_states: dict[str, tuple[bool, bool]] = {}
         self._high_watermarks: dict[TopicPartition, Levels] = {}
         self._refused: dict[tuple[str, str, str], None] = {}
-        self._proposals: dict[tuple[str, int], tuple[frozenset[str], str]] = {}
+        self._proposals: dict[tuple[str, int, str], tuple[frozenset[str], str]] = {}
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.FaultBegan: self._fault_began,
             trace.FaultEnded: self._fault_ended,
@@ -228,13 +228,14 @@ class Story:
             self._say(row, event.reason)
 
     def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
-        self._proposals[event.topic, event.partition] = (frozenset(event.isr), event.reason)
+        self._proposals[event.topic, event.partition, event.node] = (frozenset(event.isr), event.reason)
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The controller's word; the reason is the leader's, if it is the leader who asked for it."""
         self._stands(row, event)
-        isr, reason = self._proposals.pop((event.topic, event.partition), (None, ""))
-        why = reason if event.proposed_by is not None and isr == frozenset(event.isr) else event.reason
+        key = (event.topic, event.partition, event.proposed_by or "")
+        isr, reason = self._proposals.pop(key, (None, ""))
+        why = reason if isr == frozenset(event.isr) else event.reason
         self._say(row, f"ISR {{{', '.join(event.isr)}}}: {why}")
 
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:

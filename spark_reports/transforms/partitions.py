@@ -37,9 +37,12 @@ def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
     """The control facts, with the reason of an ISR that its leader had proposed: who lags, and for how long.
 
     The controller only knows that it was proposed, and says so; where it took a broker out by itself, its own reason
-    stays, even if the leader had asked for that ISR before and had no answer. in, out: the control table
+    stays, even if the leader had asked for that ISR before and had no answer. Each proposer's last proposal counts: a
+    deposed leader may propose at the same time. in, out: the control table
     """
-    so_far = Window.partitionBy(*PARTITION_KEY).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    proposer = F.when(F.col("event") == ISR_PROPOSED, F.col("node")).otherwise(F.col("proposed_by"))
+    of_each = Window.partitionBy(*PARTITION_KEY, proposer).orderBy("seq")
+    so_far = of_each.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     proposal = F.when(F.col("event") == ISR_PROPOSED, F.struct(F.array_sort("isr").alias("isr"), "reason"))
     proposed = F.last(proposal, ignorenulls=True).over(so_far)
     is_it = F.col("proposed_by").isNotNull() & (F.col("_proposed.isr") == F.array_sort("isr"))

@@ -161,8 +161,10 @@ VERDICTS: dict[str, str | None] = {
     "reorder-inflight": None,
     "stale-hw-after-failover": "no-guard",
     "stuck-under-min-isr": "isr",
+    "fenced-proposal-still-counts": "answer-arrives",
 }
-"""Scenarios with a variant, or None, which have every verdict among them that the catalogue has."""
+"""Scenarios with a variant, or None, which have every verdict among them that the catalogue has; in the last one, two
+leaders propose an ISR at the same time."""
 
 
 def test_random_schedules(spark: SparkSession, tmp_path: Path) -> None:
