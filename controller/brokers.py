@@ -188,7 +188,7 @@ class BrokerControl:
                 self._begin_shutdown(broker)
 
     def _fence(self, broker: BrokerRegistration, why: str) -> None:
-        """First the partitions, then the fencing record: nobody sees a fenced leader. Source: handleBrokerFenced"""
+        """First the partitions, then the fencing record: no broker sees a fenced leader. Source: handleBrokerFenced"""
         what_happened = f"{self._names(broker.broker_id)} was fenced: {why}"
         cause = None
         if not broker.fenced:

@@ -1,4 +1,4 @@
-"""One change of one partition: the record it needs, and the events that tell of it.
+"""One change of one partition: the record it needs, and its events.
 
 Source: PartitionChangeBuilder.build.
 """
@@ -41,12 +41,12 @@ def build_change(
     elr_min_isr: int | None = None,
     struck_out: BrokerId | None = None,
 ) -> PartitionChange | None:
-    """What has to be written so that the partition has the targets (None: as it is) and the best leader; None: nothing.
+    """The record that gives the partition its targets (None: unchanged) and the best leader; None: no change is needed.
 
-    A reassignment in progress is completed as soon as the ISR allows, whatever the occasion.
+    A reassignment in progress is completed as soon as the ISR allows, on any occasion.
 
     elr_min_isr: effective min.insync.replicas, below which who leaves the ISR stays eligible; None: there is no ELR
-    struck_out: a broker that may have lost records, and is eligible no more
+    struck_out: a broker that may have lost records, and is no longer eligible
 
     The leader field is set iff the leader changes, so only then does the leader epoch rise: a mere ISR change keeps it
     (KAFKA-15021, metadata version 3.6).

@@ -1,4 +1,4 @@
-"""Who leads: the preferred, the online and the unclean choice, one pure function each, and why.
+"""Leader election: the preferred, the online and the unclean choice, one pure function each, and why.
 
 A replica is *acceptable* if it is active (the caller says so), and *valid* if it is in the target ISR as well, or in
 the target ELR while the ISR is empty: then it holds every committed record.
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """What an election looks at: the partition before it, and the replicas, ISR and ELR it is about to have."""
+    """The inputs of an election: the partition before it, and the replicas, ISR and ELR it is about to have."""
 
     partition: PartitionRegistration
     replicas: tuple[BrokerId, ...]
@@ -50,7 +50,7 @@ class Candidates:
 
     @property
     def last_known_leader(self) -> BrokerId | None:
-        """The last leader, if nobody else is worth waiting for and it is live. Source: canElectLastKnownLeader"""
+        """The last leader, if no other replica is worth waiting for and it is live. Source: canElectLastKnownLeader"""
         # 4.0 elected it also while it was fenced (KAFKA-19522, fixed in 4.1).
         known = self.partition.last_known_elr
         if self.in_sync_replicas or self.elr or not known or not self.is_acceptable(known[0]):
@@ -106,7 +106,7 @@ def elect_unclean(candidates: Candidates) -> Choice:
 
 
 def _elect_known(candidates: Candidates) -> Choice | None:
-    """A valid replica; where nobody can become valid any more, the last known leader, uncleanly (KIP-966)."""
+    """A valid replica; where none can become valid any more, the last known leader, uncleanly (KIP-966)."""
     choice = _elect_valid(candidates)
     last_known = candidates.last_known_leader
     if choice is not None or last_known is None:

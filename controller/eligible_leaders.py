@@ -1,7 +1,7 @@
 """Eligible leader replicas: who may lead cleanly although the ISR has lost them (switch `elr`).
 
 While the ISR is below min.insync.replicas the high watermark stands still. So a replica that leaves it then holds
-every committed record, and may lead once nobody is left, unless its machine went down in disorder since: a broker that
+every committed record, and may lead once no other replica is left, unless it shut down uncleanly since: a broker that
 cannot name its last broker epoch (from the clean-shutdown file) when it registers may have lost records. That outlasts
 min.insync.replicas - 1 such shutdowns.
 source: KIP-966 part 1, PartitionChangeBuilder.maybePopulateTargetElr, .maybeUpdateLastKnownLeader (4.1)
@@ -29,7 +29,7 @@ def eligible_leaders(
 def last_known_leader(
     partition: PartitionRegistration, isr: tuple[BrokerId, ...], leader_is_known: bool
 ) -> tuple[BrokerId, ...]:
-    """What `last_known_elr` holds once the ISR is `isr`: the leader that left the ISR empty, until there is one again.
+    """`last_known_elr` once the ISR is `isr`: the leader that left the ISR empty, until there is one again.
 
     It is the best guess when the ELR is empty too; to elect it counts as unclean.
     """

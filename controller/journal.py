@@ -1,4 +1,4 @@
-"""What one input does: records applied to the image as they are appended, and events, in causal order.
+"""The effects of one input: records applied to the image as they are appended, and events, in causal order.
 
 Source: ControllerResult (records and a response), and the controller's replay of its own records.
 """
@@ -57,7 +57,7 @@ class Journal:
     def change_partition(
         self, topic_partition: TopicPartition, change: PartitionChange, occasion: str, cause: int | None = None
     ) -> None:
-        """Append the change, then tell of the election and the ISR in it; `occasion` ends their reasons."""
+        """Append the change, then the events of its election and ISR; `occasion` ends their reasons."""
         before, after = self.append_change(topic_partition, change)
         for event in self.teller.events(topic_partition, before, after, change.choice, occasion, change.struck_out):
             self.tell(event, cause)

@@ -74,14 +74,14 @@ class Partitions:
                     self._journal.change_partition(topic_partition, change, occasion)
 
     def elect_leaderless(self, occasion: str, cause: int | None) -> None:
-        """A broker has become active: it may lead what nobody could."""
+        """A broker has become active: it may lead partitions that had no possible leader."""
         for topic_partition, partition in self._registered(self._image.leaderless):
             change = self._build(topic_partition, partition)
             if change is not None:
                 self._journal.change_partition(topic_partition, change, occasion, cause)
 
     def strike_out(self, broker_id: BrokerId, occasion: str) -> None:
-        """A broker comes back and may have lost records: it is neither in sync nor eligible. Without ELR nobody asks.
+        """A broker comes back and may have lost records: it is neither in sync nor eligible. Not checked without ELR.
 
         Source: ReplicationControlManager.handleBrokerShutdown
         """

@@ -2,7 +2,7 @@
 
 Goals and constraints are those of Kafka's StripedReplicaPlacer: never two replicas of a partition on one broker, the
 leader unfenced, racks before everything else, fenced brokers only when their rack has no other. The leaders are striped
-as there. Everybody else is a flow of least cost (networkx): partition -> rack -> broker, where every further replica
+as there. All others are a flow of least cost (networkx): partition -> rack -> broker, where every further replica
 in the same rack, and every further replica on the same broker, costs more than the one before.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PARTITIONS_PER_FLOW = 32
 """Larger topics are placed in slices, each continuing the load of those before: network simplex grows faster than n.
-Rounded up so that everybody leads equally often in a slice, else the next one would start from an uneven load."""
+Rounded up so that every broker leads equally often in a slice, else the next one would start from an uneven load."""
 
 _PAIRS_MAX = 5_000
 """Pairs of a partition and a broker in all the flows of one topic, a quarter of a second's work."""

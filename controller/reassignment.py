@@ -30,7 +30,7 @@ class Reassignment(NamedTuple):
 
 
 class ReassignmentOutcome(NamedTuple):
-    """Replicas and ISR after a reassignment was completed or cancelled; `unclean`: nobody in sync would remain."""
+    """Replicas and ISR after a reassignment was completed or cancelled; `unclean`: no replica in sync would remain."""
 
     replicas: Replicas
     in_sync_replicas: Replicas
@@ -59,7 +59,7 @@ def maybe_complete(reassignment: Reassignment, in_sync_replicas: Replicas) -> Re
 
 
 def revert(partition: PartitionRegistration) -> ReassignmentOutcome:
-    """What a cancel goes back to: all but the added replicas."""
+    """The replicas after a cancel: all but the added ones."""
     replicas = without(partition.replicas, partition.adding_replicas)
     isr = without(partition.in_sync_replicas, partition.adding_replicas)
     return ReassignmentOutcome(replicas, isr) if isr else ReassignmentOutcome(replicas, replicas[:1], unclean=True)

@@ -78,7 +78,7 @@ class BrokerSessions:
             session.controlled_shutdown_offset = offset
 
     def is_valid(self, broker_id: BrokerId, now_us: int) -> bool:
-        """True while nobody else may register with this broker id."""
+        """True while no other process may register with this broker id."""
         session = self._sessions.get(broker_id)
         return session is not None and not session.fenced and now_us < session.last_contact_us + self.timeout_us
 

@@ -82,7 +82,7 @@ def _schema(name: str) -> type[Config]:
 
 
 def as_stored(name: str, value: object) -> str | None:
-    """What the metadata log keeps of a typed value: its text, or None for Kafka's own default."""
+    """The form of a typed value in the metadata log: its text, or None for Kafka's own default."""
     return None if value == _schema(name).require(name).default else as_text(value)
 
 
@@ -92,7 +92,7 @@ def as_text(value: object) -> str:
 
 
 def stored_config(complete: Mapping[str, object]) -> dict[str, str]:
-    """What a TopicRecord keeps of `complete_config`."""
+    """The part of `complete_config` that a TopicRecord keeps."""
     texts = {name: as_stored(name, value) for name, value in complete.items()}
     return {name: text for name, text in texts.items() if text is not None}
 
@@ -111,7 +111,7 @@ def check_assignment(
 
 
 def assignment_problem(image: MetadataImage, replicas: tuple[BrokerId, ...], names: Names) -> str | None:
-    """What is wrong with the replicas of one partition, whether it is created or reassigned."""
+    """Errors in the replicas of one partition that is created or reassigned."""
     if not replicas:
         return "the assignment has no replica"
     for broker_id in sorted(replicas):

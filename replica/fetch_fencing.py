@@ -20,7 +20,7 @@ BEFORE_KAFKA_7164 = ("high-watermark", "leader-epoch")
 
 
 def current_leader_epoch(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch:
-    """What a follower's requests carry as current_leader_epoch; -1: nothing."""
+    """The current_leader_epoch in a follower's requests; -1: none."""
     return UNDEFINED_EPOCH if rules.fetch_fencing == "none" else leader_epoch
 
 
@@ -53,7 +53,7 @@ def only_leader_serves(rules: Rules, old_client: bool) -> bool:
 
 
 def newest_epoch_taken(rules: Rules, leader_epoch: LeaderEpoch) -> LeaderEpoch | None:
-    """Batches of a later epoch are not taken from an answer (KAFKA-18723); None: whatever came is taken."""
+    """Batches of a later epoch are not taken from an answer (KAFKA-18723); None: every batch is taken."""
     return None if rules.fetch_fencing == "none" else leader_epoch
 
 

@@ -93,7 +93,7 @@ class FollowerState:
 
     @property
     def epoch_in_fetch(self) -> LeaderEpoch:
-        """What a fetch says of our last record; -1: nothing."""
+        """The last fetched epoch in a fetch; -1: none."""
         named = self.last_fetched_epoch if self._truncation.names_last_epoch else None
         return UNDEFINED_EPOCH if named is None else named
 

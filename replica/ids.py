@@ -39,7 +39,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 """Where group coordinators keep groups and the offsets that these commit; Kafka's brokers call it internal."""
 
 INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state", "__share_group_state")
-"""What brokers keep for themselves. source: Topic.INTERNAL_TOPICS"""
+"""Topics that brokers use internally. source: Topic.INTERNAL_TOPICS"""
 
 OUTSIDE = "client/"
 """How the name of a client begins that is none of the run's own; no node has a stroke in its name."""

@@ -5,7 +5,7 @@ obeys in every step.
     EXPANDING   a larger one is proposed (AlterPartition), and not answered: all of the larger one count already
     SHRINKING   a smaller one is proposed, and not answered: all of the larger one count still
 
-So a record is committed only when every broker has it that could be a member by now, whatever the controller answers
+So a record is committed only when every broker that could be a member by now has it, however the controller answers
 (KIP-497). One proposal at a time. Where the table has no entry an input changes no state: a refusal, for instance,
 that leaves open what the controller has decided. source: Partition.scala (PartitionState and its subclasses)
 """

@@ -57,7 +57,7 @@ AWAIT_METADATA = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""What the controller knows is newer than what we know: stay pending until the metadata says what it is."""
+"""The controller's state is newer than ours: stay pending until the metadata brings it."""
 
 
 def check_life(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpoch | None) -> None:
@@ -230,7 +230,7 @@ class LeaderState:
         return self._maybe_advance_high_watermark(given.now_us)
 
     def _partition_changed(self, given: PartitionUpdated) -> list[LeaderAction]:
-        """The metadata's word ends whatever was pending; what the replicas hold stays known."""
+        """New metadata ends any pending change; the leader still knows what the replicas hold."""
         if given.partition_epoch < self.partition_epoch:
             return []
         self._assign(given.in_sync_replicas, given.assigned_replicas, given.partition_epoch)

@@ -43,7 +43,7 @@ class Purgatory(Generic[Op]):
             self._watchers.setdefault(key, {})[operation] = None
 
     def operations(self, key: Hashable) -> tuple[Op, ...]:
-        """Who waits under `key`, first come first; a snapshot, so completing one does not disturb the walk."""
+        """The operations under `key`, in order of arrival; a snapshot, so completing one does not disturb the walk."""
         return tuple(self._watchers.get(key, ()))
 
     def remove(self, operation: Op) -> bool:

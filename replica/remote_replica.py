@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, from its fetches alone. source: Kafka Replica, ReplicaState"""
+"""A leader's knowledge of one follower, from its fetches alone. source: Kafka Replica, ReplicaState"""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Rules:
 
     @classmethod
     def since(cls, switch: str) -> str:
-        """What brought the newer values of a switch."""
+        """The change that brought the newer values of a switch."""
         found: str = next(item.metadata["since"] for item in _switches(cls) if item.metadata["switch"] == switch)
         return found
 

@@ -4,7 +4,7 @@
 |---|---|---|
 | high-watermark | to 0.10 | cut to the own high watermark: above it nothing is known to be committed |
 | leader-epoch | 0.11 to 1.1 | ask the leader where the epoch of our last record ends, and cut there (KIP-101) |
-| leader-epoch-exact | 2.0 to 2.6 | the leader also says which epoch that is; ask again until both know it (KIP-279) |
+| leader-epoch-exact | 2.0 to 2.6 | the leader also says which epoch that is; repeat until both know it (KIP-279) |
 | on-fetch | from 2.7 | fetch at the own end, naming the epoch there; the leader answers where the logs part (KIP-595) |
 
 Each value is one small class; `truncation_of` picks it. The high watermark remains the fallback of all of them, where
@@ -21,7 +21,7 @@ from replica.rules import Rules
 
 
 class FollowerLog(NamedTuple):
-    """What decides about a cut. latest_epoch: of the last record, None when it is not known
+    """The inputs that decide a cut. latest_epoch: of the last record, None when it is not known
 
     fetch_offset: where the follower would fetch next; while it asks first that is its high watermark, or its last cut
 
@@ -61,7 +61,7 @@ class ToHighWatermark:
     keeps others that the leader does not have, where a log lost more than that (W2).
     source: ReplicaManager.makeFollowers (0.10.2)
 
-    Simplified: batches carry their leader epoch all the same, for the checker; nobody asks about it.
+    Simplified: batches carry their leader epoch all the same, for the checker; no broker asks for it.
     Differs from Kafka: they have format 2 in every era. The formats before 0.11 named a compressed batch by its last
     offset, so a follower whose log ended inside one took it, and its offsets went backwards; here it refuses the batch
     and stops (KAFKA-3919).
@@ -126,7 +126,7 @@ class ByLeaderEpoch:
 
 class ByExactLeaderEpoch:
     """KIP-279: the leader names the epoch it means; where we do not know that one, we cut to the end of the one below
-    and ask again. source: AbstractFetcherThread.getOffsetTruncationState
+    and repeat the request. source: AbstractFetcherThread.getOffsetTruncationState
 
     As 2.0.1 has it: a leader notes its epoch when it begins (KAFKA-7415), a follower minds missed epochs (KAFKA-7164).
     """

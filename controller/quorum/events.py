@@ -1,4 +1,4 @@
-"""What a voter of the quorum states of itself, as events with their reasons in words."""
+"""Events of a voter of the quorum, with their reasons in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What controllers of one quorum say to each other, what a voter remembers, and what it needs of its log.
+"""Messages between the controllers of one quorum, the state of a voter, and the interface of its log.
 
 Source: KIP-595; VoteRequest.json, BeginQuorumEpochRequest.json, EndQuorumEpochRequest.json, QuorumStateData.json,
 ReplicatedLog.java. Ids are broker ids of controllers; epochs are those of the quorum, from 1 up (0: none yet).
@@ -24,7 +24,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class ElectionState(NamedTuple):
-    """What a voter must never forget: the quorum-state file. At most one of leader and vote is known per epoch."""
+    """The state a voter must never lose: the quorum-state file. At most one of leader and vote is known per epoch."""
 
     epoch: ControllerEpoch = 0
     leader_id: BrokerId | None = None
@@ -84,7 +84,7 @@ Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog | FetchSnapshot
 
 @dataclass(frozen=True, slots=True)
 class VoterAnswer:
-    """To any request but a fetch: who leads as far as the voter knows (None: nobody), in which epoch."""
+    """The answer to any request but a fetch: the leader that the voter knows (None: no leader known), and the epoch."""
 
     error: ErrorCode
     leader_id: BrokerId | None
@@ -135,7 +135,7 @@ class SendTo:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipChanged:
-    """Who leads, or whether that is known, has changed: look at the quorum."""
+    """The leader has changed, or has become known or unknown: look at the quorum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,11 @@ Action = SendTo | Emit | LeadershipChanged | LogCommitted
 
 
 class ReplicatedLog(Protocol):
-    """A voter's metadata log and its quorum-state file; whatever a method writes is on disk when it returns."""
+    """A voter's metadata log and its quorum-state file; everything a method writes is on disk when it returns."""
 
     @property
     def start_offset(self) -> Offset:
-        """What lies before it is in a snapshot only."""
+        """Records before it are in a snapshot only."""
         ...
 
     @property
@@ -193,5 +193,5 @@ class ReplicatedLog(Protocol):
 
 
 def leader_or_none(leader_id: int) -> BrokerId | None:
-    """-1 on the wire and in the file means that nobody is known to lead."""
+    """-1 on the wire and in the file means that no leader is known."""
     return None if leader_id == NO_BROKER else leader_id

@@ -3,9 +3,10 @@
 A pure state machine: give it requests, answers and the time, perform the actions that `take` hands out, and call `tick`
 when `next_deadline_us` has come. Its log is handed in (`ReplicatedLog`), and so is chance (`draw`, for timeouts).
 
-What makes it safe: one vote per voter and epoch, on disk before it is answered; nobody votes for a log that ends before
-its own; a leader counts a record as committed only when a majority has it and one of its own epoch with it; a follower
-cuts its log back to where it parts from the leader's. Source: KafkaRaftClient, QuorumState (3.9, static voters).
+Four rules make it safe: one vote per voter and epoch, on disk before it is answered; no voter votes for a log that ends
+before its own; a leader counts a record as committed only when a majority has it and one of its own epoch with it;
+a follower cuts its log back to where it parts from the leader's.
+Source: KafkaRaftClient, QuorumState (3.9, static voters).
 
 Simplified: no Pre-Vote (KIP-996, 4.0) and no change of the voter set (KIP-853).
 """
@@ -88,7 +89,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> BrokerId | None:
-        """Who leads this epoch as far as this voter knows; None: nobody it may be asked about."""
+        """The leader of this epoch that this voter knows; None: it knows none, or it has resigned."""
         match self.role:
             case Leader():
                 return self.local_id
@@ -192,7 +193,7 @@ class Quorum:
             self._actions.append(SendTo(peer_id, request))
 
     def asked(self, request: Vote | BeginQuorumEpoch | EndQuorumEpoch, now_us: int) -> VoterAnswer:
-        """A request of another voter. Whatever the answer promises is on disk."""
+        """A request of another voter. Everything the answer promises is on disk."""
         sender = request.candidate_id if isinstance(request, Vote) else request.leader_id
         granted = False
         if request.epoch < self.epoch:

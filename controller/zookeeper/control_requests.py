@@ -1,7 +1,7 @@
 """Requests of a ZooKeeper-era controller to brokers: gathered over one event, then one request of each kind per broker.
 
-Partitions travel to their replicas in LeaderAndIsr, to everybody in UpdateMetadata, and away in StopReplica; that order
-is kept per broker. source: ControllerChannelManager.scala, AbstractControllerBrokerRequestBatch
+Partitions travel to their replicas in LeaderAndIsr, to every broker in UpdateMetadata, and away in StopReplica; that
+order is kept per broker. source: ControllerChannelManager.scala, AbstractControllerBrokerRequestBatch
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ControlRequest:
 
 
 class Head(TypedDict):
-    """What every request says, by the names of ControlRequest."""
+    """The fields of every request, by the names of ControlRequest."""
 
     broker: LiveBroker
     controller_id: BrokerId
@@ -65,7 +65,7 @@ class StopReplica(ControlRequest):
 
 
 class RequestBatch:
-    """What one event wants told. `requests` empties it."""
+    """The news of one event for the brokers. `requests` empties it."""
 
     def __init__(self) -> None:
         self._leader_and_isr: dict[BrokerId, dict[TopicPartition, PartitionRegistration]] = {}

@@ -1,4 +1,4 @@
-"""What a ZooKeeper-era controller knows while it is one, and what it wants done. source: ControllerContext.scala"""
+"""The state of an active ZooKeeper-era controller, and the actions it wants done. source: ControllerContext.scala"""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ControllerContext:
         return broker_id in self.live and broker_id not in self.shutting_down
 
     def send(self) -> None:
-        """What has been gathered for the brokers goes out."""
+        """Send the gathered requests to the brokers."""
         self.actions += self.batch.requests(
             controller_id=self._broker_id,
             controller_epoch=self.epoch,

@@ -1,7 +1,7 @@
 """The controller of the ZooKeeper era: a broker that was first to make /controller, and decides until it loses it.
 
 Every event is a process: it yields operations for the registry and is resumed with their results, while the next event
-waits (Kafka's single controller thread, which blocks on ZooKeeper). What it wants told to brokers and to the trace goes
+waits (Kafka's single controller thread, which blocks on ZooKeeper). Its messages to brokers and its trace events go
 to the context's actions. source: KafkaController.scala
 """
 
@@ -64,7 +64,7 @@ class KafkaController:
         return self._context.topic_ids
 
     def take_actions(self) -> list[ControllerAction]:
-        """What is to be sent, told and answered, in order."""
+        """Requests, events and answers to be sent, in order."""
         taken, self._context.actions = self._context.actions, []
         return taken
 
@@ -101,7 +101,7 @@ class KafkaController:
                 self._events.appendleft(self.elect())
 
     def session_expired(self) -> None:
-        """What waited to be decided is void, and so is being the controller. source: the Expire event"""
+        """Waiting decisions are void, and this broker is not the controller any more. source: the Expire event"""
         self._current = None
         self._events.clear()
         self._resign("its session with the registry is over")
@@ -185,7 +185,7 @@ class KafkaController:
         self._context.send()
         offline = {broker: None for replicas in self._context.assignment.values() for broker in replicas}
         dead = [broker for broker in offline if broker not in self._context.live]
-        # KAFKA-3143 (2.3): before it, nobody took a broker out of the ISRs that had died together with the controller.
+        # KAFKA-3143 (2.3): before it, a broker that died together with the controller was never removed from the ISRs.
         # It came one release after KIP-380 and shares its switch.
         if self._rules.control_fencing == "broker-epoch":
             yield from self._partitions.take_offline(dead, occasion)

@@ -1,4 +1,4 @@
-"""Leaders and in-sync replicas as a ZooKeeper-era controller changes them: read, decide, write, tell.
+"""Leaders and in-sync replicas as a ZooKeeper-era controller changes them: read, decide, write, notify.
 
 source: ZkPartitionStateMachine, ZkReplicaStateMachine, Election.scala
 """
@@ -190,7 +190,7 @@ class PartitionChanges:
         return results
 
     def _announce(self, name: TopicPartition, *, without: BrokerId = NO_BROKER) -> None:
-        """To the partition's replicas, and to everybody's metadata."""
+        """To the partition's replicas, and to every broker's metadata."""
         registration = self._context.states[name]
         told = [broker_id for broker_id in self._context.live_of(registration.replicas) if broker_id != without]
         self._context.batch.leader_and_isr(told, name, registration)

@@ -109,7 +109,7 @@ class Result:
 
 
 class WatchEvent(NamedTuple):
-    """kind: created, changed, deleted or children     session: whom to tell"""
+    """kind: created, changed, deleted or children     session: the one to notify"""
 
     session: SessionId
     kind: str

@@ -1,4 +1,4 @@
-"""What a change of the registry means for the cluster, as events: the registry decides the order.
+"""Changes of the registry as events of the cluster: the registry decides the order.
 
 A writer puts the reason beside its write (`note`); the event bears the writer's name and the time of the write.
 """

@@ -1,4 +1,4 @@
-"""What travels between the registry and its clients, and what the registry keeps in its log.
+"""Messages between the registry and its clients, and the records in the registry's log.
 
 Differs from Kafka: JSON instead of ZooKeeper's jute records, so that frames and log can be read by eye. The order of a
 connection is ZooKeeper's: requests are answered in turn, and a watch event never overtakes an answer made before it.
@@ -28,7 +28,7 @@ from controller.zookeeper.registry import (
 from replica.errors import PeerViolation
 
 WATCH_XID: Final = -1
-"""xid of a frame that nobody asked for: a watch has fired."""
+"""xid of an unsolicited frame: a watch has fired."""
 
 _CHANGES: Final[Mapping[str, Callable[..., Change]]] = {
     kind.__name__: kind for kind in (Create, SetData, Delete, CheckVersion)

@@ -20,7 +20,7 @@ from replica.log.manager import LogManager
 
 
 class BrokerLogs:
-    """One LogManager per directory that is online; to everybody else they are one.
+    """One LogManager per directory that is online; to all other code they are one.
 
     directories: online, by name, in the order of log.dirs; a broker with one directory has one without a name
     was_clean, previous_broker_epoch: only if every directory says so (BrokerServer, CleanShutdownFileHandler)

@@ -23,7 +23,7 @@ LZ4_FLAGS = 4
 """Position of the frame descriptor's first byte."""
 LZ4_INDEPENDENT_BLOCKS = 0x20
 IS_FULL = "failed to write whole buffer"
-"""What cramjam says when there is more inside than its buffer takes."""
+"""cramjam's message when the decompressed data exceeds its buffer."""
 
 _BLOCK_LENGTH = struct.Struct(">i")
 
@@ -33,11 +33,11 @@ class BadStream(Exception):
 
 
 class TooMuchInside(Exception):
-    """More than the limit would come out; no more than that was kept in memory."""
+    """The decompressed data would exceed the limit; at most the limit was kept in memory."""
 
 
 def decompress(codec: str, body: bytes | memoryview, limit_bytes: int) -> bytes:
-    """What is inside.
+    """The decompressed data.
 
     codec: one of CODECS        raises: BadStream, TooMuchInside
     """

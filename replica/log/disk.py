@@ -1,4 +1,4 @@
-"""What a broker's disk really holds: bytes written and bytes flushed, per segment file.
+"""The real contents of a broker's disk: bytes written and bytes flushed, per segment file.
 
 A write lands in the page cache; it survives the death of the process, but not the loss of power, until it is flushed.
 A `Disk` outlives the broker process, so the world can take the power away after the process is gone.
@@ -49,7 +49,7 @@ class Disk:
     """The page cache of one broker's log directory.
 
     root: the broker's log directory, the same path its LogManager is given
-    full: takes no more bytes     broken: gives none back, either
+    full: refuses writes     broken: refuses reads as well
     on_failure: called when an operation fails for that reason, before DiskFailed is raised (LogDirFailureChannel)
     sync: flush with a real fsync. False in the simulated world, where only the bookkeeping counts.
     """
@@ -170,7 +170,7 @@ class Disk:
     def tear(self, topic_partition: TopicPartition, count: int) -> LostBytes:
         """Cut `count` bytes off the end of a partition's log, flushed or not. Call it when the log is closed.
 
-        A disk that lost bytes was not shut down in order: the clean-shutdown marker goes too, else nobody would look.
+        A disk that lost bytes was not shut down in order: the clean-shutdown marker goes too, else recovery is skipped.
         returns: what was cut, less than `count` when the log was shorter
         """
         left = count

@@ -1,6 +1,6 @@
 """How long a disk takes: a server that does one operation after the other, in virtual time.
 
-A fast disk takes no time at all, and then nothing waits. What is read from the page cache passes no disk, so reads take
+A fast disk takes no time at all, and then nothing waits. Reads from the page cache do not use the disk, so reads take
 time only where a read time is given (a cold cache). Simplified: fsync, truncation and checkpoints take no time.
 """
 

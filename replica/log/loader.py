@@ -20,7 +20,7 @@ from replica.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """What opening a log found.
+    """The findings when a log was opened.
 
     segments_scanned: segments whose every batch was checked     batches_checked: in these
     truncated_bytes: cut because of a bad batch, later segments included

@@ -1,6 +1,6 @@
 """The log of one partition: segments end to end, and what is known about them.
 
-Appends go to the last segment; a reader gets a byte range of one segment file, never the bytes. What lies between
+Appends go to the last segment; a reader gets a byte range of one segment file, never the bytes. Data between
 `recovery_point` and `log_end_offset` is in the page cache only.
 
 Source: Kafka UnifiedLog, LocalLog. Loading and recovery: log_loader.
@@ -37,7 +37,7 @@ __all__ = ["AppendInfo", "Log", "Recovery"]
 
 
 class AppendInfo(NamedTuple):
-    """What an append did; of a duplicate, where the original lies. Offsets are inclusive, headers as stamped.
+    """The result of an append; of a duplicate, where the original lies. Offsets are inclusive, headers as stamped.
 
     roll_reason: why a new segment was begun (and all before it flushed); None when none was
     """
@@ -450,8 +450,7 @@ class Log:
         self.abandon()
 
     def forget_files(self) -> None:
-        """The log is about to go: what is on the disk counts no more. It stays readable through open descriptors until
-        `abandon`."""
+        """The log is about to go: its files no longer count. Open descriptors can still be read until `abandon`."""
         for segment in self._segments:
             self.disk.forget(segment.path)
 

@@ -32,7 +32,7 @@ class FileHolder(Protocol):
 
 
 class OpenFiles:
-    """Who holds a file open, the one that used it last at the end."""
+    """The holders of open files; the most recent user is last."""
 
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
         self._limit = limit

@@ -1,4 +1,4 @@
-"""What a partition remembers of each idempotent producer, so that a retry is recognised as one (KIP-98).
+"""The state a partition keeps of each idempotent producer, so that it recognises a retry (KIP-98).
 
 The leader validates with it, followers keep the same state from the batches they replicate, so it survives a failover.
 Snapshots have Kafka's format; they hold only the last batch of each producer. Loading a log ends at a snapshot, so a

@@ -1,7 +1,7 @@
 """From record to record through the records of a batch, as far as a broker must look: are they what the header says?
 
 Nothing is taken out but what a leader decides on: timestamps, and which records have no key. The work is bounded by the
-bytes, whatever count a header claims.
+bytes, not by the count that a header claims.
 
 Source: DefaultRecord.readFrom, DefaultRecordBatch.RecordIterator, ByteUtils
 """

@@ -143,7 +143,7 @@ def stamp(batch: bytearray | memoryview, position: int, base_offset: Offset, lea
 
 
 def as_int64(number: int) -> int:
-    """What Java's 64 bits keep of a sum."""
+    """A sum, truncated to Java's 64 bits."""
     return (number + INT64) % (2 * INT64) - INT64
 
 

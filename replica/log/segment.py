@@ -377,7 +377,7 @@ class Segment:
         self.write_indexes()
 
     def delete(self) -> None:
-        """Remove the files, for good. What a response still reads from stays open until it is sent.
+        """Remove the files, for good. A file that a response still reads from stays open until the response is sent.
 
         Kafka renames to .deleted and removes the file after file.delete.delay.ms, for the same reason.
         """

@@ -1,4 +1,4 @@
-"""What must hold of a batch before it touches the log: a produced one on the leader, a fetched one on a follower.
+"""Checks of a batch before it touches the log: a produced one on the leader, a fetched one on a follower.
 
 The leader walks the records of what a client sends; a follower trusts its leader with them, as in Kafka, and looks at
 headers and CRC. The order of the tests is Kafka's, and so are the codes of the refusals, also where its code meets an
@@ -172,7 +172,7 @@ def takes_long(request: Iterable[memoryview | None]) -> bool:
 
 
 Inspected = Walked | KafkaError
-"""What `look_inside` has found, or why it refused."""
+"""The findings of `look_inside`, or the reason it refused."""
 
 
 def inspect(batch: Bytes, limits: InsideLimits) -> Inspected | None:

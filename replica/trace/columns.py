@@ -1,4 +1,4 @@
-"""What events are made of: the base of every event, and the columns that several kinds of event share.
+"""The parts of events: the base of every event, and the columns that several kinds of event share.
 
 A column is a type and, as its annotation, what the column means; `replica.trace` derives the schema from both.
 """

@@ -39,7 +39,7 @@ class ControllerActivated(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerResigned(ControlEvent):
-    """`node` leads no more. What it had decided and not committed never happened. In the ZooKeeper era it has learned
+    """`node` no longer leads. Its uncommitted decisions never happened. In the ZooKeeper era it has learned
     that it is not the controller any more, or may not be."""
 
     node: column.Node
@@ -73,7 +73,7 @@ class SnapshotFetched(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLoaded(ControlEvent):
-    """What `node` knows of the cluster is a snapshot up to `offset`, and the metadata log from there on."""
+    """`node` knows the cluster from a snapshot up to `offset`, and from the metadata log after it."""
 
     node: column.Node
     offset: column.Offset

@@ -187,7 +187,7 @@ class TraceLog:
         return seq
 
     def _route(self, kind: type[TraceEvent]) -> tuple[Callable[[TraceRow], None], ...]:
-        """Who hears of this kind of event; asked once per kind."""
+        """The listeners for this kind of event; looked up once per kind."""
 
         def wants(listener: Callable[[TraceRow], None]) -> bool:
             asked = getattr(listener, "wants", None)

@@ -37,7 +37,7 @@ class LeadershipBegan(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowingBegan(ControlEvent):
-    """`node` learned that `broker` leads (null: nobody does)."""
+    """`node` learned that `broker` leads (null: no broker leads)."""
 
     node: column.Node
     broker: column.Broker
@@ -124,7 +124,7 @@ class LogDirFailed(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCorrupted(ControlEvent):
-    """A bit of a batch changed on the disk of `node`; nobody there has noticed."""
+    """A bit of a batch changed on the disk of `node`; the node has not noticed."""
 
     node: column.Node
     topic: column.Topic

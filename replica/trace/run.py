@@ -75,7 +75,7 @@ class MessageReleased(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDropped(ControlEvent):
-    """What waited behind a hold or a cut will never arrive: its sender lost power, or the connection is over."""
+    """Messages held back by a hold or a cut will never arrive: the sender lost power, or the connection is over."""
 
     node: column.Node
     peer: column.Peer
