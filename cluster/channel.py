@@ -34,7 +34,7 @@ class _Request:
 
 
 class Caller(Protocol):
-    """What opened a connection of this node and wants to hear of it."""
+    """The part of this node that opened a connection and gets its events."""
 
     def connected(self, now_us: int) -> None: ...
 

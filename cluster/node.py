@@ -1,4 +1,4 @@
-"""What every node of the cluster looks like from outside: a core that turns events into actions, and a shell around it.
+"""The interface of every node of the cluster: a core that turns events into actions, and a shell around it.
 
 Brokers, controllers, producers and consumers are all cores of this shape, so one shell drives them all, in virtual time
 and in wall time alike. A core never sees a socket, a clock or trio: time comes in as integer microseconds, frames come
@@ -80,7 +80,7 @@ class EndProcess:
 
 @dataclass(frozen=True, slots=True)
 class WorkApart:
-    """Do `job`, which takes long and touches nothing of the node, where nobody has to wait for it; then call `done`."""
+    """Do `job`, which takes long and touches nothing of the node, where nothing waits for it; then call `done`."""
 
     job: Callable[[], None]
     done: Callable[[int], None]
@@ -124,7 +124,7 @@ class NodeCore(Protocol):
         ...
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        """Who is at the other end of an accepted connection has turned out with its first frame, which follows."""
+        """The first frame of an accepted connection, which follows, has identified the other end."""
         ...
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]: ...

@@ -1,4 +1,4 @@
-"""What an operator of a cluster asks of its nodes, whether they run in this process or in another.
+"""Requests of a cluster's operator to its nodes, whether they run in this process or in another.
 
 Answers come by callback: a node in this process may answer at once, one in another process answers later or, if it is
 stopped or dies, never.
@@ -63,7 +63,7 @@ class OperatedController(OperatedRegistry, Protocol):
     ) -> list[Action]: ...
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
-        """What a topic sets for itself; nothing if the controller is not active any more."""
+        """A topic's own settings; none if the controller is not active any more."""
 
 
 class NodeElsewhere(OperatedBroker, OperatedController, Protocol):

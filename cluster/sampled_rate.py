@@ -55,7 +55,7 @@ class SimpleRate:
         return total * 1_000_000 / self.window_us(now_us)
 
     def window_us(self, now_us: int) -> int:
-        """What the sum is divided by: since the oldest sample, at least one window."""
+        """The divisor of the sum: the time since the oldest sample, at least one window."""
         return max(self._elapsed_us(now_us), WINDOW_US)
 
     def _elapsed_us(self, now_us: int) -> int:

@@ -1,7 +1,7 @@
 """A limit for events about what clients from outside do without leaving bytes behind: a burst, then a rate.
 
-What a client writes takes the room of its own bytes; a request of twenty bytes, or one that has records sent that were
-sent before, can be made without end, and each would be an event on the disk. What is left out is counted.
+A client's writes are limited by the room their bytes take; a request of twenty bytes, or one that reads the same
+records again, can be made without end, and each would be an event on the disk. Omitted events are counted.
 """
 
 from __future__ import annotations

@@ -18,5 +18,5 @@ class WallClock:
         self.offset_us = offset_us
 
     def at(self, now_us: int) -> int:
-        """What it shows at this instant of the run, microseconds."""
+        """The clock's time at this instant of the run, microseconds."""
         return now_us + self.offset_us

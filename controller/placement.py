@@ -135,7 +135,7 @@ def _place_followers(
 
 
 def _differences(stripe: Sequence[UsableBroker], load: Mapping[BrokerId, int], partitions: int) -> Iterator[int]:
-    """What the load decides in a slice of so many partitions: differences among the brokers that are fenced, and among
+    """The part of the load that matters in a slice of so many partitions: differences among the brokers that are fenced, and among
     the others, for between the two it decides nothing. A gap that no slice can close is as good as any larger one: it
     grows with every slice where some brokers are needed less than others, or not at all.
     """

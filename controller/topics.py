@@ -1,4 +1,4 @@
-"""What a CreateTopics or IncrementalAlterConfigs request may ask for: names, settings, assignments.
+"""Valid content of CreateTopics and IncrementalAlterConfigs requests: names, settings, assignments.
 
 Source: Topic.validate, ReplicationControlManager.createTopic, .validateManualPartitionAssignment.
 """

@@ -2,7 +2,7 @@
 
 `leader-epoch`: a follower names the epoch it follows in with all it asks, a leader refuses what belongs to another
 epoch, and every new epoch makes a follower look for its place in the leader's log again. `none`: requests carry no
-epoch, so one that was held up on its way counts whenever it arrives, and a follower begins anew only when another
+epoch, so a delayed request counts whenever it arrives, and a follower begins anew only when another
 broker leads: what happened while its leader was deposed and elected again, neither of the two notices. From 2.0.1 on
 (KAFKA-7164, here part of `truncation: leader-epoch-exact`) the follower does, if it has missed an epoch.
 

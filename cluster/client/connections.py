@@ -137,7 +137,7 @@ class ClientConnections:
     def ready(self, node_id: int, now_us: int) -> bool:
         """Whether a request can be sent there now; if not, a connection is begun where possible.
 
-        Metadata goes first: while a refresh is due, nobody is ready (NetworkClient.isReady).
+        Metadata goes first: while a refresh is due, no node is ready (NetworkClient.isReady).
         """
         state = self._state(node_id)
         if state is None:
@@ -181,7 +181,7 @@ class ClientConnections:
         state.in_flight.append(InFlight(correlation_id, on_answer, timer))
 
     def least_loaded(self, now_us: int) -> int | None:
-        """Where a request goes that any broker can answer; None while nobody can be reached. Begins no connection.
+        """The target of a request that any broker can answer; None while none can be reached. Begins no connection.
 
         Prefers a ready connection with little in flight, then one being set up, then the one tried longest ago.
         """
@@ -282,7 +282,7 @@ class ClientConnections:
         state.idle_timer = self._timers.at(now_us + self._max_idle_us, lambda now: self._idle_check(state, now))
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
-        """Hand a response to the request it answers; one that answers nothing ends the connection."""
+        """Hand a response to the request it answers; an unexpected response ends the connection."""
         state = self._by_connection.get(connection)
         if state is None:
             return
@@ -320,7 +320,7 @@ class ClientConnections:
             self._cancel(state.idle_timer)
         self._nodes.clear()
         self._by_connection.clear()
-        self._metadata_in_progress = True  # nobody is left to ask
+        self._metadata_in_progress = True  # no node is left to ask
 
     # -------------------------------------------------------------------------------------------------- connections
 

@@ -1,4 +1,4 @@
-"""What a client knows about the cluster, and when it wants to know more. Source: Metadata.java, MetadataSnapshot.java.
+"""A client's knowledge of the cluster, and when to refresh it. Source: Metadata.java, MetadataSnapshot.java.
 
 Pure bookkeeping: `client.connections` sends the requests. Leader epochs order what is learned: an answer with an older
 epoch than one already seen never replaces it (KIP-320), so a lagging broker cannot send a client back in time.

@@ -1,4 +1,4 @@
-"""What every client does with the events of the shell: pass them on, then work until it has to wait."""
+"""Every client handles the shell's events alike: it passes them on, then works until it has to wait."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClientNode(ABC):
 
     @property
     def max_request_bytes(self) -> int:
-        return 0  # nobody connects to a client
+        return 0  # no node connects to a client
 
     def start(self, now_us: int) -> list[Action]:
         self._events.begin_step(from_outside=False)

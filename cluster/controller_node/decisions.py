@@ -17,7 +17,7 @@ from replica.trace.events import Recorder
 
 @dataclass(slots=True)
 class Decision:
-    """What one input led to, complete once everything below `required_offset` is committed.
+    """The results of one input, complete once everything below `required_offset` is committed.
 
     epoch: of the controller that decided     led_here: the trace event that led to the input
     """
@@ -31,7 +31,7 @@ class Decision:
 
 
 class Chronicle:
-    """What all controllers of a quorum have written to the metadata log and the trace does not have yet.
+    """Decisions that are in the metadata log of a quorum but not in the trace yet.
 
     A controller may die after a majority has its record and before it hears so. The next one
     then commits what the first has decided, and only then do its events follow: one trace, as there is one log.
@@ -80,7 +80,7 @@ class DecisionQueue:
         return committed
 
     def revert(self) -> None:
-        """Nobody is answered; what of it happens all the same, the next controller will say."""
+        """No request is answered; the next controller states which of the decisions were committed after all."""
         reverted, self._waiting = self._waiting, deque()
         for decision, _ in reverted:
             decision.answer(None)

@@ -1,7 +1,7 @@
-"""Fetches of the metadata log, answered by the controller that leads it or refused with who does.
+"""Fetches of the metadata log: the leader answers them, other controllers refuse and name the leader.
 
-A voter is given all there is, and its fetch counts for the quorum. A broker is an observer: it is given what is
-committed. Who has everything waits for more. source: KafkaRaftClient.handleFetchRequest
+A voter gets all records, and its fetch counts for the quorum. A broker is an observer: it gets committed records. A
+fetcher that has everything waits for more. source: KafkaRaftClient.handleFetchRequest
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class MetadataFetches:
                 self._send(fetch, answer)
 
     def gone(self, connection: ConnectionId) -> None:
-        """Nobody is left to be answered."""
+        """The connection is gone: drop its waiting fetches."""
         for fetch in [fetch for fetch in self._waiting if fetch.connection == connection]:
             self._forget(fetch)
 
@@ -94,7 +94,7 @@ class MetadataFetches:
     # ------------------------------------------------------------------------------------------------------- answers
 
     def _answer_of(self, fetch: _Fetch, now_us: int) -> FetchPartitionResponse | None:
-        """None: nothing to tell yet."""
+        """None: nothing to send yet."""
         if fetch.request.replica_id in self._quorum.voters:
             return self._answer_of_voter(fetch, now_us)
         # Simplified: a broker keeps no metadata log that could diverge, so its fetch names no epoch, and it is given

@@ -111,7 +111,7 @@ class MetadataLog:
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def image_at(self, end_offset: Offset) -> tuple[MetadataImage, int]:
-        """What everything below `end_offset` says, and when (ms) the last of it was written."""
+        """The image of all records below `end_offset`, and when (ms) the last of them was written."""
         snapshot = self.snapshots.load()
         image = MetadataImage() if snapshot is None else snapshot.image()
         last_timestamp_ms = 0
@@ -122,7 +122,7 @@ class MetadataLog:
         return image, last_timestamp_ms
 
     def write_snapshot(self, snapshot: Snapshot, timestamp_ms: int) -> int:
-        """Its size in bytes. What lies before the snapshot that is now the oldest is cut off the log."""
+        """Returns its size in bytes. Records before the oldest remaining snapshot are cut off the log."""
         data = encode_snapshot(snapshot, timestamp_ms)
         self.snapshots.write(snapshot.end, data)
         self.snapshots.keep_last(SNAPSHOTS_KEPT)

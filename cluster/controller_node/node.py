@@ -1,4 +1,4 @@
-"""A controller as a node: one voter of the quorum, and, while it is active, the one that decides.
+"""A controller as a node: one voter of the quorum, and, while it is active, the decision maker.
 
 The active controller turns the requests of brokers into inputs of its state, writes what that decides to the metadata
 log, and answers when a majority of controllers has it; brokers fetch the log like any other. A controller that is
@@ -215,7 +215,7 @@ class ControllerCore:
         return self.state is not None
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:
-        """What a topic sets for itself; nothing if this controller is not active."""
+        """A topic's own settings; none if this controller is not active."""
         answer({} if self.state is None else dict(self.state.image.topics[topic].config))
         return []
 
@@ -307,7 +307,7 @@ class ControllerCore:
             self._decide(asked.input, lambda reply: self._reply(connection, asked, reply), now_us)
 
     def _open(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
-        """What a client asked of a broker. What is wrong with it does not close the broker's connection."""
+        """Open a client's request that a broker forwarded. Errors in it do not close the broker's connection."""
 
         def respond(response: bytes | ErrorCode) -> None:
             self._outbox.respond(connection, (enclosed_answer(envelope, response),), ENVELOPE)
@@ -374,7 +374,7 @@ class ControllerCore:
         return self.state.next_offset
 
     def _complete(self, now_us: int) -> None:
-        """What is committed has happened: first its events, then the news for brokers, then the answers to requests."""
+        """Handle committed decisions: first their events, then the news for brokers, then the answers to requests."""
         committed = self._decisions.take_committed(self.quorum.high_watermark, self.log.epoch_at)
         self._fetches.wake(now_us)
         for decision in committed:
@@ -464,4 +464,4 @@ class ControllerCore:
 
 
 def _ignore(reply: Reply | None) -> None:
-    """A decision of the controller's own timers has nobody to answer."""
+    """A decision of the controller's own timers answers no request."""

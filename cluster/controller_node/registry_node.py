@@ -202,7 +202,7 @@ class RegistryCore:
         self._outbox.respond(connection, (frame,), ZOOKEEPER)
 
     def _changed(self, writer: str, now_us: int) -> None:
-        """Keep what was changed, tell of it, and tell those who watch: before the answer to who changed it."""
+        """Log the changes, emit their events and notify the watchers: all before the answer to the writer."""
         for transaction in self.registry.take_transactions():
             batch = build_batch([(None, encode_transaction(transaction))], timestamp_ms=now_us // 1000)
             self._log.append_as_leader(batch, 0, now_us)
@@ -212,7 +212,7 @@ class RegistryCore:
         self._tell_watchers()
 
     def _tell_watchers(self) -> None:
-        """Who has no connection now asks again for what it watched when it comes back."""
+        """A watcher without a connection reads again what it watched when it comes back."""
         connections = {session: connection for connection, session in self._sessions.items()}
         for event in self.registry.take_events():
             connection = connections.get(event.session)

@@ -115,7 +115,7 @@ class Commits:
             if group.generation > 0:
                 tombstones.append((group_key(group.group_id), None))
         if tombstones:
-            # Nobody waits: what gets lost is removed again with the next check.
+            # No request waits: the next check repeats tombstones that are lost.
             self._desk.write(group.group_id, tombstones, None, now_us)
         return group.state is State.DEAD
 

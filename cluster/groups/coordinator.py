@@ -1,7 +1,7 @@
 """The group coordinator of one broker: inputs in, actions out. source: GroupCoordinator.scala, classic protocol
 
 Each group is kept in one partition of the offsets topic, and coordinated by the leader of that partition: a new leader
-reads the groups from its log, one that leads no more forgets them, and members find the way by NOT_COORDINATOR.
+reads the groups from its log, a former leader forgets them, and NOT_COORDINATOR makes members look for the new one.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class GroupCoordinator:
     def offsets(
         self, group_id: str, wanted: Iterable[TopicPartition] | None, *, stable: bool
     ) -> dict[TopicPartition, OffsetAndMetadata | ErrorCode | None]:
-        """What the group has committed; None: nothing. wanted: None for all
+        """The group's committed offsets; None: none. wanted: None for all
 
         stable: a commit that is on its way makes its partition UNSTABLE_OFFSET_COMMIT (KIP-447)
         raises: KafkaError       source: GroupMetadataManager.getOffsets
@@ -134,7 +134,7 @@ class GroupCoordinator:
         error = self.index.status(given.group_id, unnamed=True)
         group = self.index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
-            if given.generation < 0:  # Kafka is no more than a place to keep offsets for this group.
+            if given.generation < 0:  # For this group Kafka only stores offsets.
                 group = self.index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
                 error = ErrorCode.ILLEGAL_GENERATION

@@ -1,4 +1,4 @@
-"""What the parts of a group coordinator share: settings, deadlines, and where they leave what they want done."""
+"""State that the parts of a group coordinator share: settings, deadlines, and the actions they want done."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Desk:
         on_written: OnWritten | None,
         now_us: int,
     ) -> None:
-        """on_written: called once every in-sync replica has the records, or they were refused; None: nobody waits"""
+        """on_written: called once every in-sync replica has the records, or they were refused; None: nothing waits"""
         write: WriteId | None = None
         if on_written is not None:
             self._last_write += 1

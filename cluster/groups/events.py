@@ -16,7 +16,7 @@ from replica.wording import shown
 
 
 class GroupEvents:
-    """tell: where an event goes"""
+    """tell: takes each event"""
 
     def __init__(self, node: str, tell: Callable[[TraceEvent], None]) -> None:
         self._node = node

@@ -12,7 +12,7 @@ from cluster.timers import Timer
 
 
 class State(Enum):
-    """Kafka's names, as DescribeGroups and ListGroups tell them."""
+    """Kafka's names, as DescribeGroups and ListGroups return them."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

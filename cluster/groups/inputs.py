@@ -118,7 +118,7 @@ class DeleteOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsDeleted:
-    """Topics are gone: nobody can commit for these any more."""
+    """Topics are gone: their partitions take no commits any more."""
 
     now_us: int
     partitions: tuple[TopicPartition, ...]
@@ -135,7 +135,7 @@ class Elected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What the partition's log says; groups in the order in which it first names them.
+    """The contents of the partition's log; groups in the order in which it first names them.
 
     unreadable: records that were passed over
     """
@@ -185,7 +185,7 @@ CoordinatorInput = (
 
 
 class JoinedMember(NamedTuple):
-    """What the leader has to know of a member, to assign partitions to it."""
+    """A member as the leader has to know it to assign partitions to it."""
 
     member_id: str
     instance_id: str | None
@@ -253,7 +253,7 @@ class AnswerRequest:
 class Append:
     """Append one batch of (key, value) to a partition of the offsets topic; a value None is a tombstone.
 
-    write: `Written` is to follow when every in-sync replica has it; None: nobody waits (acks=0)
+    write: `Written` is to follow when every in-sync replica has it; None: nothing waits (acks=0)
     """
 
     partition: int

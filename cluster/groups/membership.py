@@ -1,6 +1,6 @@
 """The requests of members: join, get an assignment, say that one lives, leave. source: GroupCoordinator.scala
 
-What is wrong with a request is found here; what it does to the group is in `rebalance`.
+Requests are validated here; their effects on the group are in `rebalance`.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Membership:
 
 
 def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether this is a member, and if static the one that has the name now. source: validateCurrentMember"""
+    """Whether this is a member, and if static the current holder of the name. source: validateCurrentMember"""
     if instance_id is not None:
         current = group.static_members.get(instance_id)
         if current is None:

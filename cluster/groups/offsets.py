@@ -14,7 +14,7 @@ NO_EXPIRY = -1
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a member commits for one partition: the next offset it will read, and a text of its own.
+    """A member's commit for one partition: the next offset it will read, and a text of its own.
 
     expires_ms: wall clock, given by clients of OffsetCommit 2 to 4 alone, else -1
     """
@@ -50,7 +50,7 @@ class GroupOffsets:
         self.pending.update(offsets)
 
     def appended(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], at: Offset) -> None:
-        """The commit is on all in-sync replicas. What was removed meanwhile stays removed (onOffsetCommitAppend)."""
+        """The commit is on all in-sync replicas. Offsets removed meanwhile stay removed (onOffsetCommitAppend)."""
         for name, value in offsets.items():
             if name in self.pending:
                 known = self.committed.get(name)

@@ -348,7 +348,7 @@ class Rebalances:
 
 
 def _take_over(member: Member, given: JoinGroup, request: int) -> None:
-    """What the client says of itself now. source: updateMember"""
+    """Take over the client's current description of itself. source: updateMember"""
     member.protocols = given.protocols
     member.rebalance_timeout_ms = given.rebalance_timeout_ms
     member.session_timeout_ms = given.session_timeout_ms

@@ -1,7 +1,7 @@
 """The group coordinator as part of a broker: its inputs come from requests and elections, its actions are done here.
 
-What it writes goes into the offsets topic through the replica manager, like any produce with acks=all; what it reads
-when it is elected comes from the broker's own log. source: GroupMetadataManager.scala, BrokerMetadataPublisher.scala
+It writes to the offsets topic through the replica manager, like any produce with acks=all; when it is elected, it reads
+the broker's own log. source: GroupMetadataManager.scala, BrokerMetadataPublisher.scala
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class GroupService:
         self._perform(self.coordinator.step(make_input(request)), now_us)
 
     def gone(self, connection: ConnectionId) -> None:
-        """Nobody is left to answer there; the member's session goes on until it times out, as in Kafka."""
+        """No answer can reach the client there; the member's session goes on until it times out, as in Kafka."""
         request = self._in_progress.pop(connection, None)
         if request is not None:
             self._waiting.pop(request, None)
@@ -144,12 +144,12 @@ class GroupService:
             self._perform(self.coordinator.step(resigned), now_us)
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
-        """Partitions that are no more."""
+        """These partitions were deleted."""
         if names and self.coordinator.index.groups:
             self._perform(self.coordinator.step(PartitionsDeleted(now_us=now_us, partitions=tuple(names))), now_us)
 
     def settle(self, now_us: int) -> None:
-        """What has been written meanwhile counts from now on; to be called at the end of each step of the broker."""
+        """Records written meanwhile count from now on; to be called at the end of each step of the broker."""
         while self._written:
             write, error, offset = self._written.popleft()
             written = Written(now_us=now_us, write=write, error=error, offset=offset)
@@ -252,7 +252,7 @@ class GroupService:
 
 
 def _replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
-    """What a disk has damaged is passed over. Differs from Kafka: it gives up there, and then knows no group."""
+    """Records damaged on the disk are skipped. Differs from Kafka: it gives up there, and then knows no group."""
     if header.is_control:
         return
     try:

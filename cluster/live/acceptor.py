@@ -1,6 +1,6 @@
 """The acceptor of one machine's server socket.
 
-Who opened a connection in this process is known; anybody else will be, by the client.id of the first request.
+A connection opened in this process has a known client; any other client is known by the client.id of its first request.
 source: SocketServer.Acceptor
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ACCEPTED_PER_TURN = 20
 """Then other tasks have their turn (Processor.ConnectionQueueSize)."""
 PAUSE_S = 0.1
-"""How long nobody is accepted when the process has no file descriptor left, or as many connections as it may."""
+"""Pause in accepting when the process has no file descriptor left, or as many connections as it may."""
 
 
 class SocketAcceptor:

@@ -1,9 +1,9 @@
-"""What clients from outside do and receive, as events: what their connections are observed to carry.
+"""Actions of clients from outside, as events: derived from the observed data on their connections.
 
 Our own producers and consumers state what they send, learn and read; an unmodified client states nothing, so its
 connection is read along, at the broker's end. It is the same story from the other side: a record counts as sent when
 its request has arrived, and as acked when the answer leaves for a client that is still there. Its latency is the
-broker's: from the arrival of the request that was answered to its answer with the kernel; with acks=0 nobody can tell.
+broker's: from the arrival of the request that was answered to its answer with the kernel; with acks=0 it is unknown.
 Nothing is changed.
 """
 
@@ -37,7 +37,7 @@ from replica.trace.events import TraceLog
 POSITIONS_MAX = 100_000
 """Of all clients in all partitions; a client that has not read one for longest begins anew there."""
 REPEATED_AT_ONCE, REPEATED_PER_SECOND = 200_000, 500
-"""Events of one client's reading that tell of nothing new: records it has read before, refusals, moves."""
+"""Events of one client's reading without anything new: records it has read before, refusals, moves."""
 ANSWERS_IN_FLIGHT = 5
 """max.in.flight.requests.per.connection of most clients."""
 
@@ -54,9 +54,9 @@ class SentBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Position:
-    """What one client has asked for of a partition, and read of it.
+    """The offsets of a partition that one client has requested and read.
 
-    highest: ever read     is_left_out: what it reads is not told, for it has read so much before
+    highest: ever read     is_left_out: its reads emit no events, for it has read so much before
     """
 
     asked: Offset = -1
@@ -67,7 +67,7 @@ class Position:
 
 
 class SentRecords(Protocol):
-    """What is known of the batches that were sent, and of those in the logs; it follows from the events told here."""
+    """Known batches, sent ones and those in the logs, as derived from the events emitted here."""
 
     def number(self, partition: TopicPartition, crc: int) -> int:
         """Of the batch that was sent last with this CRC."""
@@ -76,7 +76,7 @@ class SentRecords(Protocol):
     def records_of(self, number: int) -> Names: ...
 
     def records(self, partition: TopicPartition, base_offset: Offset, crc: int) -> Names:
-        """Of the batch that stands there; () for one that nobody has sent."""
+        """Of the batch at that offset; () for one that was never sent."""
         ...
 
 
@@ -121,7 +121,7 @@ class ClientTap:
 
 
 class Tap(Protocol):
-    """What reads connections along."""
+    """The observer of connections."""
 
     def topic_name(self, topic: Topic) -> str | None: ...
 

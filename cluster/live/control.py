@@ -22,7 +22,7 @@ from replica.trace.events import TraceEvent
 
 PACKET_BYTES = 1 << 20
 PART_BYTES = PACKET_BYTES - 1024
-"""What one packet carries of a message that is too large for it."""
+"""Size of one packet's part of a message that is too large for it."""
 BUFFER_BYTES = 4 << 20
 SETTLE_S = 5.0
 """A node that has not said within this time that a fault is in force is taken to be stuck; the fault goes on."""
@@ -41,7 +41,7 @@ class NumberedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventsTold:
-    """What one step has stated: whole, for what is true when a step is over need not be true within it."""
+    """All events of one step: whole, because what holds after a step need not hold within it."""
 
     at_us: int
     events: tuple[NumberedEvent, ...]
@@ -49,7 +49,7 @@ class EventsTold:
 
 @dataclass(frozen=True, slots=True)
 class FileTold:
-    """What a disk would keep of a segment file. how: opened, flushed, truncated or forgotten, at `size` bytes"""
+    """The part of a segment file that a disk keeps. how: opened, flushed, truncated or forgotten, at `size` bytes"""
 
     log_dir: str
     how: str
@@ -73,7 +73,7 @@ class AnswerTold:
 
 @dataclass(frozen=True, slots=True)
 class ObservationTold:
-    """What a connection of an outside client carries; connections are numbered in each life."""
+    """Data on a connection of an outside client; connections are numbered in each life."""
 
     at_us: int
     connection: int
@@ -120,7 +120,7 @@ Told = EventsTold | FileTold | BytesTold | AnswerTold | ObservationTold | Outsid
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """What faults and the scenario have made of one link."""
+    """The state of one link after faults and the scenario's settings."""
 
     source: str
     target: str
@@ -166,7 +166,7 @@ class DiskState:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What is around one node, as the timeline has made it.
+    """The environment of one node, as set by the timeline.
 
     links: that begin or end there     dark: machines without power     clock_offset_us: of its wall clock
     """
@@ -208,7 +208,7 @@ Order = Settle | Ask | Reset
 
 
 def control_pair() -> tuple[socket.socket, socket.socket]:
-    """(ours, not blocking; the node's, blocking: a process that nobody listens to stands still)"""
+    """(ours, not blocking; the node's, blocking: a process whose messages are not read stands still)"""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)

@@ -1,6 +1,6 @@
 """Network faults on the way of a request from outside of the cluster.
 
-What our own machines send is delayed, cut or held where it leaves (`cluster.network.passage`); an outside client
+Messages of our own machines are delayed, cut or held where they leave (`cluster.network.passage`); an outside client
 has no such end, so its requests are held up where they have come in. Kernels have carried them by then; the broker has
 not seen them. source: as Passage
 """
@@ -33,7 +33,7 @@ class Entrance:
         return link.arrival_us(self._fabric.time.now_us, len(frame) + SIZE_BYTES)
 
     def must_wait(self, client: str, frame: bytearray) -> bool:
-        """Whether a cut or a hold keeps it; states when a hold begins to, and that it does no more."""
+        """Whether a cut or a hold keeps it; emits an event when a hold begins to keep it and when it ends."""
         events = self._fabric.events
         api, hold = _api(frame), self._hold_on(client, frame)
         if hold is not None and hold != self._hold:
@@ -55,7 +55,7 @@ class Entrance:
         return self._fabric.network.link(client, self._node).is_cut
 
     def client(self, known_as: str, frame: bytearray, *, is_identified: bool) -> str:
-        """Who sends it; its first request says so."""
+        """The client that sends it, known by its first request."""
         return known_as if is_identified else self._fabric.outsider(client_name(frame, known_as))
 
 

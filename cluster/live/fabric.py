@@ -83,7 +83,7 @@ class TcpFabric:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.nursery: trio.Nursery
         self.tap: Tap | None = None
-        """Reads the connections of clients from outside along; None: nobody does."""
+        """Observes the connections of clients from outside; None: they are not observed."""
         self._bind_host = bind_host
         self._wanted_ports = ports or {}
         self._ports: dict[str, ServerPort] = {}
@@ -180,7 +180,7 @@ class TcpFabric:
         """Before a machine connects."""
 
     def outsider(self, name: str) -> str:
-        """What a client is called that is not of this process: by its name, as long as there are not too many."""
+        """The name of a client from outside this process: its own, as long as there are not too many."""
         if name not in self._outsiders and len(self._outsiders) >= OUTSIDERS_MAX:
             name = OTHERS
         self._outsiders[name] = None
@@ -223,7 +223,7 @@ class TcpFabric:
         return end
 
     async def _syn_and_answer(self, source: str, target: str) -> None:
-        """What faults do to the making of a connection; the kernel's own part comes after it.
+        """Effects of faults on connecting; the kernel's own part comes after them.
 
         Simplified: TCP would repeat the connection request with growing pauses; here it goes on as soon as it can.
         """

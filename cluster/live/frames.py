@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 SIZE_BYTES = 4
 SCRATCH_BYTES = 64 * 1024
-"""What one read takes of small frames; one buffer serves all connections, for nothing waits while it is in use."""
+"""Limit of one read of small frames; one buffer serves all connections, because nothing waits while it is in use."""
 LEAST_STEP_BYTES, STEP_BYTES = 16 * 1024, 1 << 20
 """A large frame gets memory as its bytes come, not for what its size promises: at most as much again as it has."""
 
@@ -18,7 +18,7 @@ class FrameTooLarge(Exception):
 
 
 class LargeFrame(bytearray):
-    """A frame with memory of its own, of which it can be known when nobody needs it any more."""
+    """A frame with memory of its own; a weak reference shows when it is no longer used."""
 
     __slots__ = ("__weakref__",)
 

@@ -16,14 +16,14 @@ from cluster.live.time import LiveTime
 from replica.trace.events import TraceLog
 
 InPlace = EventsTold | AnswerTold | ObservationTold | ExitTold
-"""What has a place in the order."""
+"""The kinds of message that have a place in the order."""
 
 
 class EventSource:
     """One life of one node.
 
     read: takes what there is to read now, and returns the part of it that has a place in the order
-    told: what is no event, when its turn has come
+    told: called for each that is no event, when its turn has come
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class EventSource:
         self.read = read
         self.told = told
         self.numbers = array("q")
-        """What each of its events is called in the trace, by its own number."""
+        """The number of each of its events in the trace, by its own number."""
 
 
 class GatheringTime(LiveTime):

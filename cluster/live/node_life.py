@@ -29,7 +29,7 @@ Observer = Callable[[Observation, int], None]
 
 
 class OwnProcess(Protocol):
-    """What is used of multiprocessing.Process, and what it wrote last."""
+    """The used part of multiprocessing.Process, and the process's last output."""
 
     @property
     def pid(self) -> int | None: ...
@@ -69,7 +69,7 @@ class Life:
     at_end: bool = False
 
     def end(self) -> None:
-        """Its process is gone or about to be. What it had here is given back: there may be many lives in a run."""
+        """Its process is gone or about to be. Its resources here are released: there may be many lives in a run."""
         if self.finished.is_set():
             return
         self.own.join(SETTLE_S)

@@ -1,7 +1,7 @@
-"""What passes over one connection of an outside client, decoded at the broker's end as well.
+"""The traffic of one connection of an outside client, decoded at the broker's end as well.
 
-The observer only decodes. What it sees is small and can be sent to another process: of records it keeps what they may
-be called and what they are known again by. Nothing is changed.
+The observer only decodes. Its observations are small and can be sent to another process: of records it keeps possible
+names and the values that identify them. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ConnectionTap:
     """One connection. A broker answers its requests in their order, one after the other; a fault of the network may
     hold some of the answers.
 
-    tell: takes what was seen     topic_name: of a topic id, None if it is unknown
+    tell: takes each observation     topic_name: of a topic id, None if it is unknown
     clock_us: the time on the run's scale, also within a step
     """
 
@@ -191,7 +191,7 @@ class ConnectionTap:
         return InProgress(header, True)
 
     def _fetched(self, header: RequestHeader, segments: Sequence[Segment]) -> None:
-        """The frame is decoded with holes where its files are: what is in those is not read, but for batch headers."""
+        """The frame is decoded with holes where its files are: only batch headers are read there."""
         answer = decode_fetch_response(header.api_version, memoryview(_with_holes(segments))[SIZE_PREFIX_BYTES:])
         slices = iter([part for part in segments if isinstance(part, FileSlice) and part.length])
         answered = []

@@ -104,7 +104,7 @@ class Sending:
 class NamedBatch:
     """Names of the records of one batch, in the order of their offsets.
 
-    new: those that nobody has heard of yet     identities: () where the records cannot be read
+    new: those not in the trace yet     identities: () where the records cannot be read
     """
 
     client: str

@@ -1,4 +1,4 @@
-"""What stands here for the core of a node in another process: it passes on what an operator asks."""
+"""The stand-in for the core of a node in another process: it passes on the operator's requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RemoteCore:
         pass  # Its files are closed with its process.
 
     def flush(self, wanted: TopicPartition | None, answer: Callable[[None], None], now_us: int) -> list[Action]:
-        """What the process had written is on its disk once this is answered."""
+        """The process's earlier writes are on its disk once this is answered."""
         return self._host.ask("flush", wanted, answer=answer)
 
     def create_topic(

@@ -222,7 +222,7 @@ class RemoteHost(Host):
     # ---------------------------------------------------------------------------------------------------------- state
 
     def bring_up_to_date(self, number: int) -> None:
-        """Tell the process what has changed around it."""
+        """Send the process the changes of its environment."""
         life = self._life
         if life is None:
             return

@@ -1,9 +1,9 @@
-"""The memory of large requests, of all connections together: while they come in, and until nobody needs them any more.
+"""The memory of large requests, of all connections together: while they come in, and until they are no longer needed.
 
 A connection alone is bounded by socket.request.max.bytes; thousands that each send most of a large request, or whose
 requests wait for a handler, are not. Differs from Kafka: there queued.max.request.bytes, unlimited by default, makes
-others wait; here those whose request has stalled for longest are closed, so that nobody can take the memory from all
-others by holding it. What has come in whole is the broker's and stays. source: SimpleMemoryPool
+others wait; here those whose request has stalled for longest are closed, so that no client can take the memory from all
+others by holding it. Complete requests belong to the broker and stay. source: SimpleMemoryPool
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MemoryHolder(Protocol):
 
 
 class RequestMemory:
-    """Who holds how much, those that have stalled for longest first.
+    """The memory of each holder, those that have stalled for longest first.
 
     in_progress_bytes: of requests that are in, and wait for a handler or are with one
     """
@@ -53,8 +53,8 @@ class RequestMemory:
             )
 
     def hand_over(self, holder: MemoryHolder, frame: LargeFrame) -> None:
-        """Its request is in. Its bytes count until the last who looks at them has let them go, whatever becomes of
-        the connection."""
+        """Its request is in. Its bytes count until the last reference to them is gone, even if the connection ends
+        earlier."""
         self.release(holder)
         size_bytes = len(frame)
         self.in_progress_bytes += size_bytes

@@ -1,7 +1,7 @@
 """Batches of idempotent producers, known again by what a broker knows them by: a retry is answered with the old offset.
 
 A broker knows the last five batches that it has appended of each producer in each partition
-(ProducerStateEntry.NUM_BATCHES_TO_RETAIN), and a client has no more than five in flight. Here it is what was sent that
+(ProducerStateEntry.NUM_BATCHES_TO_RETAIN), and a client has at most five in flight. Here every batch that was sent
 counts, refused or not, so more are kept. Should one be forgotten all the same (a client that numbers as it likes), its
 answer still names the offset, and what stands there is known.
 """
@@ -46,7 +46,7 @@ class SequencedBatches:
             del self._producers[next(iter(self._producers))]
 
     def topic_deleted(self, topic: str) -> None:
-        """What is sent to the next topic of that name is appended there, whatever the numbers."""
+        """Batches for the next topic of that name are appended there, with any sequence numbers."""
         for producer in [producer for producer in self._producers if producer[1].topic == topic]:
             del self._producers[producer]
 

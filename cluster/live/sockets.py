@@ -62,7 +62,7 @@ def prepare(sock: socket.socket) -> None:
 
 
 class ServerPort:
-    """A port that stays ours while nobody listens on it: connections are refused then, and no other process gets it.
+    """A port that stays reserved without a listener: connections are refused then, and no other process gets it.
 
     port: 0 for any free one     raises: PortTaken
     """
@@ -92,7 +92,7 @@ class ServerPort:
 
 
 def ports_in_a_row(count: int, candidates: Iterable[int]) -> int | None:
-    """The first candidate with which `count` ports of the loopback begin that nobody has now; None: there is none."""
+    """The first candidate that begins `count` free consecutive ports of the loopback; None: there is none."""
     for first in candidates:
         with contextlib.ExitStack() as bound:
             try:

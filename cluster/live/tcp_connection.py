@@ -1,8 +1,8 @@
 """One end of a TCP connection: frames in, frames out, never waiting where a decision is made.
 
-Everything is tried first and waited for only if the kernel says so. What the socket does not take at once is written
-by a task that lives until it has. Faults of the network act on whole frames before they are written; what a fault
-delays has left its file, as it would have in a simulation: its bytes wait in a memory file, not in Python.
+Everything is tried first and waited for only if the kernel says so. Bytes that the socket does not take at once are
+written by a task that lives until it has. Faults of the network act on whole frames before they are written; a delayed
+frame has left its file, as it would have in a simulation: its bytes wait in a memory file, not in Python.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return self._is_identified
 
     def identify(self, frame: bytearray) -> None:
-        """Who is at the other end turns out with its first request."""
+        """The first request identifies the other end."""
         self._is_identified = True
         self.peer = self._fabric.outsider(client_name(frame, self.peer))
         self._link = self._network.link(self.host.name, self.peer)
@@ -234,7 +234,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._live_time.resume(self._parking)
 
     def look_again(self) -> None:
-        """What this end may know of its end has changed."""
+        """The network's faults have changed: check again whether this end may see the connection's end."""
         self._wake()
 
     # ------------------------------------------------------------------------------------------------------- sending
@@ -279,7 +279,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
                 self._read_along(answer=message.frame)
 
     def _peer_is_there(self) -> bool:
-        """False once the other side has closed: nobody reads what is sent to it."""
+        """False once the other side has closed and reads nothing further."""
         try:
             return self._sock.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -369,11 +369,11 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._fabric.went_dark(self)
 
     def reset(self) -> None:
-        """RST, from the network: this end learns of it as well. What has come in can still be read: closing would lose
-        it, so it is taken out of the kernel first. What a fault still keeps from coming in is lost.
+        """RST, from the network: this end learns of it as well. Received data can still be read: closing would lose
+        it, so it is taken out of the kernel first. Data that a fault still holds back is lost.
 
-        Simplified: a client's request that was not looked at counts as in, unless a cut or a hold is in force: nobody
-        knows when the kernel has carried it, so a delay of its link is over.
+        Simplified: a client's request that was not looked at counts as in, unless a cut or a hold is in force: it is
+        not known when the kernel has carried it, so a delay of its link is over.
         """
         if self._sock_open:
             self._frames.fill_up()
@@ -387,7 +387,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._wake()
 
     def give_up(self, reason: str) -> None:
-        """What is coming in here is not to be read any further."""
+        """Stop reading this connection."""
         if self.open and self.gone is None:
             self._live_time.enter()
             self._drop_unread()
@@ -408,9 +408,9 @@ class TcpConnection(Passage[Sequence[Segment]]):
                 self._tap.ended(self.gone or "the broker has closed the connection")
 
     async def answer_with_reset(self) -> None:
-        """Its machine is back and knows nothing of the connection: whatever comes now is answered with RST.
+        """Its machine is back and knows nothing of the connection: all data that comes now is answered with RST.
 
-        What has come while it was dark is gone. Differs from Kafka's world: a kernel that was not answered would have
+        Data that came while it was dark is gone. Differs from Kafka's world: a kernel that was not answered would have
         sent it again by itself.
         """
         while self._sock_open and self._frames.discard():

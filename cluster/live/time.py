@@ -1,6 +1,6 @@
 """Wall time, with the same face as virtual time: one queue of callbacks, and a driver that runs those that are due.
 
-What differs is only who decides what comes next. Here sockets do, too: a task that comes back from one calls `enter`,
+The only difference is what decides the next step. Here sockets do, too: a task that comes back from one calls `enter`,
 which sets the clock for the whole step, so that within a step time stands still as it does in a simulation. Steps are
 synchronous, so the events of a run are in one total order in this world as well.
 """
@@ -77,7 +77,7 @@ class LiveTime:
 
     @property
     def cause(self) -> int | None:
-        """What something that happens now would follow from."""
+        """The cause of an event that is emitted now."""
         return self._trace.cause
 
     def at(self, at_us: int, callback: Callback, cause: int | None = None) -> None:
@@ -88,7 +88,7 @@ class LiveTime:
             self._wake_driver()
 
     def _wake_driver(self) -> None:
-        """It looks at what a step has led to once the step is over, for it is a task, and steps do not wait."""
+        """It looks at the results of a step once the step is over, because it is a task, and steps do not wait."""
         if self._driver is not None:
             driver, self._driver = self._driver, None
             trio.lowlevel.reschedule(driver)
@@ -144,7 +144,7 @@ class LiveTime:
         """Run what is due until `until_us` has come.
 
         between: called after every callback and after steps of other tasks; true if `work` is to be done now
-        raises: whatever a task failed with
+        raises: the exception of a failed task
         """
         while True:
             if self._failure is not None:

@@ -1,4 +1,4 @@
-"""What a connection has yet to write: bytes by send, stretches of files by sendfile, resumed where the socket was full.
+"""The pending writes of a connection: bytes by send, stretches of files by sendfile, resumed where the socket was full.
 
 source: Kafka's MultiRecordsSend, DefaultRecordsSend: a response is written piece by piece as the socket takes it.
 """
@@ -22,7 +22,7 @@ MORE = getattr(socket, "MSG_MORE", 0)
 
 
 def copy_of(part: FileSlice) -> FileSlice:
-    """Its bytes as they are now, whatever becomes of the file; they do not pass through Python. raises: TornSend"""
+    """Its bytes as they are now, safe from later changes to the file; they do not pass through Python. raises: TornSend"""
     file = OpenFile(os.memfd_create("in flight"))
     copied = 0
     while copied < part.length:
@@ -124,7 +124,7 @@ class FrameWriter:
         return bool(self._news)
 
     def tell(self) -> None:
-        """Tell of what has left whole; within a step."""
+        """Report the frames that have left whole; within a step."""
         news, self._news = self._news, []
         for on_sent, sent in news:
             on_sent(sent)

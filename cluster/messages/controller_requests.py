@@ -42,7 +42,7 @@ def is_request_of_brokers(header: RequestHeader) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequest:
-    """What a broker asks for, and how its answer is written. topic_ids: see topics_asked_for"""
+    """A broker's request, and how its answer is written. topic_ids: see topics_asked_for"""
 
     header: RequestHeader
     input: ControllerInput

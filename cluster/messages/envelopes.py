@@ -33,11 +33,11 @@ FORWARDED = (
     LIST_PARTITION_REASSIGNMENTS,
     DESCRIBE_QUORUM,
 )
-"""What clients ask of a broker and the controller answers (ApiKeys.forwardable)."""
+"""Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
 
 ENVELOPE_VERSION = 0
 ANONYMOUS = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
-"""DefaultPrincipalData, version 0: nobody authenticates here."""
+"""DefaultPrincipalData, version 0: there is no authentication here."""
 LOOPBACK = b"\x7f\x00\x00\x01"
 """Simplified: the client's address is not told; the controller has no quotas or rules by address."""
 _SIZE_BYTES = 4

@@ -1,4 +1,4 @@
-"""What controllers say to each other, as frames: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log."""
+"""Messages between controllers, as frames: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _Progress:
 
 
 class QuorumDescription:
-    """What is known is of one epoch of one leader: it begins anew with the next."""
+    """Covers one epoch of one leader: it begins anew with the next."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum

@@ -28,7 +28,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a card carries in one go, in microseconds from the first byte to the last."""
+    """The data a card carries in one go, in microseconds from the first byte to the last."""
 
     parcel: Parcel
     size_bytes: int
@@ -61,7 +61,7 @@ class Lane:
         return True
 
     def advance(self) -> None:
-        """What is carried is through: begin the next piece, if there is one."""
+        """The current piece is through: begin the next piece, if there is one."""
         assert self.current is not None
         ended_us, self.current = self.current.ends_us, None
         if self._waiting:

@@ -90,7 +90,7 @@ class SimulatedFabric:
     # --------------------------------------------------------------------------------------------------- faults
 
     def move_on(self) -> None:
-        """The network changed for the better: whatever need not wait any longer goes on."""
+        """The network changed for the better: messages that need not wait any longer go on."""
         for end in list(self._ends):
             end.move_on()
         for dial in list(self._dials):
@@ -110,8 +110,8 @@ class SimulatedFabric:
         pass  # Nothing happens while the driver of time does nothing.
 
     async def reset(self, one: str, two: str) -> int:
-        """RST on every connection between two nodes. What was in flight is lost; what has come in can still be read, as
-        on Linux (tcp_reset leaves the receive queue alone). Returns how many.
+        """RST on every connection between two nodes. Data in flight is lost; received data can still be read, as on
+        Linux (tcp_reset leaves the receive queue alone). Returns how many.
         """
         ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
         for end in ends:

@@ -201,7 +201,7 @@ class Host:
         self.shell.call(method)
 
     def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> NodeElsewhere | None:
-        """What is used for the core of a server whose process makes its core itself; None: it is to be made here."""
+        """The stand-in for the core of a server whose process makes the core itself; None: make it here."""
         return None
 
     async def seize(self) -> None:

@@ -76,7 +76,7 @@ class Link:
         return delay_us
 
     def remove(self, fault: str) -> None:
-        """Undo whatever one fault did to this link."""
+        """Undo all effects of one fault on this link."""
         self.added.pop(fault, None)
         self.loss.pop(fault, None)
         self.bytes_per_second.pop(fault, None)

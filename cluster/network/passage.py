@@ -1,9 +1,9 @@
-"""The way of what one end of a connection sends: over a link that may delay, cut or hold it.
+"""The path of the frames that one end of a connection sends: over a link that may delay, cut or hold it.
 
 The same for both worlds; they differ in what a frame is on its way, and in what its arrival does. TCP's promises hold:
-one connection keeps its order, and a cut or a hold delays and does not lose. What a process has sent and a fault holds,
-arrives also after the process ended (kill -9), in order and before the end of the connection. What waits is lost with
-its machine's power, or when the other side closes or resets the connection; the trace then says so.
+one connection keeps its order, and a cut or a hold delays and does not lose. Data that a process has sent and a
+fault holds arrives also after the process ended (kill -9), in order and before the end of the connection. Waiting data
+is lost when its machine loses power, or when the other side closes or resets the connection; the trace then says so.
 
 Simplified: what waits behind a cut is lost when its own side closes the connection. Linux goes on sending it for about
 100 s, ever more slowly.
@@ -33,7 +33,7 @@ from replica.trace.events import (
 )
 
 END_BYTES = 40
-"""What the end of a connection weighs on its link: a segment without data."""
+"""Size of a connection's end on its link: a segment without data."""
 
 CLOSED, RESET = "closed by the other side", "reset by the other side"
 """How a connection ends that this end has not closed."""
@@ -43,7 +43,7 @@ Frame = TypeVar("Frame")
 
 @dataclass(slots=True)
 class ByteCounts:
-    """What left one machine, and how."""
+    """Bytes that left one machine, by the way they were sent."""
 
     sendfile: int = 0
     sendfile_calls: int = 0
@@ -76,7 +76,7 @@ class Withheld:
 
 
 class NetworkEvents:
-    """What the trace says of connections and of messages that faults hold back."""
+    """Trace events of connections and of messages that faults hold back."""
 
     def __init__(self, trace: TraceLog, api_name: Callable[[int], str]) -> None:
         self._trace = trace
@@ -152,7 +152,7 @@ class Passage(ABC, Generic[Frame]):
 
     @abstractmethod
     def _drop_unread(self) -> None:
-        """What has come and was not handed over will not be."""
+        """Drop received frames that were not handed over."""
 
     @abstractmethod
     def _end_known(self) -> None:
@@ -234,7 +234,7 @@ class Passage(ABC, Generic[Frame]):
         return True
 
     def move_on(self) -> None:
-        """After a heal or a release: let go of whatever need not wait any longer, in order."""
+        """After a heal or a release: release the messages that need not wait any longer, in order."""
         withheld = self.withheld
         if withheld is not None and withheld.hold not in self._network.holds:
             self._events.released(self._node, self.peer, withheld.api, "body")

@@ -10,7 +10,7 @@ from cluster.network.world import Time
 
 
 class Road:
-    """What one end of a connection sends goes over it in order: through its machine's card, then the other's.
+    """The frames of one end of a connection pass it in order: through its machine's card, then the other's.
 
     Simplified: what waits in a card leaves even if the machine loses its power; and to connect takes cards no time.
     """

@@ -1,6 +1,6 @@
 """The shell round a node's core: sockets, timers, tasks, and not one decision.
 
-One task accepts, one waits for the core's next deadline, one per connection reads frames. Whatever happens is handed
+One task accepts, one waits for the core's next deadline, one per connection reads frames. Every event is handed
 to the core, and the actions it returns are performed in order and at once: `_step` is synchronous on purpose, so there
 is no checkpoint between a decision and its queueing. Brokers, controllers and clients all run in this shell, in
 virtual time and in wall time.
@@ -166,7 +166,7 @@ class NodeShell:
 
     def _send(self, action: Send) -> None:
         end = self._ends.get(action.connection)
-        if end is None:  # The connection went away while the answer was being made: nobody is left to tell.
+        if end is None:  # The connection went away while the answer was being made.
             return
         try:
             end.send(action.segments, action.api, action.part, action.cause, action.on_sent)

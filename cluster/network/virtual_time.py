@@ -134,7 +134,7 @@ class VirtualTime:
         """Run the queue up to and including `until_us`.
 
         between: called after every item; true if `work` has to be done before the next one, in the driver's own task
-        raises: whatever a task failed with
+        raises: the exception of a failed task
         """
         self._driver = self._holder = trio.lowlevel.current_task()
         self._until_us, self._between = until_us, between

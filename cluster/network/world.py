@@ -157,7 +157,7 @@ class Time(Protocol):
 
     @property
     def epoch_us(self) -> int:
-        """What a wall clock showed when the run began."""
+        """The time on a wall clock when the run began."""
 
     @property
     def cause(self) -> int | None:
@@ -230,7 +230,7 @@ class Fabric(Protocol):
     def ends_of(self, host: Host) -> Sequence[MachineConnection]: ...
 
     def move_on(self) -> None:
-        """The network changed for the better: whatever need not wait any longer goes on."""
+        """The network changed for the better: messages that need not wait any longer go on."""
 
     async def settle(self) -> None:
         """Until what was changed about machines, disks and links is in force wherever they are."""

@@ -76,7 +76,7 @@ class ProduceRequest(NamedTuple):
 
 
 class ProducePartitionResponse(NamedTuple):
-    """What became of one partition's batch.
+    """The result for one partition's batch.
 
     base_offset: offset of its first record, -1 if it was not appended
     log_append_time_ms: -1 unless the topic stamps records with the broker's time

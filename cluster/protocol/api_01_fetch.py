@@ -111,14 +111,14 @@ class EpochEndOffset(NamedTuple):
 
 
 class SnapshotId(NamedTuple):
-    """What the fetcher asks for is only in this snapshot any more: take that, then go on from its end (KIP-630)."""
+    """The wanted records are now only in this snapshot: take it, then go on from its end (KIP-630)."""
 
     end_offset: Offset
     epoch: LeaderEpoch
 
 
 class FetchPartitionResponse(NamedTuple):
-    """What a broker answers for one partition; `slice` is a stretch of a segment file, or bytes held in memory."""
+    """A broker's answer for one partition; `slice` is a stretch of a segment file, or bytes held in memory."""
 
     partition: int
     error: ErrorCode
@@ -134,7 +134,7 @@ class FetchPartitionResponse(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """What a fetcher received for one partition; `records` is a memoryview into the frame, empty if there are none.
+    """The answer for one partition, as received; `records` is a memoryview into the frame, empty if there are none.
 
     The last batch in `records` may be cut short (max_bytes); tags of versions below 12 are None.
     """

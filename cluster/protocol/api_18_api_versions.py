@@ -4,7 +4,7 @@
     frame = encode_api_versions_response(version, correlation_id, ranges, features("4.1", elr=True), epoch)
 
 A client may ask a version that the broker does not know; the answer then has a version 0 body, UNSUPPORTED_VERSION, and
-the range of ApiVersions itself, and the client asks again (KIP-511). `read_request_header` lets such a request through
+the range of ApiVersions itself, and the client repeats it (KIP-511). `read_request_header` lets such a request through
 and this module never looks at its body. The response header is version 0 at every version. Everything else about this
 API (the request, a client decoding the response) is in `cold`.
 

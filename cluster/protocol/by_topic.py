@@ -1,4 +1,4 @@
-"""What requests and responses of Produce and Fetch have in common: topics, each with what is said of its partitions."""
+"""The common form of requests and responses of Produce and Fetch: topics, each with its partitions' entries."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, entity: Ent
 def decode_request(header: RequestHeader, frame: Frame) -> Entity:
     """Request of a frame without size prefix. raises: PeerViolation
 
-    What is left over behind it is ignored, as Kafka does: librdkafka leaves three bytes behind some Metadata requests.
+    Trailing bytes are ignored, as in Kafka: librdkafka leaves three bytes behind some Metadata requests.
     """
     return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)[0]
 

@@ -59,7 +59,7 @@ FLOAT64 = Struct(">d")
 
 
 class Shape(NamedTuple):
-    """What a field holds: a primitive (`kafka_type`) or an entity, once or as an array, nullable or not."""
+    """The type of a field: a primitive (`kafka_type`) or an entity, once or as an array, nullable or not."""
 
     kafka_type: str | None
     entity: type | None
@@ -386,7 +386,7 @@ def _without_default(entity_type: type) -> Iterator[tuple[str, Shape]]:
 
 
 def implicit_default(shape: Shape) -> Any:
-    """Value of a field that nobody set: null if it may be, else empty or zero, as in Kafka's own message classes."""
+    """Value of a field that was not set: null if it may be, else empty or zero, as in Kafka's own message classes."""
     if shape.is_nullable:
         return None
     if shape.is_array:

@@ -84,7 +84,7 @@ def encode_fetch_request(version: int, correlation_id: int, client_id: str | Non
 
 
 class RepeatedFetches:
-    """Encodes the fetches of one fetcher: one that asks what the last one asked differs in its correlation id alone."""
+    """Encodes the fetches of one fetcher: a repeated request differs in its correlation id alone."""
 
     def __init__(self, version: int, client_id: str | None) -> None:
         self._version = version

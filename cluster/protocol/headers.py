@@ -30,7 +30,7 @@ _CORRELATION_ID = Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what; `body_position` is where the body starts in the frame."""
+    """The header of a request; `body_position` is where the body starts in the frame."""
 
     api_key: int
     api_version: int

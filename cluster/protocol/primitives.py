@@ -11,7 +11,7 @@ varints holding length + 1 (0 means null) and a tagged section after every struc
     >>> tagged({1: b"x"})               # one field: number 1, one byte long
     b'\\x01\\x01\\x01x'
 
-A decoder is wrapped in `decodes`, so whatever a hostile frame makes of it, the caller sees `PeerViolation`. Two things
+A decoder is wrapped in `decodes`, so every error that a hostile frame causes is a `PeerViolation`. Two things
 need care by hand, because Python does not complain about them: a slice past the end of the frame is silently short
 (`read_string` and `take` check), and a count decides how long a loop runs (`read_count` checks it against the bytes
 that are left).

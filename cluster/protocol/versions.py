@@ -7,8 +7,9 @@
     >>> is_flexible(1, 12)          # KIP-482 encoding from version 12
     True
 
-`VERSIONS` is what the codecs encode and decode: every API of Kafka 4.1, and those of the ZooKeeper era. What a broker
-answers of it, and offers in which era, is in cluster/broker/apis. Source: apache/kafka clients/.../common/message.
+`VERSIONS` is what the codecs encode and decode: every API of Kafka 4.1, and those of the ZooKeeper era. The
+versions that a broker answers, and offers in each era, are in cluster/broker/apis.
+Source: apache/kafka clients/.../common/message.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class AcceptedConnections:
         return len(self._peers)
 
     def peer(self, connection: ConnectionId) -> str | None:
-        """Who is at the other end; None when the connection is gone."""
+        """The node at the other end; None when the connection is gone."""
         return self._peers.get(connection)
 
     def address(self, connection: ConnectionId) -> str:
@@ -97,7 +97,7 @@ class AcceptedConnections:
         return True
 
     def identified(self, connection: ConnectionId, peer: str) -> None:
-        """Who is at the other end has turned out."""
+        """The other end has been identified."""
         if connection in self._peers:
             self._peers[connection] = peer
 

@@ -2,7 +2,7 @@
 
 A handler stays taken while it works on a request, so requests queue behind num.io.threads busy ones. New connections
 take the network thread's time, and what is on its other connections waits meanwhile. A replica fetcher takes an answer
-in before it asks again.
+in before its next fetch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LENGTH, _LENGTH_END, _COUNT, _COUNT_END = 8, 12, 57, 61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTimes:
-    """Microseconds.     request_us: of a handler, for each request, whatever it asks for
+    """Microseconds.     request_us: of a handler, for each request of any kind
     produced_us: of a handler, for each record of a Produce request, refused or not
     fetched_us: of a handler, for each record found for a Fetch request
     replicated_us: of a replica fetcher, for each answer with records

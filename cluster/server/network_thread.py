@@ -1,7 +1,7 @@
 """The acceptor and the network threads of a broker: where connections come in and requests leave for the queue.
 
 A network thread (Kafka's Processor) does one thing at a time: while it sets up new connections, or stands before a full
-request queue, whatever comes over its connections waits, and whatever is to be answered over them. source: SocketServer
+request queue, the requests and answers on its connections wait. source: SocketServer
 """
 
 from __future__ import annotations

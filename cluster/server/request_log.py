@@ -1,4 +1,4 @@
-"""What became of each request, and how long it took where: the times of Kafka's request metrics, as trace events.
+"""The outcome of each request, and its time at each stage: the times of Kafka's request metrics, as trace events.
 
 A connection has one request in progress at a time, so its number is enough to find it. Only watches: nothing is decided
 here. source: RequestChannel.Request.updateRequestMetrics, SocketServer.Processor
@@ -86,7 +86,7 @@ class RequestLog:
             request.dequeued_us = self._stopwatch()
 
     def told(self, connection: ConnectionId, peer: str, header: RequestHeader) -> None:
-        """What it is, which the handler has found."""
+        """The handler has decoded the request's header."""
         request = self._in_progress.get(connection)
         if request is not None:
             request.peer, request.header = peer, header
@@ -100,7 +100,7 @@ class RequestLog:
             self._just_handled.append(request)
 
     def outgoing(self, actions: list[Action]) -> list[Action]:
-        """The same actions; those that answer a request tell when they have left."""
+        """The same actions; those that answer a request report when they have left."""
         if self._in_progress:
             actions = [self._answered(action) for action in actions]
         self._just_handled.clear()

@@ -60,11 +60,11 @@ class SocketServer:
         self._thread_of: dict[ConnectionId, NetworkThread] = {}
         self._assigned = 0
         self._unassigned: dict[ConnectionId, bytearray] = {}
-        """What has come over connections that wait for their network thread."""
+        """Data received on connections that wait for their network thread."""
         self._is_place_free = False
         self._is_open = False
         self._too_early: dict[ConnectionId, bytearray] = {}
-        """What has come before this server is open; nothing is kept for who is gone, however often it comes again."""
+        """Data received before this server is open; the data of a closed connection is dropped."""
         self._threads_hold_back = cpu.connection_us > 0
         """Whether a network thread may have something to do before it can send an answer."""
 
@@ -111,7 +111,7 @@ class SocketServer:
     # ---------------------------------------------------------------------------------------------------- requests
 
     def open(self, now_us: int) -> None:
-        """What clients and followers have sent before is served now (SocketServer.enableRequestProcessing)."""
+        """Earlier requests of clients and followers are served now (SocketServer.enableRequestProcessing)."""
         self._is_open = True
         waiting, self._too_early = self._too_early, {}
         for connection, frame in waiting.items():

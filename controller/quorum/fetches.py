@@ -1,4 +1,4 @@
-"""What the leader's log says to a fetch of it, and the fetcher's log to the answer (KIP-595, KIP-630).
+"""The answer of the leader's log to a fetch, and the effect of the answer on the fetcher's log (KIP-595, KIP-630).
 
 Source: ReplicatedLog.validateOffsetAndEpoch, truncateToEndOffset
 """

@@ -153,7 +153,7 @@ class BrokerLogs:
     # --------------------------------------------------------------------------------------------------------- close
 
     def close_clean(self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """The orderly stop, of the directories that are online; one that has failed gets no marker."""
+        """The orderly stop, of the directories that are online; a failed directory gets no marker."""
         for manager in self.directories.values():
             here = {name: offset for name, offset in high_watermarks.items() if name in manager.logs}
             manager.close_clean(broker_epoch, here)

@@ -32,7 +32,7 @@ def walk(body: bytes, count: int) -> Walked:
     raises: MalformedRecords
 
     Differs from Kafka: it does not look at the offset deltas of a batch that is not compressed, nor at the sizes of
-    the records of one that is. Such records have offsets that another has, or no consumer can read them.
+    the records of a compressed one. Such records have offsets that another has, or no consumer can read them.
     """
     if count > len(body) // RECORD_BYTES_MIN:
         raise MalformedRecords(f"{len(body)} bytes are too few for {count} records")

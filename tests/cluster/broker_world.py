@@ -58,7 +58,7 @@ def flat(action: Send) -> bytearray:
 
 
 class Caller:
-    """Somebody connected to b1: a client or a follower."""
+    """A client or a follower with a connection to b1."""
 
     def __init__(self, world: BrokerWorld, peer: str, connection: int) -> None:
         self.peer = peer
@@ -269,7 +269,7 @@ class BrokerWorld:
         )
 
     def fall_silent(self, broker_id: int) -> None:
-        """No more heartbeats, until it is fenced."""
+        """Stop its heartbeats until it is fenced."""
         del self._epochs[broker_id]
         self.run(10_000)
         assert self.controller.state.image.brokers[broker_id].fenced

@@ -51,7 +51,7 @@ _UUID = re.compile(r"-00000000-0000-0000-0000-([0-9a-f]{12})")
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says of itself: version 0 of its protocol."""
+    """A consumer's description of itself: version 0 of its protocol."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 

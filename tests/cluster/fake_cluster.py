@@ -1,7 +1,7 @@
 """Brokers made of real wire frames and a clock, to drive one client core without sockets.
 
 A `FakeBroker` keeps one list of batches per partition and knows just enough rules to be believed: sequence checks,
-fetches, offsets, epochs. What it does to a request can be scripted: `broker.next(PRODUCE, refuse(...), hold())`.
+fetches, offsets, epochs. Its handling of a request can be scripted: `broker.next(PRODUCE, refuse(...), hold())`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAMES = Names({number: f"b{number}" for number in range(1, 10)})
 
 @dataclass
 class Verdict:
-    """What a scripted broker does with one request."""
+    """A scripted broker's handling of one request."""
 
     error: ErrorCode = ErrorCode.NONE
     handles: bool = True
@@ -76,7 +76,7 @@ def reset(handles: bool = True) -> Verdict:
 
 @dataclass
 class FakeCluster:
-    """What the brokers agree on."""
+    """State that the brokers agree on."""
 
     leaders: dict[int, tuple[int, int]]
     """partition -> (leader id, leader epoch)"""

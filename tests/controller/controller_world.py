@@ -69,7 +69,7 @@ def heartbeat(state: ControllerState, broker_id: BrokerId, *, at: int = 0, **fie
 
 
 class ControllerWorld:
-    """Verbs of tests/golden/controller_*.txt. What is left out of a request is what an honest broker would send."""
+    """Verbs of tests/golden/controller_*.txt. Fields left out of a request are as an honest broker would send them."""
 
     def __init__(self) -> None:
         self.controller = new_state()
@@ -346,7 +346,7 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _ids(brokers: tuple[str, ...]) -> tuple[BrokerId, ...]:
-    """`b9` is a broker that nobody knows."""
+    """`b9` is an unknown broker."""
     return tuple(_IDS.get(broker, int(broker[1:])) for broker in brokers)
 
 

@@ -38,7 +38,7 @@ Entry = tuple[int, str]
 
 @dataclass
 class MemoryLog:
-    """What survives a restart: entries, snapshots and the last election. Implements ReplicatedLog.
+    """The state that survives a restart: entries, snapshots and the last election. Implements ReplicatedLog.
 
     A snapshot is all entries below its end; what is cut off is kept in `entries`, so that it can be judged.
     """

@@ -1,4 +1,4 @@
-"""Whatever brokers, leaders and operators do: the safety rules of the controller hold (S1, S12, S13, S18, S19)."""
+"""For any actions of brokers, leaders and operators the controller's safety rules hold (S1, S12, S13, S18, S19)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STEPS = st.lists(
 
 @dataclass
 class Told:
-    """What the events alone say of a partition."""
+    """A partition as the events alone describe it."""
 
     leader: str | None
     isr: tuple[str, ...]

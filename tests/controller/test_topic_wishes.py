@@ -1,4 +1,4 @@
-"""What clients may ask for in names and settings of topics: exactly what Kafka lets them."""
+"""Valid names and settings of topics in clients' requests: exactly those that Kafka allows."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class FollowerWorld:
         replica.cache.truncate_from_start(offset)
 
     def follow(self, name: str, leader: str, epoch: int, at: int | None = None) -> list[str]:
-        """The controller tells `name` to follow."""
+        """The controller makes `name` a follower."""
         replica = self._replica(name)
         replica.leader_epoch = epoch
         if replica.follower is None:
@@ -183,7 +183,7 @@ class FollowerWorld:
         return self.send(name, at=at) + (self.answer(name, max_records=max_records) if name in self.sent else [])
 
     def send(self, name: str, at: int | None = None) -> list[str]:
-        """The request goes out; `answer` brings the answer, perhaps to somebody who has moved on."""
+        """The request goes out; `answer` brings the answer, perhaps after the follower has moved on."""
         follower = self._follower(name)
         self.sent.pop(name, None)
         if not follower.may_fetch(self._at(at)):
@@ -249,7 +249,7 @@ class FollowerWorld:
         return lines + self._perform(replica, actions, records, append_error)
 
     def _acknowledged(self, leader: Replica, name: str, offset: int) -> list[str]:
-        """What the leader makes of the fetch: `name` holds all below `offset`. Here a leader is nothing but a log."""
+        """The leader's conclusion from the fetch: `name` holds all below `offset`. Here a leader is nothing but a log."""
         return []
 
     # comparing epochs before the first fetch
@@ -320,7 +320,7 @@ class FollowerWorld:
     def _perform(
         self, replica: Replica, actions: list[FollowerAction], records: list[int], append_error: str | None = None
     ) -> list[str]:
-        """Do on the log what the follower wants, and tell it."""
+        """Carry out the follower's actions on the log, and report them to it."""
         follower, lines = replica.follower, []
         assert follower is not None
         for action in actions:

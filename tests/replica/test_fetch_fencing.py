@@ -12,7 +12,7 @@ from replica.rules import PROFILES
 @pytest.mark.parametrize(
     ("profile", "leader_id", "leader_epoch", "expected"),
     [
-        ("kafka-0.11", 1, 7, False),  # the same leader, whatever happened in between
+        ("kafka-0.11", 1, 7, False),  # the same leader, regardless of events in between
         ("kafka-2.0", 1, 6, False),
         ("kafka-2.0", 1, 7, True),  # KAFKA-7164: epoch 6 was missed
         ("kafka-2.0", 2, 6, True),

@@ -239,10 +239,10 @@ def test_leader_epochs_are_checked_both_ways() -> None:
         # no epochs of our own: the same
         ((3, 7), (-1, -1), (7, True)),
         ((3, 12), (-1, -1), (10, True)),
-        # the leader's epoch is not ours: the end of the one below, and ask again
+        # the leader's epoch is not ours: the end of the one below, and repeat the request
         ((3, 8), (2, 4), (4, False)),
         ((3, 8), (2, 12), (10, False)),
-        # the same epoch: whoever ends first, and never past the own end
+        # the same epoch: the earlier of the two ends, and never past the own end
         ((3, 8), (3, 9), (8, True)),
         ((3, 8), (3, 5), (5, True)),
         ((3, 14), (3, 12), (10, True)),
@@ -272,7 +272,7 @@ def test_after_any_history_of_elections_the_logs_become_the_leaders(
     leader wrote each epoch from front to back. A round cuts or appends, so the rounds are few.
 
     forgetful: followers that lose their epoch file and their high watermark before the last election. (A leader that
-    loses its epoch file cannot tell where logs part, here as in Kafka.)
+    loses its epoch file cannot determine where logs part, here as in Kafka.)
     """
     world = FollowerWorld()
     world.era(era)

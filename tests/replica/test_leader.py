@@ -58,14 +58,14 @@ AFTER_A_REFUSAL = {
     "INVALID_REQUEST": AWAITS_METADATA,
     "NEW_LEADER_ELECTED": AWAITS_METADATA,
 }
-"""What a leader does next about an ISR that it still wants; any other error says only that it has to ask again."""
+"""A leader's next step for an ISR that it still wants; after any other error it only has to repeat the proposal."""
 
 
 @pytest.mark.parametrize(
     "error", [code for code in ErrorCode if code is not ErrorCode.NONE], ids=lambda code: code.name
 )
 def test_what_a_leader_does_after_a_refusal(error: ErrorCode) -> None:
-    """Partition.handleAlterPartitionError; whatever the error is, b3 counts until the controller says otherwise."""
+    """Partition.handleAlterPartitionError; for every error, b3 counts until the controller says otherwise."""
     world = with_pending_shrink()
     first = world.proposals[-1]
     said = world.isr_refused(error.name)
@@ -136,7 +136,7 @@ def test_an_answer_of_the_next_leader_epoch_changes_nothing() -> None:
 
 
 def test_metadata_of_the_same_partition_epoch_also_ends_a_pending_proposal() -> None:
-    """Kafka accepts partition epochs that are equal: the answer and the metadata tell of the same change."""
+    """Kafka accepts partition epochs that are equal: the answer and the metadata carry the same change."""
     world = with_pending_shrink()
     world.metadata(isr=("b1", "b2", "b3"), partition_epoch=5)
     assert world.state.pending_isr is None
@@ -225,7 +225,7 @@ def test_fetch_from_unrecognised_follower() -> None:
 
 
 def test_a_member_that_left_the_isr_without_ever_fetching_is_not_waited_for() -> None:
-    """It counts as caught up since the epoch began, but nobody knows which life of it that would be."""
+    """It counts as caught up since the epoch began, but its broker epoch is unknown."""
     world = LeaderWorld()
     world.leader(replicas=ALL, isr=ALL, leo=10, hw=0, at=0)
     world.fetch("b2", offset=10, at=1)
@@ -386,7 +386,7 @@ def test_a_new_leader_knows_nothing_of_its_followers() -> None:
     replica.reset(200, 12, is_new_leader=True, is_in_sync=True)
     assert (replica.log_end_offset, replica.log_start_offset, replica.broker_epoch) == (-1, -1, None)
     assert replica.last_caught_up_us == 200
-    # A first fetch tells nothing of the time before it, for there was none.
+    # A first fetch gives no information about the time before it, because there was no fetch.
     replica.fetched(300, 5, 12, 0, 78)
     assert replica.last_caught_up_us == 200
     replica.reset(400, 12, is_new_leader=True, is_in_sync=False)

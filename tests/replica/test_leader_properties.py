@@ -1,4 +1,4 @@
-"""What a leader may never do, whatever happens, and its high watermark by a second, slower reckoning."""
+"""A leader's safety rules in any situation, and its high watermark by a second, slower reckoning."""
 
 from __future__ import annotations
 

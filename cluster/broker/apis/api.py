@@ -1,4 +1,4 @@
-"""What a file `api_NN_name.py` declares: one API that brokers answer, by Kafka's key.
+"""The declaration in a file `api_NN_name.py`: one API that brokers answer, by Kafka's key.
 
     API = Api(key=LIST_GROUPS, highest={"0.10": 0, ..., "4.1": 5}, serve=ListGroups)
 
@@ -72,7 +72,7 @@ Serve = Callable[[BrokerParts], Handler | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One API. What its versions are is in cluster/protocol/versions.py, what they changed in the file's docstring.
+    """One API. Its versions are in cluster/protocol/versions.py, their changes in the file's docstring.
 
     highest: release -> highest version that its brokers offer clients; a release that is not named lacks the API.
         Each column of Kafka's history is the last patch of its release; from 3.3 on it is a KRaft broker.

@@ -3,7 +3,7 @@
      0  APIs with their lowest and highest version
      1  throttle time
      2  a throttled client is answered first and held back then (KIP-219)
-     3  flexible, but for the header of the answer; the client says what it is (KIP-511), features (KIP-584)
+     3  flexible, but for the header of the answer; the client names its software (KIP-511), features (KIP-584)
      4  a feature may start at level 0 (KAFKA-17011)
 
 A version that the broker does not know is answered, too: see cluster/protocol/api_18_api_versions.py.

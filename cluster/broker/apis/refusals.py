@@ -1,7 +1,7 @@
 """APIs that a broker of the era offers and that do nothing here: each is refused, or answered that there is nothing.
 
-Clients know a broker's release by the APIs it offers, so they are offered. What Kafka answers where the feature is off
-(no authorizer, no SASL listener, no share groups) is answered here, too; the rest is refused as UNSUPPORTED_VERSION.
+Clients know a broker's release by the APIs it offers, so they are offered. Where the feature is off (no authorizer,
+no SASL listener, no share groups) the answer is Kafka's; the rest is refused as UNSUPPORTED_VERSION.
 Differs from Kafka, which has transactions, KIP-848's consumer groups, quotas, SCRAM and moves between log directories.
 source: KafkaApis.scala, AclApis.scala
 """

@@ -28,8 +28,8 @@ class WantedTopic(NamedTuple):
 
 
 class AutoTopics:
-    """Asks the controller, once at a time for each topic. What becomes of it shows in the metadata, or the next client
-    asks again."""
+    """Asks the controller, once at a time for each topic. The result shows in the metadata, or the
+    client's next request repeats it."""
 
     def __init__(self, forwarding: Forwarding, node: str, request_timeout_ms: int) -> None:
         self._forwarding = forwarding

@@ -32,7 +32,7 @@ REQUEST_TIMEOUT_US = 30_000_000
 
 
 class _Sender:
-    """Requests to one life of one broker, in order; one that fails is sent again until the broker is gone."""
+    """Requests to one life of one broker, in order; a failed request is sent again until the broker is gone."""
 
     def __init__(self, outbox: Outbox, channels: Channels, node: str, request: ControlRequest) -> None:
         self.broker_epoch: BrokerEpoch = request.broker.broker_epoch

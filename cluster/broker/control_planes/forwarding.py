@@ -1,4 +1,4 @@
-"""What a broker passes on to the active controller: requests of clients in envelopes, and what it asks for itself.
+"""Requests that a broker forwards to the active controller: those of clients, in envelopes, and its own.
 
 One queue and one connection, one request in flight, tried again with every new controller for a minute.
 source: ForwardingManager.scala, NodeToControllerChannelManagerImpl("forwarding")

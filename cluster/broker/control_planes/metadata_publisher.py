@@ -1,4 +1,4 @@
-"""What is new in the metadata is acted upon in its order, a large change a slice at a time.
+"""Metadata changes are applied in order, a large change one slice at a time.
 
 Kafka has a thread of its own for it, beside those that answer requests: while a broker makes the logs of 10,000
 partitions, it serves those that it has. Here other work has its turn between two slices.
@@ -37,7 +37,7 @@ class _Slice(NamedTuple):
 
 
 class MetadataPublisher:
-    """Keeps the order; `changes` do the work, each slice once nobody appends to its partitions any more."""
+    """Keeps the order; `changes` do the work, each slice once no append to its partitions is in progress."""
 
     def __init__(self, changes: ReplicaChanges, locks: PartitionLocks, timers: Timers[Action]) -> None:
         self._changes = changes

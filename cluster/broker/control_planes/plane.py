@@ -1,4 +1,4 @@
-"""What a broker needs of the control plane it takes part in: a quorum of controllers (KRaft), or the registry of the
+"""A broker's interface to the control plane it takes part in: a quorum of controllers (KRaft), or the registry of the
 ZooKeeper era and the one broker that is the controller."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from replica.ids import BrokerEpoch, BrokerId, TopicPartition
 
 
 class ZooKeeperParts(NamedTuple):
-    """What the requests of that era's controllers act on. runner: of the controller that this broker may be"""
+    """The state that requests of that era's controllers change. runner: of the controller that this broker may be"""
 
     epochs: ControllerEpochs
     configs: TopicConfigs

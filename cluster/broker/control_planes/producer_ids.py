@@ -114,7 +114,7 @@ class IdsOfController:
         self._forwarding.ask(ALLOCATE_PRODUCER_IDS, encode, self._answered, now_us)
 
     def _answered(self, frame: bytearray | None, now_us: int) -> None:
-        """Without a block, waiting producers go on waiting; the next request asks for a block again."""
+        """Without a block, waiting producers go on waiting; the next request tries to get a block."""
         self._is_asked = False
         self._next_block = None if frame is None else _block_in(frame)
         if self._next_block is not None:

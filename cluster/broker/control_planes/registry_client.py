@@ -28,10 +28,10 @@ RECONNECT_US = 100_000
 
 
 class SessionEvents(Protocol):
-    """What a session reports to its broker."""
+    """Reports of a session to its broker."""
 
     def session_began(self, now_us: int) -> None:
-        """A new session, the first or after one that expired."""
+        """A new session, the first or after an expired one."""
 
     def session_expired(self, now_us: int) -> None:
         """The registry has given up on us: what we had made there is gone. A new session follows."""

@@ -31,7 +31,7 @@ from replica.ids import Names
 
 
 class RegistryTopics:
-    """What clients ask for, the controller alone does."""
+    """Requests of clients that only the controller carries out."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class RegistryTopics:
         self._responder = responder
         self._created = 0
         self._under_way: dict[str, int] = {}
-        """Partitions of topics that were written here and that the metadata has not told of yet."""
+        """Partitions of topics that were written here and that are not in the metadata yet."""
 
     def create(self, wanted: WantedTopic, now_us: int) -> None:
-        """Placed here, written here; another broker may be faster, and that is as good. With too few brokers nothing
-        comes of it, and the client asks again."""
+        """Placed here, written here; another broker may be faster, and that is as good. With too few brokers the
+        topic is not created, and the client retries."""
         event = CreateTopic(
             now_us=now_us,
             name=wanted.name,

@@ -1,4 +1,4 @@
-"""What a ZooKeeper-era broker knows of topics' settings: read from the registry when a topic is first hosted, and again
+"""A ZooKeeper-era broker's copy of topics' settings: read from the registry when a topic is first hosted, and again
 whenever it changes. source: ConfigRepository of the ZooKeeper era, DynamicConfigManager
 
 Differs from Kafka: each topic's file is watched; Kafka leaves a note in /config/changes for every change.

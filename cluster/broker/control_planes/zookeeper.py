@@ -176,7 +176,7 @@ class ZooKeeperPlane:
         self._changes.apply([], [topic], now_us)
 
     def _where_the_controller_is(self) -> tuple[str, int]:
-        """While nobody is known to be the controller we ask ourselves, and hear NOT_CONTROLLER."""
+        """While no controller is known the broker sends the request to itself, and gets NOT_CONTROLLER."""
         known = self._cache.image.brokers.get(self._controller.active_controller)
         return (self._identity.host, self._identity.port) if known is None else (known.host, known.port)
 

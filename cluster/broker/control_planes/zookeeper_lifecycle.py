@@ -30,7 +30,7 @@ class ZooKeeperLifecycle:
     """`broker_epoch` is the number of the transaction that made the broker's file, -1 until then.
 
     Differs from Kafka: a broker that finds the file of its previous life tries again every second until that session is
-    over; Kafka's process ends with NodeExists, and whatever supervises it starts it again.
+    over; Kafka's process ends with NodeExists, and its supervisor starts it again.
     """
 
     def __init__(

@@ -106,8 +106,8 @@ class ControllerChannel:
 
 
 def _error_of(api: int, frame: bytearray) -> int:
-    """What brokers ask for themselves is answered with a throttle time and then the error, in all versions; an envelope
-    has it behind what it encloses."""
+    """Answers to a broker's own requests begin with a throttle time and then the error, in all versions; an envelope
+    has the error after the enclosed answer."""
     if api == ENVELOPE:
         return envelope_error(frame)
     code: int = INT16.unpack_from(frame, response_body_position(api, VERSIONS[api][0], frame) + _THROTTLE_TIME_BYTES)[0]

@@ -51,7 +51,7 @@ TIMEOUT_US = 2_000_000
 
 
 class MetadataCache:
-    """What this broker knows of the cluster, as of the last metadata record it has applied."""
+    """The cluster as this broker knows it, as of the last metadata record it has applied."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()
@@ -161,7 +161,7 @@ class MetadataFollower:
             self.fetch(now_us)
 
     def _fetch_snapshot(self, told: FetchedPartition, now_us: int) -> None:
-        """What comes next is not in the controller's log any more."""
+        """The next records are not in the controller's log any more."""
         assert told.snapshot_id is not None
         end = OffsetAndEpoch(told.snapshot_id.epoch, told.snapshot_id.end_offset)
         source = self._names(self._target)

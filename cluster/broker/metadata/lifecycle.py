@@ -30,7 +30,7 @@ FIRST_BACKOFF_US = 100_000
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """Who a broker process is: one per incarnation."""
+    """The identity of a broker process: one per incarnation."""
 
     broker_id: BrokerId
     name: str
@@ -154,7 +154,7 @@ class BrokerLifecycle:
         self.state = BrokerState.SHUTTING_DOWN
 
     def propagate_directory_failure(self, directory_id: UUID, now_us: int) -> None:
-        """Tell the controller with the next heartbeat, which leaves at once; give up if it cannot be told for
+        """Report to the controller with the next heartbeat, sent at once; give up if no report succeeds for
         log.dir.failure.timeout.ms. source: OfflineDirEvent, OfflineDirBrokerFailureEvent"""
         self._offline_dirs[directory_id] = False
         timeout_us = self._config.log_dir_failure_timeout_ms * 1000

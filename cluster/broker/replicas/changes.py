@@ -1,4 +1,4 @@
-"""What a change of the metadata means for the replicas of one broker: delete, lead or follow, in that order.
+"""Effects of a metadata change on the replicas of one broker: delete, lead or follow, in that order.
 
 source: ReplicaManager.applyDelta, TopicDelta.localChanges, BrokerMetadataPublisher.scala
 """
@@ -37,7 +37,7 @@ class AssignedPartition(NamedTuple):
 
 
 class Roles(Protocol):
-    """Hears which partitions this broker leads now, follows now, or has to do with no more."""
+    """Learns which partitions this broker now leads, now follows, or no longer hosts."""
 
     def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None: ...
 
@@ -126,7 +126,7 @@ class ReplicaChanges:
             self._partition(name, topic, now_us)
 
     def stop(self, partitions: Sequence[tuple[TopicPartition, bool]], now_us: int) -> None:
-        """Follow these no more; delete the log of those with True. source: ReplicaManager.stopReplicas"""
+        """Stop following these; delete the log of those with True. source: ReplicaManager.stopReplicas"""
         for name, delete in partitions:
             partition = self._replicas.partitions.get(name)
             if delete:

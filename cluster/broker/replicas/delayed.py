@@ -37,9 +37,9 @@ class DelayedProduce:
 
 @dataclass(frozen=True, slots=True)
 class FetchParams:
-    """Who fetches, and how long and how much it is ready to wait for (FetchParams.java).
+    """The fetching client or follower, and how long and for how much it waits (FetchParams.java).
 
-    resting: what it wants as well, and what is not to be looked at until it rests no more
+    resting: partitions it wants as well, each not looked at until it no longer rests
     """
 
     replica_id: BrokerId
@@ -61,7 +61,7 @@ class FetchParams:
 class DelayedFetch:
     """A fetch with too few bytes to answer waits for more, for news that make waiting pointless, or for max.wait.
 
-    listener: hears of partitions of its session that rest no more
+    listener: is called for partitions of its session that no longer rest
     """
 
     params: FetchParams

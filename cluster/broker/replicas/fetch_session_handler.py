@@ -21,14 +21,14 @@ Forgotten = list[tuple[Topic, TopicPartition]]
 
 
 class Wanted(NamedTuple):
-    """What is to be asked of one partition. topic: as requests name it, by its id from version 13 on"""
+    """The request for one partition. topic: as requests name it, by its id from version 13 on"""
 
     topic: Topic
     entry: FetchPartition
 
 
 class SessionFetch(NamedTuple):
-    """What goes into the next request, as fields of `FetchRequest`."""
+    """The content of the next request, as fields of `FetchRequest`."""
 
     session_id: int
     session_epoch: int
@@ -75,7 +75,7 @@ class FetchSessionHandler:
     def _changes(
         self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
-        """What the next request has to name, new partitions first, and what the leader is to forget."""
+        """The partitions that the next request has to name, new ones first, and those that the leader is to forget."""
         known = self._partitions
         added = {name: one for name, one in wanted.items() if name not in known}
         altered: dict[TopicPartition, Wanted] = {}

@@ -60,7 +60,7 @@ def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> Reque
 
 
 class Answered(NamedTuple):
-    """What is to be sent. partitions: in the order of the results, without those that are no news"""
+    """The response to be sent. partitions: in the order of the results, without those that are no news"""
 
     error: ErrorCode
     session_id: int
@@ -72,7 +72,7 @@ class FetchContext(Protocol):
 
     @property
     def resting(self) -> RestingPartitions | None:
-        """What `asked` leaves out, in the session of a follower."""
+        """The partitions that `asked` leaves out, in the session of a follower."""
         ...
 
     @property
@@ -91,7 +91,7 @@ class FetchContext(Protocol):
 
 
 class CachedPartition:
-    """What the fetcher asks of a partition, and the last answer. turn: its place in the session"""
+    """The fetcher's request for a partition, and the last answer. turn: its place in the session"""
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "turn")
 
@@ -115,7 +115,7 @@ class CachedPartition:
             or failed
             or result.diverging_epoch is not None
         )
-        # An offset that nobody can have: the partition is sent again when its error is over.
+        # An impossible offset: the partition is sent again when its error is over.
         self.high_watermark = UNKNOWN_OFFSET if failed else result.high_watermark
         self.log_start_offset = result.log_start_offset
         return news
@@ -167,7 +167,7 @@ class FetchSession:
         self.evictable_by_all = self.evictable_by_privileged = False
 
     def update(self, request: FetchRequest, names: Names) -> None:
-        """What an incremental request adds, changes and forgets, in this order."""
+        """Apply what an incremental request adds, changes and forgets, in this order."""
         for key, entry in _entries(request).items():
             known = self.partitions.get(key)
             self.resting.end(key)
@@ -249,7 +249,7 @@ class FetchSessionCache:
         return session_id
 
     def _evict(self, worth: tuple[bool, int, int], now_us: int) -> bool:
-        """Make room for a session of this worth: a stale one goes, or the least one that is worth no more and may go.
+        """Make room for a session of this worth: evict a stale one, or the one of least worth if that is not more.
 
         Followers' sessions are privileged: a consumer's makes room for them at once. source: tryEvict
         """

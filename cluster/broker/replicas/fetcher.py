@@ -1,7 +1,7 @@
 """One fetcher of a broker: the partitions it follows from one source, over one connection, one request in flight.
 
 The state of each partition decides what to ask of it and what to do with the answer (followed_partition.py); in a fetch
-session, requests and answers tell only what has changed (fetch_session_handler.py).
+session, requests and answers carry only changes (fetch_session_handler.py).
 source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 
@@ -42,7 +42,7 @@ LIST_OFFSETS_VERSION = 7
 
 
 class ReplicaFetcher:
-    """`partitions` in the order in which they are asked for: one that got records goes behind the others, so that a
+    """`partitions` in the order in which they are requested: a partition that got records goes behind the others, so that a
     full response starves none."""
 
     def __init__(self, context: FetcherContext, source: BrokerRegistration) -> None:
@@ -58,7 +58,7 @@ class ReplicaFetcher:
         self._high_watermarks_moved: dict[TopicPartition, Partition] = {}
         self._turns = count()
         self._stirred: dict[TopicPartition, None] = {}
-        """What the next request has to be made anew for: all others are asked for as before."""
+        """Partitions whose entry in the next request must be rebuilt; the entries of all others are unchanged."""
         self._asked: dict[TopicPartition, tuple[Offset, LeaderEpoch]] = {}
         """Fetch offset and leader epoch of each partition, as of the last request to the leader."""
 
@@ -241,13 +241,13 @@ class ReplicaFetcher:
             self._all.replicas.high_watermark_moved(partition, now_us)
         self._go_on(now_us)
 
-    # ------------------------------------------------------------------------------- what followed partitions tell of
+    # --------------------------------------------------------------------------------- reports of followed partitions
 
     def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None:
         self._questions.append((followed, question))
 
     def stirred(self, name: TopicPartition) -> None:
-        """What is to be asked of it may be something else now."""
+        """The next request for it may differ now."""
         self._stirred[name] = None
 
     def appended(self, followed: FollowedPartition) -> None:

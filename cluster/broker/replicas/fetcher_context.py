@@ -1,4 +1,4 @@
-"""What the fetchers of a broker share."""
+"""State that the fetchers of a broker share."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ReplicaFetchers:
                 fetcher.follow_on(name, registration, now_us)
 
     def remove(self, name: TopicPartition) -> None:
-        """Fetch `name` no more. The fetcher stays: the partition may come back to it in the same change of metadata,
+        """Stop fetching `name`. The fetcher stays: the partition may come back to it in the same change of metadata,
         and then its request in flight has to be answered first, as any other."""
         for fetcher in self._fetchers.values():
             fetcher.remove(name)

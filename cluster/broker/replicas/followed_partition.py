@@ -37,7 +37,7 @@ from replica.trace.events import FetchRefused, FetchThrottled
 
 
 class Fetcher(Protocol):
-    """What a followed partition reports to its fetcher."""
+    """Reports of a followed partition to its fetcher."""
 
     def wants_offset(self, followed: FollowedPartition, question: AskLeaderOffsets) -> None: ...
 
@@ -177,7 +177,7 @@ class FollowedPartition:
         partition.events.high_watermark_learned(action, self.state.leader_epoch, partition.log.log_end_offset)
 
     def _truncate(self, action: TruncateTo | TruncateFullyAndStartAt, now_us: int) -> None:
-        """The high watermark falls with the log's end, and nobody is woken for that."""
+        """The high watermark falls with the log's end; this wakes no waiting request."""
         partition, log = self.partition, self.partition.log
         previous_end, previous_high_watermark = log.log_end_offset, partition.high_watermark
         try:

@@ -1,7 +1,7 @@
 """The switch `hw-push`: is a fetch answered for the sake of a new high watermark alone?
 
 `immediate` was Kafka 2.4 only, for consumers that read from followers (KIP-392): a fetch is answered as soon as the
-high watermark is above the one that the follower was last sent. It raised the rate of fetches by half or more, and was
+high watermark is above the one last sent to the follower. It raised the rate of fetches by half or more, and was
 taken out again (KAFKA-9731, KAFKA-9952); since then the news waits for the next answer, at most
 replica.fetch.wait.max.ms.
 Simplified: for every fetch of a follower, as in 2.4.0; from 2.4.2 on only where a replica selector was configured.
@@ -15,7 +15,7 @@ from replica.rules import Rules
 
 
 class HighWatermarkPush:
-    """What each follower of one partition was last sent, as its leader recorded it.
+    """The last high watermark sent to each follower of one partition, as its leader recorded it.
 
     Only the first read of a fetch is recorded. An answer that was parked and brings a newer one is not: the fetch that
     follows is then answered at once, with nothing new. That is where Kafka's additional fetches came from.

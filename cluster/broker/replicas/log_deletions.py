@@ -1,4 +1,4 @@
-"""What is left of deleted replicas goes some time after the deletion, a few directories at a time.
+"""The files of deleted replicas are removed some time after the deletion, a few directories at a time.
 
 Kafka has a task in its scheduler's threads for it, beside those that answer requests: a topic of thousands of
 partitions takes seconds to remove. Here other work has its turn in between. source: LogManager.deleteLogs
@@ -34,7 +34,7 @@ class LogDeletions:
             self._timers.at(due_us, self._remove_due)
 
     def _remove_due(self, now_us: int) -> None:
-        """Whatever a removal raises, the next ones have their turn: Kafka, too, schedules its next run in any case."""
+        """If a removal fails, the next ones still have their turn: Kafka, too, always schedules its next run."""
         try:
             for _ in range(AT_ONCE):
                 _, remove = self._waiting.popleft()

@@ -20,7 +20,7 @@ class LogDirFailures:
     """Disks report as they refuse; `handle` is called once the request that ran into it has been dealt with.
 
     metadata_log_dir: metadata.log.dir, the first of log.dirs, without which a broker of KRaft cannot go on
-    propagate: tell the controller     halt: the process ends at once, without shutting down
+    propagate: report to the controller     halt: the process ends at once, without shutting down
     """
 
     def __init__(

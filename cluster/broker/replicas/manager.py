@@ -413,7 +413,7 @@ class ReplicaManager:
     def _answer_fetch(
         self, params: FetchParams, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int
     ) -> None:
-        """What throttled replicas get counts against the quota, in sync or not. source: KafkaApis.handleFetchRequest"""
+        """Bytes for throttled replicas count against the quota, in sync or not. source: KafkaApis.handleFetchRequest"""
         if params.from_follower and (quota := self._quotas.leader).throttled:
             # Simplified: records are counted; Kafka counts the partitions' headers in the response as well.
             sizes = [size_bytes(result) for name, result in results if quota.is_throttled(name)]
@@ -462,7 +462,7 @@ class ReplicaManager:
                 return True
             available += ready
             if available >= delayed.params.min_bytes:
-                return True  # Whatever the others have or lack, they could not change that.
+                return True  # The other partitions cannot change that.
         return False
 
     def consumer_gone(self, connection: ConnectionId) -> None:
@@ -473,7 +473,7 @@ class ReplicaManager:
             self._end_wait(delayed)
 
     def _wants_too(self, delayed: DelayedFetch, asked: RequestedPartition) -> None:
-        """A partition of its session that rested does so no more, and something is about to happen to it."""
+        """A partition of its session no longer rests, and something is about to happen to it."""
         partition = None if asked.name is None else self.partitions.get(asked.name)
         if asked.name is not None and partition is not None:
             delayed.wanted.append((asked.name, asked.entry))
@@ -530,4 +530,4 @@ class ReplicaManager:
 
 
 def _ignore(name: TopicPartition) -> None:
-    """Nobody waits for records to be deleted."""
+    """No request waits for records to be deleted."""

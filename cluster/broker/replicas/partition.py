@@ -56,7 +56,7 @@ KEEP_UNCOMMITTED: Offset = -1
 
 
 class Hooks(Protocol):
-    """What a partition reports to its replica manager."""
+    """Reports of a partition to its replica manager."""
 
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None: ...
 
@@ -68,7 +68,7 @@ class Hooks(Protocol):
 
 
 class FollowerBrokers(Protocol):
-    """What the metadata says of the brokers that follow."""
+    """The metadata of the following brokers."""
 
     def is_eligible(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool: ...
 
@@ -148,7 +148,7 @@ class Partition:
     # --------------------------------------------------------------------------------------------------------- roles
 
     def make_leader(self, registration: PartitionRegistration, now_us: int) -> None:
-        """What waits on the partition is looked at again only if the high watermark moves. source: makeLeader"""
+        """Requests that wait on the partition are checked again only if the high watermark moves. source: makeLeader"""
         self.end_rests()
         previous, self.registration = self.registration, registration
         self._followed = (self._broker_id, registration.leader_epoch)
@@ -364,7 +364,7 @@ class Partition:
         replica = leader.replicas.get(replica_id)
         if replica is None or replica.log_start_offset != entry.log_start_offset:
             return False
-        # In 0.8 silence took a follower out of the ISR whatever it held; and 2.4 pushed high watermarks to it.
+        # In 0.8 a silent follower left the ISR even if it held every record; and 2.4 pushed high watermarks to it.
         is_plain = self._rules.isr_lag == "time" and self._rules.hw_push != "immediate"
         end = self.log.log_end_offset
         return is_plain and replica.log_end_offset == entry.fetch_offset == leader.high_watermark == end
@@ -389,7 +389,7 @@ class Partition:
     def available_bytes(
         self, params: FetchParams, entry: FetchPartition, segment_base: Offset, is_throttled: bool = False
     ) -> int | None:
-        """Bytes that a waiting fetch could have now; None: waiting is pointless, whatever it asked for.
+        """Bytes that a waiting fetch could have now; None: waiting is pointless, even for few bytes.
 
         segment_base: of the segment that its offset lay in when it began to wait
         is_throttled: what there is does not count (KIP-73)

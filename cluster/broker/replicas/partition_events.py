@@ -1,4 +1,4 @@
-"""What one replica states in the trace: each event is made here, next to the others about the same partition."""
+"""The trace events of one replica: each is made here, next to the others about the same partition."""
 
 from __future__ import annotations
 

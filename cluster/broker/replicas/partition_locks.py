@@ -16,7 +16,7 @@ Work = Callable[[int], None]
 
 
 class PartitionLocks:
-    """Changes are made in their order, each once nobody appends to its partitions any more."""
+    """Changes are made in their order, each once no append to its partitions is in progress."""
 
     __slots__ = ("_appending", "_behind", "_changes")
 

@@ -1,6 +1,6 @@
 """Replication throttles (KIP-73): how many bytes of throttled replicas a broker may send, or fetch, each second.
 
-A throttled replica that is behind is left out while the rate of the last seconds is above the quota; one that is in
+A throttled replica that is behind is left out while the rate of the last seconds is above the quota; a replica in
 sync never is, so that a throttle cannot push a replica out of the ISR. source: ReplicationQuotaManager, SimpleRate
 """
 

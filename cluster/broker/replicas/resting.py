@@ -4,7 +4,7 @@ Kafka looks at every partition of the session with every fetch, and so does this
 many, a partition whose follower has everything and has had the answer rests, if it is in sync or may not join the ISR
 yet: it is not looked at until something happens to it or to the follower's registration, and then its follower counts
 as having fetched it with the session's latest fetch, as it had.
-What it does not do meanwhile is to tell the trace of each of these fetches.
+Meanwhile these fetches do not appear in the trace.
 source: IncrementalFetchContext.foreachPartition, Partition.updateFollowerFetchState
 """
 
@@ -30,7 +30,7 @@ class RestingPartitions:
 
     awake: the others, with what is known of each
     fetched_us: wall clock at its latest fetch     follower: its registration then
-    listeners: hear of each that rests no more
+    listeners: are called for each that no longer rests
     """
 
     __slots__ = ("_awake", "_follower", "_rests", "fetched_us", "listeners")

@@ -1,7 +1,7 @@
 """The consumer: a pure core that reads all partitions of its topic, with the behaviour of the Java client 3.9.
 
 It has no group: it assigns itself every partition (assign + seek), starts where auto.offset.reset says, and polls all
-the time. What it may read is the broker's decision: up to the high watermark.
+the time. The broker decides how far it may read: up to the high watermark.
 
 Source: KafkaConsumer.java, SubscriptionState.java, OffsetFetcher.java, FetchCollector.java; KIP-320 for truncation.
 """

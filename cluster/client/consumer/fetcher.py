@@ -58,8 +58,8 @@ class ConsumerFetcher:
             if now_us < position.retry_at_us:
                 self._wake_at(position.retry_at_us)
                 continue
-            # The leader the position was checked against, as in Kafka: while nobody is known to lead, the last one is
-            # still asked, and a deposed leader that has not heard of it still answers.
+            # The leader the position was checked against, as in Kafka: while no leader is known, requests still
+            # go to the last one, and a deposed leader that has not heard of it still answers.
             leader = position.leader.leader
             if leader not in self._metadata.nodes:
                 self._metadata.request_update()

@@ -26,7 +26,7 @@ LATEST_TIMESTAMP = -1
 _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 LOG_TRUNCATION = "LOG_TRUNCATION"
-"""What Java's consumer throws as LogTruncationException: the log was cut below the position. No number on the wire."""
+"""Java's consumer throws this as LogTruncationException: the log was cut below the position. No number on the wire."""
 
 
 class OffsetLookups:

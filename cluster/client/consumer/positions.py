@@ -15,7 +15,7 @@ from replica.rules import Rules
 
 
 class PositionState(Enum):
-    """What a partition needs next."""
+    """The next step of a partition."""
 
     AWAIT_RESET = "await reset"
     AWAIT_VALIDATION = "await validation"
@@ -57,8 +57,8 @@ class PartitionPosition:
     def leader_is(self, leader: LeaderAndEpoch, rules: Rules) -> None:
         """The metadata names this leader; if that is news, the position is validated against it first.
 
-        Without `consumer-truncation-check` (before KAFKA-7747, 2.3) the consumer reads on from its offset, whatever the
-        new leader has there.
+        Without `consumer-truncation-check` (before KAFKA-7747, 2.3) the consumer reads on from its offset without
+        checking the new leader's log.
         """
         if leader.leader == NO_BROKER or leader == self.leader:
             return

@@ -1,4 +1,4 @@
-"""What a producer sends: records on their way, gathered into batches that keep their identity over retries.
+"""The batches of a producer: records on their way, gathered into batches that keep their identity over retries.
 
 Source: ProducerBatch.java, MemoryRecordsBuilder.java.
 """
@@ -18,7 +18,7 @@ RECORD_FIXED_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """What an application hands to `send`. `name` is what the trace calls it: the first word of the value."""
+    """A record that an application hands to `send`. `name` is its name in the trace: the first word of the value."""
 
     topic: str
     partition: int | None
@@ -55,7 +55,7 @@ def _field_bytes(data: bytes | None) -> int:
 
 
 def record_bytes_upper_bound(record: ProducerRecord) -> int:
-    """A batch of this one record takes no more than this. Source: AbstractRecords.estimateSizeInBytesUpperBound"""
+    """Upper bound of a batch of this one record. Source: AbstractRecords.estimateSizeInBytesUpperBound"""
     fields = _field_bytes(record.key) + _field_bytes(record.value) + 1
     return BATCH_HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + fields
 

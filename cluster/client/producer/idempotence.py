@@ -147,7 +147,7 @@ class IdempotenceState:
     # ------------------------------------------------------------------------------------------------------ resolving
 
     def mark_unresolved(self, batch: ProducerBatch) -> None:
-        """A batch was given up after it had been sent: nobody knows whether its sequence was used."""
+        """A batch was given up after it had been sent: it is unknown whether its sequence was used."""
         after = batch.last_sequence + 1
         self._unresolved[batch.topic_partition] = max(self._unresolved.get(batch.topic_partition, after), after)
 

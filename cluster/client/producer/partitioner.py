@@ -1,4 +1,4 @@
-"""Which partition a record goes to: murmur2 of its key, or one that sticks. Source: BuiltInPartitioner.java."""
+"""Which partition a record goes to: murmur2 of its key, or a sticky one. Source: BuiltInPartitioner.java."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class StickyPartitioner:
             self._produced_bytes = 0
 
     def queues(self, lengths: Sequence[tuple[int, int]] | None) -> None:
-        """Tell the (partition, queued batches) of partitions with a leader; None until every partition has a queue."""
+        """Set the (partition, queued batches) of partitions with a leader; None until every partition has a queue."""
         if lengths is None or len(lengths) < 2:
             self._load = None
             return

@@ -125,7 +125,7 @@ class ProducerCore(ClientNode):
         return self._run(now_us)
 
     def close(self, now_us: int, timeout_ms: int = NEVER) -> list[Action]:
-        """Take no more records, send the rest and exit; after `timeout_ms` fail what is left."""
+        """Refuse new records, send the rest and exit; after `timeout_ms` fail what is left."""
         self._events.begin_step(from_outside=False)
         self._accumulator.closed = True
         self._closing = True
@@ -141,7 +141,7 @@ class ProducerCore(ClientNode):
     # --------------------------------------------------------------------------------------------------- the loop
 
     def _run(self, now_us: int) -> list[Action]:
-        """What Java's application and sender threads would do until both have to wait.
+        """The work of Java's application and sender threads until both have to wait.
 
         The sender thread asks for metadata and a producer id before the first record comes; so does this.
         """

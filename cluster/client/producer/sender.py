@@ -322,7 +322,7 @@ class Sender:
             for batch in list(batches):
                 if not batch.has_expired(self._delivery_timeout_us, now_us):
                     break
-                batch.maybe_written |= batch.sends > 0  # it may be on the wire: nobody will wait for its answer
+                batch.maybe_written |= batch.sends > 0  # it may be on the wire; nothing waits for its answer
                 self._fail_expired(batch, now_us)
 
     def _fail_expired(self, batch: ProducerBatch, now_us: int) -> None:

@@ -1,4 +1,4 @@
-"""What a broker says of itself in DescribeConfigs beside its own keys: who it is, where it listens, what its era adds.
+"""A broker's settings in DescribeConfigs beside its own keys: its identity, its listeners, the additions of its era.
 
 source: KafkaConfig, SocketServerConfigs, KRaftConfigs; ReplicationConfigs of 3.9 (inter.broker.protocol.version)
 """

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers as DescribeConfigs and CreateTopics tell them: value, type, and where it comes from.
+"""Settings of topics and brokers as DescribeConfigs and CreateTopics return them: value, type, and where it comes from.
 
 source: ConfigHelper.scala, DescribeConfigsResponse.ConfigSource, .ConfigType
 """
@@ -61,7 +61,7 @@ _LISTS = frozenset(
 
 
 class Synonym(NamedTuple):
-    """A place where the value could come from, the one that counts first."""
+    """The possible sources of the value, in order of precedence."""
 
     name: str
     value: str
@@ -100,7 +100,7 @@ def topic_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[C
                 synonyms.append(Synonym(broker_key, static, STATIC_BROKER))
             synonyms.append(Synonym(broker_key, default, DEFAULT))
         value = stored.get(name, as_text(item.default))
-        # A topic is created with the brokers' values, so one that equals theirs counts as theirs.
+        # A topic is created with the brokers' values, so a value equal to theirs counts as theirs.
         if synonyms[0].value != value if synonyms else name in stored:
             synonyms.insert(0, Synonym(name, value, DYNAMIC_TOPIC))
         source = synonyms[0].source if synonyms else DEFAULT
@@ -124,7 +124,7 @@ def broker_entries(
 
 
 def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
-    """What was set of all brokers at once, by name."""
+    """Settings made for all brokers at once, by name."""
     return [_dynamic_entry(name, {}, default) for name in sorted(default)]
 
 

@@ -90,7 +90,7 @@ def alter_partition_reassignments(asked: AdminRequest) -> RequestEntries:
 
 
 def list_partition_reassignments(asked: AdminRequest) -> RequestEntries:
-    """What is in progress once all that was decided before is committed."""
+    """The reassignments in progress once all earlier decisions are committed."""
     named = asked.request.topics
     wanted = None if named is None else {str(one.name): tuple(map(int, one.partition_indexes)) for one in named}
     moving = [

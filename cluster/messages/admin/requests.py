@@ -1,4 +1,4 @@
-"""What an admin client asks of the controller, taken apart: for each topic, partition or resource of a request an
+"""Requests of admin clients to the controller, taken apart: for each topic, partition or resource of a request an
 input to decide, or a refusal that needs no decision; and how the replies become one answer again.
 
 source: ControllerApis.scala

@@ -1,4 +1,4 @@
-"""The metadata log takes whatever a controller decides at once, in batches of Kafka's size."""
+"""The metadata log takes all records of one decision, in batches of Kafka's size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of the offsets topic: what is written is read back, and what a disk has damaged stops nobody."""
+"""The records of the offsets topic: written records are read back, and damaged ones do not stop the coordinator."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_group_that_cannot_be_is_passed_over_and_told(value: tuple[str | None,
 
 
 def test_static_members_with_hardly_any_rebalance_timeout_are_waited_for_until_their_sessions_end() -> None:
-    """What a client asks for does not make the coordinator look at the same thing over and over."""
+    """No client request makes the coordinator check the same thing over and over."""
     group = Group("g", State.STABLE)
     for name in ("m", "n"):
         member = Member(

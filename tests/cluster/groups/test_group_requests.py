@@ -1,4 +1,4 @@
-"""Any well-formed request about groups, whatever it says, is answered once, and no connection closes over it."""
+"""Every well-formed request about groups is answered once, and no connection closes over it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def fields(entity: type, known: tuple[str, ...]) -> st.SearchStrategy[dict[str, 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_whatever_is_asked_of_groups(data: st.DataObject) -> None:
-    """What still waits at the end hears that the coordinator is gone: the topic of offsets is deleted."""
+    """Requests that still wait at the end learn that the coordinator is gone: the topic of offsets is deleted."""
     with tempfile.TemporaryDirectory() as root:
         world = BrokerWorld(Path(root), group_initial_rebalance_delay_ms="10").start()
         world.run(100)

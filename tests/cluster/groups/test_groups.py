@@ -88,7 +88,7 @@ def test_whatever_clients_do_the_log_knows_what_was_told(steps: list[tuple[int, 
             world.resign()
             assert not world.coordinator.index.groups
             world.elect()
-            generation = 0  # One that nobody was assigned anything in may come again.
+            generation = 0  # A generation without assignments may come again.
         clients[who].act(what)
         world.at(world.now_us + seconds * SECOND)
         group = world.coordinator.index.groups.get("g")
@@ -99,7 +99,7 @@ def test_whatever_clients_do_the_log_knows_what_was_told(steps: list[tuple[int, 
     for client in clients:
         if client.waits_for is not None:
             world.at(world.now_us + 400 * SECOND)
-            # A client that died while it waited may have been answered; nobody else waits longer than any timeout.
+            # A client that died while it waited may have been answered; no other client waits longer than any timeout.
             assert client.take_answer()
     live = world.coordinator.index.groups.get("g")
     replayed = {group.group_id: group for group in world.replay()}.get("g")

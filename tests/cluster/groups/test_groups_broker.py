@@ -1,4 +1,4 @@
-"""Consumer groups on a real broker: what clients are told, what is in the offsets topic, and who coordinates."""
+"""Consumer groups on a real broker: the answers to clients, the offsets topic, and the choice of coordinator."""
 
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
@@ -119,7 +119,7 @@ def test_a_broker_that_starts_again_knows_its_groups_from_the_log(world):
 
 
 def test_who_leads_the_partition_no_more_coordinates_no_more(tmp_path):
-    """And whoever leads it again reads what the other has written meanwhile."""
+    """And a broker that leads it again reads the other's records written meanwhile."""
     world = BrokerWorld(tmp_path, group_initial_rebalance_delay_ms="0").start()
     world.run(100)
     world.join(B2)
@@ -179,7 +179,7 @@ def test_the_first_who_looks_for_a_coordinator_has_the_topic_created(tmp_path):
     ],
 )
 def test_what_has_no_coordinator_says_why(world, key_type, code, why):
-    """librdkafka asks again for ever at INVALID_REQUEST, and gives up at the other."""
+    """librdkafka retries for ever at INVALID_REQUEST, and gives up at the other."""
     seeker = Consumer(world, "c1r")
     found = find(seeker, 1, "tx", key_type=key_type)
     assert found.error_code is code and found.error_message.startswith(why)

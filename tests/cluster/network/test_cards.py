@@ -35,7 +35,7 @@ class Clock:
 
 
 def _road(clock: Clock, source: Card | None, target: Card | None) -> Road:
-    return Road(clock, source, target)  # type: ignore[arg-type]  # it asks a queue of time for no more than this
+    return Road(clock, source, target)  # type: ignore[arg-type]  # it uses only this part of a time queue
 
 
 def _pieces(lane: Lane) -> list[Piece]:

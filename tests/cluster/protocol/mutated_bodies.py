@@ -32,7 +32,7 @@ class MutatedBodies:
         self._pool: list[bytes] = [b"\x00" * 8]
 
     def frame(self) -> bytes:
-        """The next one, without its size prefix. Each API gets as many, whatever number of versions it has."""
+        """The next one, without its size prefix. Each API gets as many, regardless of its number of versions."""
         key = self.rng.choice(sorted({key for key, _ in self._apis}))
         version = self.rng.choice([version for other, version in self._apis if other == key])
         body = bytearray(self._body(key, version))

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, a decoder answers with a message or PeerViolation, at a cost bounded by the bytes sent."""
+"""For any input a decoder returns a message or raises PeerViolation, at a cost bounded by the bytes sent."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -52,7 +52,7 @@ QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCh
 
 
 def decode_any_request(frame):
-    """What a broker does with a frame."""
+    """A broker's handling of a frame."""
     header = read_request_header(frame)
     match header.api_key:
         case 0:
@@ -65,7 +65,7 @@ def decode_any_request(frame):
 
 
 def decode_any_response(api_key, version, frame):
-    """What a client does with a frame."""
+    """A client's handling of a frame."""
     response_correlation_id(frame)
     match api_key:
         case 0:

@@ -1,4 +1,4 @@
-"""What the brokers of each era offer is what brokers of that release were seen to offer, so clients guess it right."""
+"""The brokers of each era offer the APIs observed on brokers of that release, so clients detect the release."""
 
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, infer_broker_version_from_api_versions

@@ -49,7 +49,7 @@ def kio_decoded(entity_type: type, body: bytes) -> Entity:
 
 
 def kafka_python(message: type[ApiMessage], version: int, frame: bytes) -> tuple[dict[str, Any], bytes]:
-    """What kafka-python reads out of a frame without size prefix, and the frame as it would write it."""
+    """The message that kafka-python reads from a frame without size prefix, and the frame as it would write it."""
     decoded = message.decode(frame, version=version, header=True)
     return decoded.to_dict(json=False), bytes(decoded.encode(header=True))
 

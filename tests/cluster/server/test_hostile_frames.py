@@ -1,4 +1,4 @@
-"""Whatever comes over a connection, a broker answers it or closes that one connection, and serves all others."""
+"""A broker answers any frame or closes that one connection, and serves all others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def throw(
 
 
 def attack_broker(world: BrokerWorld, frames: int, seed: int | MutatedBodies) -> None:
-    """A connection per frame, and now and then somebody honest."""
+    """A connection per frame, and now and then an honest client."""
     honest = world.call("p1")
     written = 0
     for number in throw(world, frames, seed, to_broker):
@@ -58,7 +58,7 @@ def attack_broker(world: BrokerWorld, frames: int, seed: int | MutatedBodies) ->
 
 
 def attack_controller(world: BrokerWorld, frames: int, seed: int | MutatedBodies) -> None:
-    """Whoever speaks for a broker there is obeyed, as in Kafka without authentication; but no frame breaks it."""
+    """A peer that claims to be a broker is obeyed, as in Kafka without authentication; but no frame breaks it."""
     of_the_broker = len(world.controller._connections)
     for number in throw(world, frames, seed, to_controller):
         if number % 200 == 0:

@@ -106,7 +106,7 @@ def test_a_blocked_network_thread_sends_no_answers_either() -> None:
         world.accept(connection)
         world.send(connection)
     assert world.handled == [-4, -3]
-    world.server.handlers.queued_max_requests = 0  # whoever takes the next one, the channel stays full
+    world.server.handlers.queued_max_requests = 0  # the channel stays full even when a handler takes the next one
     world.finish(-4)
     assert (world.handled, world.answered) == ([-4, -3, -2], [])
 
@@ -213,12 +213,12 @@ def test_the_times_of_a_request_add_up() -> None:
 
 
 class Frame(bytearray):
-    """One of which can be told whether somebody still has it."""
+    """A frame with weak references, to see whether it is still in use."""
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_what_waits_for_its_turn_is_not_kept_for_who_is_gone(is_open: bool) -> None:
-    """Else whoever connects, sends and goes, again and again, takes all memory: at a start, or while a disk is slow."""
+    """Else a client that repeatedly connects, sends and leaves takes all memory: at a start, or while a disk is slow."""
     world = ServerWorld(is_open=is_open, num_network_threads="1")
     world.server.handlers.queued_max_requests = 0 if is_open else 1  # 0: the network thread stands before it
     world.accept(-2)

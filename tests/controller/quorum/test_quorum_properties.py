@@ -56,7 +56,7 @@ class Play:
                 self.slowest_ms = chance.randrange(1, 1000)
             case "snapshot":
                 world.take_snapshot(voter)
-            case "stale" if self.world.leaders:  # only the leader is cut off, with something nobody else has
+            case "stale" if self.world.leaders:  # only the leader is cut off, with a record that no other has
                 leader = chance.choice(world.leaders)
                 self.island = 1 << leader
                 world.append(leader, f"{world.now_us} by {leader}, alone")
@@ -75,7 +75,7 @@ def test_one_leader_per_epoch_and_no_committed_record_is_lost_or_changed(voters:
     world = play.world
     for _ in range(60):
         play.step()
-    # When all is well again there is one leader soon, and what it decides reaches everybody.
+    # When all is well again there is one leader soon, and its decisions reach every voter.
     play.heal()
     for voter in world.ids:
         if world.voters[voter].quorum is None:

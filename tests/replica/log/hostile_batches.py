@@ -1,4 +1,4 @@
-"""What a hostile or broken client may put into a produce request, and what Apache Kafka 4.1.0 has answered to it.
+"""Batches that a hostile or broken client may put into a produce request, and the answers of Apache Kafka 4.1.0.
 
 The answers were measured: each was sent to a real broker as Produce version 9, to a topic with the settings given.
 """

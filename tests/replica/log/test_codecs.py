@@ -1,4 +1,4 @@
-"""Codecs: what the reference libraries write is read, and a bomb takes no more memory than it is given."""
+"""Codecs: output of the reference libraries is read, and a bomb's memory stays within the limit."""
 
 from __future__ import annotations
 

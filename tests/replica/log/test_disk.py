@@ -95,7 +95,7 @@ def test_tear_cuts_flushed_bytes_too_and_across_segments(tmp_path):
     size = len(stamped(0, 0, b"x" * 300))
     assert home.disk.tear(ORDERS, size + 1) == LostBytes(ORDERS, size + 1)
     assert [path.name for path in home.segment_files()] == [f"{0:020d}.log", f"{2:020d}.log"]
-    assert not (tmp_path / ".kafka_cleanshutdown").exists()  # else nobody would look
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()  # else recovery is skipped
     log, recovery = home.open(recovery_point=5)
     assert log.log_end_offset == 3
     assert recovery.first_bad_offset == 3

@@ -1,4 +1,4 @@
-"""A slow disk serves one operation after the other; a fast one keeps nobody waiting."""
+"""A slow disk serves one operation after the other; a fast one causes no waiting."""
 
 from replica.log.disk_speed import DiskSpeed, ServiceTime
 

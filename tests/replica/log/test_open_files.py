@@ -1,4 +1,4 @@
-"""Segment files are opened as they are needed, and no more of them stay open than the limit says."""
+"""Segment files are opened as they are needed, and at most the limit of them stay open."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_short_header_is_corrupt():
 
 @given(st.binary(max_size=60), st.integers(0, 5), codecs)
 def test_garbage_instead_of_records_is_corrupt_or_reads_as_records(garbage, count, codec):
-    """Whatever a peer puts under a valid header: records or CORRUPT_MESSAGE, never another exception."""
+    """Any bytes under a valid header give records or CORRUPT_MESSAGE, never another exception."""
     batch = build_batch([(None, b"")], timestamp_ms=1, compression=codec)[:BATCH_HEADER_BYTES] + garbage
     batch[8:12] = (len(batch) - 12).to_bytes(4)
     batch[57:61] = count.to_bytes(4)

@@ -1,4 +1,4 @@
-"""What an unclean start finds, keeps and cuts off (LogLoaderTest, LogSegmentTest)."""
+"""An unclean start: the batches it finds, keeps and cuts off (LogLoaderTest, LogSegmentTest)."""
 
 from __future__ import annotations
 

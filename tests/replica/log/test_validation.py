@@ -1,4 +1,4 @@
-"""What a leader refuses to append (R2), one row per rule."""
+"""Batches that a leader refuses to append (R2), one row per rule."""
 
 from __future__ import annotations
 

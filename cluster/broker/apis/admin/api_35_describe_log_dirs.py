@@ -72,7 +72,7 @@ class DescribeLogDirsHandler:
         }
 
     def _offset_lag(self, name: TopicPartition, manager: LogManager) -> int:
-        """How far the log is behind the high watermark; -1 of one that is no partition's. source: getLogEndOffsetLag"""
+        """How far the log is behind the high watermark; -1 for a log without a partition. source: getLogEndOffsetLag"""
         partition = self._replicas.partitions.get(name)
         if partition is None:
             return -1

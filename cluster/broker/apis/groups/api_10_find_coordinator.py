@@ -26,13 +26,13 @@ MESSAGES = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
 }
-"""What is said of groups up to version 3. source: Errors.message"""
+"""Error messages for groups up to version 3. source: Errors.message"""
 NO_TRANSACTIONS = "transactions are not implemented here: a producer without transactional.id can be idempotent"
 NOT_COORDINATED = {
     TRANSACTION: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
     SHARE: (ErrorCode.INVALID_REQUEST, "share groups are not implemented here"),
 }
-"""What has no coordinator, and why.
+"""Key types without a coordinator, and why.
 
 Differs from Kafka, which has them. At INVALID_REQUEST librdkafka would repeat the request for ever; with this code
 every client of transactions gives up at once, and most show the message.

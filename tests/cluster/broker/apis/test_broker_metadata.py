@@ -1,4 +1,4 @@
-"""What a broker does with a change of the metadata, and what it tells of it."""
+"""A broker's actions and events after a change of the metadata."""
 
 from uuid import UUID
 

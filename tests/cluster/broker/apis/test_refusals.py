@@ -16,7 +16,7 @@ from replica.rules import PROFILES
 
 REFUSED = [key for key, api in APIS.items() if isinstance(api.serve, Refused)]
 SILENT = {v.LIST_TRANSACTIONS, v.DESCRIBE_CLIENT_QUOTAS}
-"""What has nothing to list, and no error."""
+"""APIs with nothing to list, and no error."""
 
 
 @pytest.fixture(scope="module")

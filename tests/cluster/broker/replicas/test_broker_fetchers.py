@@ -30,7 +30,7 @@ def world(tmp_path):
 
 
 def asked(world, source="b2"):
-    """What the fetcher waits for: {topic: (offset, leader epoch, last fetched epoch)}, in its order."""
+    """The fetch the fetcher waits for: {topic: (offset, leader epoch, last fetched epoch)}, in its order."""
     ((_, frame),) = world.asked[source]
     request = decode_fetch_request(read_request_header(frame), frame)
     names = world.controller.state.image.topic_names

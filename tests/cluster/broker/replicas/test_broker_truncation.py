@@ -1,4 +1,4 @@
-"""What the switches `truncation`, `fetch-fencing` and `follower-ahead` make a broker send, and what it does then."""
+"""The switches `truncation`, `fetch-fencing` and `follower-ahead`: requests of a broker, and its actions after them."""
 
 import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch

@@ -121,7 +121,7 @@ STEP = st.tuples(
 
 @given(st.lists(STEP, max_size=30))
 def test_the_incremental_answers_add_up_to_what_full_answers_would_say(steps) -> None:
-    """Records aside (they come whenever there are some), a client that keeps what it was told knows what is true."""
+    """Records aside (they come whenever there are some), a client that keeps every answer knows the true state."""
     ids = count(1)
     sessions = FetchSessions(FetchSessionCache(10, lambda: next(ids)), str)
     truth = {number: FetchPartitionResponse(number, ErrorCode.NONE, 0, 0, 0) for number in range(5)}

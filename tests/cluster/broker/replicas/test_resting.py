@@ -58,14 +58,14 @@ class Session:
         return response
 
     def begin(self) -> None:
-        """All partitions, the first time; it waits for news, and tells of each all the same."""
+        """The first fetch, of all partitions; it waits for news, but its answer names every partition."""
         count = len(self._world.broker.replicas.partitions)
         assert self.fetch(*(entry(number) for number in range(count))) is None
         self._world.run(500)
         assert sum(len(parts) for _, parts in self.answer().topics) == count
 
     def idle(self) -> list[FollowerFetched]:
-        """A fetch that is answered with nothing when its time is over; what the trace was told of it."""
+        """A fetch with an empty answer when its time is over; returns its trace events."""
         before = len(self._world.events(FollowerFetched))
         assert self.fetch() is None
         self._world.run(500)
@@ -227,7 +227,7 @@ def calls_of_a_leader(root: Path, count: int) -> tuple[int, int]:
 
 
 def calls_of_a_follower(root: Path, count: int) -> int:
-    """For a fetch and its answer that tells nothing."""
+    """For a fetch and its empty answer."""
     world = world_of(root, (B2, B1), count)
     everything = [FetchPartitionResponse(number, ErrorCode.NONE, 0, 0, 0) for number in range(count)]
 

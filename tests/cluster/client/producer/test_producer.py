@@ -1,4 +1,4 @@
-"""The producer against scripted brokers: what it sends, when it tries again, and what it tells the application."""
+"""The producer against scripted brokers: its requests, its retries, and its reports to the application."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def warm_up(harness: Harness) -> None:
 
 
 def stored(broker: FakeBroker, partition: int = 0) -> list[str]:
-    """What is in the log besides the warm-up."""
+    """The log without the warm-up."""
     return [name for name in broker.names(partition) if not name.startswith("r90")]
 
 
@@ -359,7 +359,7 @@ def test_what_never_left_the_producer_fails_definitely() -> None:
 
 
 def test_after_a_timeout_the_epoch_is_raised_before_new_records_go_out() -> None:
-    """Nobody knows whether sequence 0 was used, so r1 may not take sequence 1 under the old epoch."""
+    """It is unknown whether sequence 0 was used, so r1 may not take sequence 1 under the old epoch."""
     cluster = cluster_of(brokers=1)
     harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2500)
     warm_up(harness)

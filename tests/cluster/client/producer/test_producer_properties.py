@@ -1,4 +1,4 @@
-"""Whatever a broker does to an idempotent producer: every record ends once, and what is stored is in order, once."""
+"""For any broker behaviour, each record of an idempotent producer ends once; the log keeps each once, in order."""
 
 from __future__ import annotations
 

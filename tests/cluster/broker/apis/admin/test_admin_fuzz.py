@@ -1,4 +1,4 @@
-"""Whatever an admin client asks, the broker answers in the form of that request, or hangs up on nobody else."""
+"""The broker answers every admin request in its form, or closes that client's connection alone."""
 
 from __future__ import annotations
 
