@@ -24,7 +24,7 @@ class _Sample:
 class SimpleRate:
     """Bytes per second over the last `SAMPLES` windows, counted from the oldest sample kept, at least one window.
 
-    One sample more than the window needs is kept for the one that overlaps its beginning. source: SampledStat, Rate
+    One extra sample is kept, because a sample may overlap the window's beginning. source: SampledStat, Rate
     """
 
     __slots__ = ("_current", "_samples")

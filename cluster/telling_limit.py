@@ -12,7 +12,7 @@ from replica.ids import OUTSIDE
 from replica.trace.events import FactsLeftOut, Recorder
 
 CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND = 10_000, 50
-"""Ends of connections of one client; those who have not said who they are, are one."""
+"""Ends of connections of one client; all unidentified clients count as one."""
 STATED_EVERY_US = 10_000_000
 """How often it is stated of one client how much was left out."""
 

@@ -39,7 +39,7 @@ def _check_epochs(
     partition: PartitionRegistration, sender: BrokerId, proposal: IsrProposal, names: Names
 ) -> Refusal | None:
     who = names(sender)
-    # A leader that knows more than this controller talks to one that has been replaced.
+    # A leader that knows a newer epoch than this controller talks to a replaced controller.
     if proposal.leader_epoch > partition.leader_epoch:
         reason = f"{who} knows leader epoch {proposal.leader_epoch}, this controller only {partition.leader_epoch}"
         return Refusal(ErrorCode.NOT_CONTROLLER, reason)
@@ -104,7 +104,7 @@ def _ineligible(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerE
     if broker.fenced:
         return "is fenced"
     if broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):
-        # KIP-903: what its earlier incarnation had fetched, the new one may have lost.
+        # KIP-903: the new incarnation may have lost records that the earlier one had fetched.
         return (
             f"has restarted: the proposal knows its epoch {broker_epoch}, it is registered with {broker.broker_epoch}"
         )

@@ -124,7 +124,7 @@ class MetadataImage:
     """All brokers and topics; `offset` is the last record applied, -1 before the first.
 
     directories: of each replica that its broker has told of
-    broker_config: what was set dynamically, by broker (BROKER ConfigRecords)
+    broker_config: dynamic settings, by broker (BROKER ConfigRecords)
     last_producer_ids: the latest block that was given to a broker
     leaderless, imbalanced: partitions without a leader, and without their preferred one
         (ReplicationControlManager.imbalancedPartitions)
@@ -225,7 +225,7 @@ class MetadataImage:
         self.metric_names[metric_name(name)] = name
 
     def set_partitions(self, topic: TopicImage, partitions: Mapping[int, PartitionRegistration]) -> None:
-        """Apply an UpdateMetadata of the ZooKeeper era; what it does not name has not changed."""
+        """Apply an UpdateMetadata of the ZooKeeper era; partitions it does not name have not changed."""
         self.partition_count -= len(topic.partitions)
         topic.partitions.update(partitions)
         self.partition_count += len(topic.partitions)

@@ -288,7 +288,7 @@ class AlterPartitionReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopicReply:
-    """config: what the topic keeps of its settings, as in TopicRecord"""
+    """config: the topic's stored settings, as in TopicRecord"""
 
     error: ErrorCode
     topic_id: UUID | None = None
@@ -345,4 +345,4 @@ Reply = SingleReply | SeveralReply
 Action = AppendRecord | EmitNumbered | Reply
 
 OnReply = Callable[[Reply | None], None]
-"""None: the controller was deposed first; what it had decided may happen or not."""
+"""None: the controller was deposed first; its decisions may happen or not."""

@@ -1,4 +1,4 @@
-"""The records of the metadata log: what the controller decided, in order; brokers follow this log and nothing else.
+"""The records of the metadata log: the controller's decisions, in order; brokers follow this log and nothing else.
 
 A record is a frozen dataclass named in the past tense. Offset and record together are all there is: a broker epoch is
 the offset of a registration, leader and partition epochs follow from counting changes (image.py).
@@ -165,7 +165,7 @@ class PartitionChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearElrRecord:
-    """Of one topic: what min.insync.replicas used to mean says nothing any more (KAFKA-16540)."""
+    """The topic's min.insync.replicas has changed: its ELRs, based on the old value, are void (KAFKA-16540)."""
 
     topic: str
 

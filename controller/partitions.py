@@ -1,4 +1,4 @@
-"""Leaders and in-sync replicas of all partitions: what brokers coming and going, leaders and operators do to them.
+"""Leaders and in-sync replicas of all partitions: the effects of brokers that come and go, of leaders and of operators.
 
 Source: ReplicationControlManager (generateLeaderAndIsrUpdates, alterPartition, electLeaders,
 maybeBalancePartitionLeaders, maybeElectUncleanLeaders).

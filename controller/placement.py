@@ -135,9 +135,9 @@ def _place_followers(
 
 
 def _differences(stripe: Sequence[UsableBroker], load: Mapping[BrokerId, int], partitions: int) -> Iterator[int]:
-    """The part of the load that matters in a slice of so many partitions: differences among the brokers that are fenced, and among
-    the others, for between the two it decides nothing. A gap that no slice can close is as good as any larger one: it
-    grows with every slice where some brokers are needed less than others, or not at all.
+    """The part of the load that matters in a slice of so many partitions: differences among the fenced brokers, and
+    among the others; between the two groups the load decides nothing. A gap that no slice can close is as good as any
+    larger one: it grows with every slice where some brokers are needed less than others, or not at all.
     """
     rank: dict[tuple[bool, int], int] = {}
     for fenced in (False, True):

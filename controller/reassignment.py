@@ -1,4 +1,4 @@
-"""The arithmetic of KIP-455: what a reassignment adds and removes, when it is complete, what a cancel restores.
+"""The arithmetic of KIP-455: the replicas that a reassignment adds and removes, its completion, and its cancel.
 
 Source: PartitionReassignmentReplicas.java, PartitionReassignmentRevert.java.
 """

@@ -80,7 +80,7 @@ class ControllerState:
     """Give it inputs, perform its actions in order; call `tick` when `next_deadline_us` has come.
 
     rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
-    default_config: what a topic gets that does not say otherwise (the brokers' `log.*` keys)
+    default_config: a topic's settings unless it has its own (the brokers' `log.*` keys)
     max_partitions: of the whole cluster; a request for more is refused
     """
 

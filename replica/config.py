@@ -48,7 +48,7 @@ def key(
     """A dataclass field for one Kafka key; the default's type is the key's type.
 
     high: the most a number may be; `never` is that, too
-    pattern: what the whole text of a string must match
+    pattern: the whole text of a string must match it
     """
     metadata = {"key": name, "low": low, "high": high, "choices": choices, "pattern": pattern, "doc": doc}
     return field(default=default, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Where two logs of one partition part: what a leader answers, and where a follower cuts.
+"""Where two logs of one partition part: the leader's answer, and the follower's cut.
 
 source: Partition.readRecords, AbstractFetcherThread.getOffsetTruncationState; KIP-101, KIP-279, KIP-595
 """
@@ -57,7 +57,7 @@ def find_cut(
 ) -> OffsetTruncationState:
     """Where a follower cuts, told that the leader's largest epoch at or below its own last one is `diverging`.
 
-    fetch_offset: what the follower asked for     log_end_offset, end_offset_for: of the follower's log
+    fetch_offset: as in the follower's request     log_end_offset, end_offset_for: of the follower's log
     source: AbstractFetcherThread.getOffsetTruncationState
     """
     leader_epoch, leader_end = diverging

@@ -2,8 +2,8 @@
 
 `leader-epoch`: a follower names the epoch it follows in with all it asks, a leader refuses what belongs to another
 epoch, and every new epoch makes a follower look for its place in the leader's log again. `none`: requests carry no
-epoch, so a delayed request counts whenever it arrives, and a follower begins anew only when another
-broker leads: what happened while its leader was deposed and elected again, neither of the two notices. From 2.0.1 on
+epoch, so a delayed request counts whenever it arrives, and a follower begins anew only when another broker leads:
+neither follower nor leader notices that the leader was deposed and elected again in between. From 2.0.1 on
 (KAFKA-7164, here part of `truncation: leader-epoch-exact`) the follower does, if it has missed an epoch.
 
 source: Partition.makeFollower, checkCurrentLeaderEpoch (2.0 and 2.1); KAFKA-7395
@@ -45,7 +45,7 @@ def answers(rules: Rules, requested_epoch: LeaderEpoch, leader_epoch: LeaderEpoc
 
 def only_leader_serves(rules: Rules, old_client: bool) -> bool:
     """Whether a consumer's fetch is refused by a follower. Reading from followers (KIP-392, 2.4) rests on the epoch in
-    the fetch: without it a consumer that still asks a deposed leader would never hear of the new one.
+    the fetch: without it a consumer that still asks a deposed leader would never learn of the new one.
 
     old_client: it speaks a version of Fetch that knows nothing of such reads
     """

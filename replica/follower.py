@@ -1,4 +1,4 @@
-"""A follower of one partition: what to fetch next, where to cut the log, and what the leader says is committed.
+"""A follower of one partition: its next fetch, the cut of its log, and the offset that the leader says is committed.
 
 Where to cut is decided by the switch `truncation` (truncation.py); whether an answer of another leader epoch counts,
 and what makes a follower look for its place again, by `fetch-fencing` (fetch_fencing.py).
@@ -44,7 +44,7 @@ PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_
 
 
 class FollowerState:
-    """fetch_offset: what to ask for next, the log end     last_fetched_epoch: of our last record, None if not known
+    """fetch_offset: of the next fetch, the log end     last_fetched_epoch: of our last record, None if not known
 
     delayed_until_us: no fetch before this time, None when there is nothing to wait for
     end_offset_for: of our own log     fetch_backoff_us: replica.fetch.backoff.ms in microseconds

@@ -3,7 +3,7 @@
 Since 0.9 (KIP-16, KAFKA-1546) time alone counts. Before, a follower was out when it had not fetched for
 replica.lag.time.max.ms ("stuck"), or was more than replica.lag.max.messages behind ("slow"); one batch larger than that
 number evicted every healthy follower, since no follower can already have a batch that has just arrived.
-Simplified: the leader checks every half of replica.lag.time.max.ms; before 0.10.2 (KAFKA-4485) it was the whole of it.
+Simplified: the check runs every half of replica.lag.time.max.ms; before 0.10.2 (KAFKA-4485) it was the whole of it.
 source: 0.8.2 Partition.getOutOfSyncReplicas, Replica.logEndOffset_=
 """
 

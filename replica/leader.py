@@ -1,4 +1,4 @@
-"""The leader of one partition: what its followers hold, who is in sync, and how far records are committed.
+"""The leader of one partition: its followers' progress, the in-sync replicas, and how far records are committed.
 
 Events in, actions out; nothing here knows a clock, a log file or a socket. The controller owns the in-sync replicas:
 the leader only proposes, and until it hears back it honours the larger of the two sets (`maximal_isr`, KIP-497).
@@ -63,7 +63,7 @@ AWAIT_METADATA = frozenset(
 def check_life(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpoch | None) -> None:
     """KIP-903: a fetch from an earlier life of a follower says nothing of its log now.
 
-    broker_epoch: what the fetch names, -1 for none     known: of the follower's present life, None if that is unknown
+    broker_epoch: as in the fetch, -1 for none     known: of the follower's present life, None if that is unknown
     raises: KafkaError NOT_LEADER_OR_FOLLOWER     source: Replica.updateFetchStateOrThrow
     """
     if known is not None and NO_BROKER_EPOCH != broker_epoch < known:

@@ -60,7 +60,7 @@ class LagCheckDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAccepted:
-    """AlterPartition succeeded. proposal: the one that is answered; None: the one in flight.
+    """AlterPartition succeeded. proposal: the answered one; None: the one in flight.
 
     leader_epoch: the partition's from then on, newer than the leader's own if the change completed a reassignment
     """
@@ -75,7 +75,7 @@ class IsrAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrRefused:
-    """AlterPartition failed for this partition. proposal: the one that is answered; None: the one in flight."""
+    """AlterPartition failed for this partition. proposal: the answered one; None: the one in flight."""
 
     now_us: int
     error: ErrorCode

@@ -17,7 +17,7 @@ Switch = str | bool
 
 
 def _switch(name: str, default: Switch, choices: tuple[str, ...] = (), *, since: str) -> Any:
-    """choices: old to new, none for true/false     since: what brought the newer values"""
+    """choices: old to new, none for true/false     since: the change that brought the newer values"""
     return field(default=default, metadata={"switch": name, "choices": choices, "since": since})
 
 
@@ -77,7 +77,7 @@ class Rules:
         "heartbeats", "interval", ("backoff", "interval"), since="KAFKA-19294 (4.1)"
     )
     release: str = "4.1"
-    """Of the era: what a broker says of itself that no switch decides (versions of its APIs, features)."""
+    """Of the era: a broker's properties that no switch decides (versions of its APIs, features)."""
 
     @classmethod
     def switches(cls) -> dict[str, tuple[str, tuple[str, ...]]]:

@@ -23,7 +23,7 @@ SHOWN_MAX = 100
 
 
 def shown(text: str) -> str:
-    """A name chosen by a client or a file, fit for a trace and a screen: nothing but printable characters, bounded."""
+    """A name chosen by a client or a file, fit for a trace and a screen: only printable characters, bounded."""
     cut = text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
     return spelt_out(cut)
 

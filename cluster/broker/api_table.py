@@ -61,7 +61,7 @@ def offered(release: str) -> Ranges:
 
 
 class ServedApis:
-    """The handlers of one broker. offered: what of them clients of its era may send."""
+    """The handlers of one broker. offered: those that clients of its era may send."""
 
     def __init__(self, broker: BrokerParts) -> None:
         made = ((key, api.serve(broker)) for key, api in APIS.items())

@@ -70,9 +70,9 @@ class BrokerCore:
         works_apart: bool = False,
         phase_us: int = 0,
     ) -> None:
-        """cpu: what takes time; None: nothing does
+        """cpu: the times of work; None: no work takes time
         stopwatch: the time of the trace, by which every request is measured; None: none is
-        works_apart: what takes the processor long is done apart from all else
+        works_apart: long computations run apart from all else
         phase_us: where in their periods its periodic checks fall, see ReplicaManager
         """
         self.identity = identity

@@ -1,4 +1,4 @@
-"""The network half of a client: one connection per broker, what is in flight on it, and the metadata that steers it.
+"""The network half of a client: one connection per broker, its requests in flight, and the metadata that steers it.
 
 Both clients own one `ClientConnections`. It collects actions in an outbox that the core empties after every step, and
 reports the fate of each request to the callback that came with it: an answer, or why there will be none.

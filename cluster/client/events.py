@@ -1,4 +1,4 @@
-"""A client's trace events: what it did, and what led to it."""
+"""A client's trace events: its actions and their causes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Chronicle:
         self._written.append(decision)
 
     def tell(self, high_watermark: Offset, epoch_at: Callable[[Offset], int | None], recorder: Recorder) -> None:
-        """Everything below is committed in a log that has `epoch_at(offset)` there: what it lacks never happened."""
+        """All below `high_watermark` is committed in the log of epochs `epoch_at`; decisions not in it are void."""
         due = [decision for decision in self._written if decision.required_offset <= high_watermark]
         if due:
             self._written = [decision for decision in self._written if decision.required_offset > high_watermark]

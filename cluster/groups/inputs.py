@@ -149,7 +149,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipResigned:
-    """leader_epoch: of who leads now; None: the partition is gone"""
+    """leader_epoch: of the current leader; None: the partition is gone"""
 
     now_us: int
     partition: int
@@ -215,7 +215,7 @@ class HeartbeatResult(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """members: what became of each that was to leave"""
+    """members: the result for each that was to leave"""
 
     error: ErrorCode
     members: tuple[tuple[Leaving, ErrorCode], ...] = ()

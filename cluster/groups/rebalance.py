@@ -152,7 +152,7 @@ class Rebalances:
             self._await_all(group, now_us)
 
     def _await_first(self, group: Group, delay_ms: int, remaining_ms: int, now_us: int) -> None:
-        """The first members of a group come at about the same time: each one that comes lets us wait on."""
+        """The first members of a group come at about the same time: each new one prolongs the wait."""
 
         def over(now_us: int) -> None:
             if group.member_came and remaining_ms != 0:
@@ -290,7 +290,7 @@ class Rebalances:
 
     def _expect(self, group: Group, member: Member, timeout_ms: int, now_us: int) -> None:
         member.stop_session()
-        # A member that waits for the others is not expected to say anything; a new one may be gone all the same.
+        # A member that waits for the others is not expected to send anything; a new one may still be gone.
         if member.is_new or not member.is_awaiting:
             member.session = self._desk.after(timeout_ms, partial(self._session_expired, group, member), now_us)
 

@@ -76,7 +76,7 @@ class SentRecords(Protocol):
     def records_of(self, number: int) -> Names: ...
 
     def records(self, partition: TopicPartition, base_offset: Offset, crc: int) -> Names:
-        """Of the batch at that offset; () for one that was never sent."""
+        """Of the batch at that offset; () if it was never sent."""
         ...
 
 
@@ -108,7 +108,7 @@ class ClientTap:
         return ClientStory(self, client, node).observe
 
     def topic_deleted(self, topic: str) -> None:
-        """One that is made again under its name begins at offset 0, and with no producer known."""
+        """A new topic of the same name begins at offset 0, and with no producer known."""
         self.sequenced.topic_deleted(topic)
         for key in [key for key in self.positions if key[1].topic == topic]:
             del self.positions[key]

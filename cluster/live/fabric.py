@@ -34,7 +34,7 @@ from replica.trace.events import RequestCrashed, TraceLog
 Address = tuple[str, int]
 SYN_BYTES = 60
 WORKERS = 2
-"""Threads for what takes long; what they have in memory is bounded with their number."""
+"""Threads for long work; their number also bounds their memory."""
 
 __all__ = ["PortTaken", "TcpFabric"]
 
@@ -251,7 +251,7 @@ class TcpFabric:
         try:
             self.bind(sock, source.name)
             error = sock.connect_ex(address) if can_be_dialed(address) else errno.EINVAL
-            # Known before anybody can accept it: no other task has run since.
+            # Known before any task can accept it: no other task has run since.
             caller = sock.getsockname()[:2]
             if self.is_here(name):
                 end.tells_causes()

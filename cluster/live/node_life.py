@@ -1,4 +1,4 @@
-"""One life of a node in an operating system process of its own: what is known of the process, and signals to it."""
+"""One life of a node in an operating system process of its own: the known state of the process, and signals to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OwnProcess(Protocol):
         """The last line on its standard error, "" if there was none."""
 
     def close(self) -> None:
-        """Of one that has ended: gives its descriptors back. raises: ValueError if it has not"""
+        """Close the descriptors of an ended process. raises: ValueError if it still runs"""
 
 
 @dataclass(slots=True)

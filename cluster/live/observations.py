@@ -145,7 +145,7 @@ class ConnectionTap:
             self._fetched(request.header, segments)
 
     def ended(self, reason: str) -> None:
-        """The connection is over; what was in progress stays without an answer."""
+        """The connection is over; requests in progress stay without an answer."""
         self._in_progress.clear()
         self._tell(ConnectionEnded(reason))
 

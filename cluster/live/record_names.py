@@ -38,7 +38,7 @@ Identity = tuple[str, TopicPartition, bytes]
 
 @dataclass(frozen=True, slots=True)
 class RecordSeen:
-    """word: what it may be called     digest: what it is known again by"""
+    """word: its possible name     digest: identifies it"""
 
     word: str | None
     digest: bytes
@@ -192,7 +192,7 @@ class RecordNames:
                 del self._unanswered_records[identity]
 
     def refused(self, batch: NamedBatch) -> None:
-        """For good: what the client sends again now, it sends in other batches or as another producer."""
+        """For good: the client repeats these records in other batches or as another producer."""
         self.may_come_again(replace(batch, sending=replace(batch.sending, refused=True)))
 
     def may_come_again(self, batch: NamedBatch) -> None:

@@ -179,7 +179,7 @@ class RemoteHost(Host):
     async def kill(self) -> None:
         """A real SIGKILL.
 
-        Simplified: what a fault holds waits in the memory of the process that sent it, and is lost with the process.
+        Simplified: a message that a fault holds waits in the memory of its sender's process, and is lost with it.
         A kernel would deliver it on release, as the other two worlds do.
         """
         life = self._life

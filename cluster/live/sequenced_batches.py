@@ -16,7 +16,7 @@ from replica.log.records import BatchHeader
 BATCHES_KEPT = 16
 """Of one producer in one partition."""
 PRODUCERS_MAX = 50_000
-"""Times the partitions that each writes to; the one that has sent nothing for longest is forgotten first."""
+"""Times the partitions that each writes to; the producer that was silent longest is forgotten first."""
 
 Names = tuple[str, ...]
 

@@ -91,7 +91,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         raise ConnectionGone(self.gone or FROM_HERE)
 
     async def _hand_over(self, take: Callable[[bytearray], None]) -> bool:
-        """The next frame, if it is whole. It is not kept here: what is handed over is no longer the connection's."""
+        """The next frame, if it is whole. It is not kept here: a returned frame no longer belongs to the connection."""
         frame = self._frames.take()
         if frame is None:
             return False
@@ -110,7 +110,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
 
     async def _comes_in(self, entrance: Entrance, frame: bytearray) -> bool:
         """Wait for as long as the network between the client and us takes, then for our process to run. False if the
-        connection ends on the way, or is closed here; what has come in before a reset is there."""
+        connection ends on the way, or is closed here; data received before a reset is there."""
         client = entrance.client(self.peer, frame, is_identified=self._is_identified)
         arrival_us = entrance.arrival_us(client, frame)
         if arrival_us > self._live_time.now_us:
@@ -133,7 +133,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._wake()
 
     def _is_over(self) -> bool:
-        """Nothing will be handed over any more; what came before the other side's end still is."""
+        """Nothing will be handed over any more, except data that came before the other side's end."""
         return self._is_closed_here or (self.gone is not None and not self._frames.has_frame)
 
     async def _fill(self) -> bool:
@@ -270,7 +270,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         if message.frame is None:
             self._close_socket()
         elif self._sock_open:
-            # Asked first: who has its answer may be gone an instant later.
+            # Checked first: a client that has its answer may be gone an instant later.
             there = self._tap is not None and self._peer_is_there()
             self._out.add(message.frame, message.on_sent)
             if not self._writing:

@@ -69,7 +69,7 @@ class LiveTime:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def enter(self, cause: int | None = None) -> None:
-        """A step begins: what it does, happens now, and follows from `cause`."""
+        """A step begins: its events happen now, and follow from `cause`."""
         self.now_us = self._trace.at_us = self.clock_us()
         self._trace.cause = cause
         self.events += 1

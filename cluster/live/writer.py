@@ -22,7 +22,7 @@ MORE = getattr(socket, "MSG_MORE", 0)
 
 
 def copy_of(part: FileSlice) -> FileSlice:
-    """Its bytes as they are now, safe from later changes to the file; they do not pass through Python. raises: TornSend"""
+    """Its bytes as they are now, safe from changes to the file; they do not pass through Python. raises: TornSend"""
     file = OpenFile(os.memfd_create("in flight"))
     copied = 0
     while copied < part.length:

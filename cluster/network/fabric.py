@@ -42,7 +42,7 @@ class SimulatedFabric:
         return name, port
 
     def open(self, nursery: trio.Nursery) -> None:
-        """Nothing here is without a process: what is in flight is in the queue of time."""
+        """Nothing here is without a process: messages in flight are in the queue of time."""
 
     def listening(self, host: Host) -> None:
         """A dial looks at `host.listener` itself."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from cluster.network.cards import Card
 
 RETRANSMISSION_TIMEOUT_US = 200_000
-"""Linux's minimum RTO: what one lost segment costs, doubled for each further loss of the same one."""
+"""Linux's minimum RTO: the delay of one lost segment, doubled for each further loss of the same one."""
 
 
 @dataclass(frozen=True, slots=True)

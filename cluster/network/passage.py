@@ -5,7 +5,7 @@ one connection keeps its order, and a cut or a hold delays and does not lose. Da
 fault holds arrives also after the process ended (kill -9), in order and before the end of the connection. Waiting data
 is lost when its machine loses power, or when the other side closes or resets the connection; the trace then says so.
 
-Simplified: what waits behind a cut is lost when its own side closes the connection. Linux goes on sending it for about
+Simplified: data behind a cut is lost when its own side closes the connection. Linux goes on sending it for about
 100 s, ever more slowly.
 """
 
@@ -250,7 +250,7 @@ class Passage(ABC, Generic[Frame]):
     # ------------------------------------------------------------------------------------------------------- the end
 
     def end(self, reason: str) -> None:
-        """This end learns that the connection is over; what it has already received can still be read."""
+        """This end learns that the connection is over; data it has already received can still be read."""
         if self.open and self.gone is None:
             self.gone = reason
             self._lose(f"the connection was {reason}")
@@ -258,7 +258,7 @@ class Passage(ABC, Generic[Frame]):
             self._end_known()
 
     def _let_go(self) -> None:
-        """Nothing leaves this process any more; what has left it is still on its way."""
+        """Nothing leaves this process any more; messages that have left it are still on their way."""
         self.open = False
         withheld, self.withheld = self.withheld, None
         if withheld is not None:

@@ -12,7 +12,7 @@ from cluster.network.world import Time
 class Road:
     """The frames of one end of a connection pass it in order: through its machine's card, then the other's.
 
-    Simplified: what waits in a card leaves even if the machine loses its power; and to connect takes cards no time.
+    Simplified: data that waits in a card leaves even if the machine loses its power; connecting takes cards no time.
     """
 
     def __init__(self, time: Time, source: Card | None, target: Card | None) -> None:

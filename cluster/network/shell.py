@@ -60,7 +60,7 @@ class NodeShell:
     def _tick(self) -> None:
         try:
             self._step(self.core.tick)
-        except Exception as failure:  # It may be a request that had waited: as for one that is handled at once.
+        except Exception as failure:  # It may be a request that had waited: as for a request handled at once.
             if not self._world.contains("somebody who waited", failure):
                 raise
             self._alarm.arm(self.core.next_deadline_us)

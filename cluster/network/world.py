@@ -1,4 +1,4 @@
-"""The seam between the two worlds: what a node's shell and its machine need of time and network, and nothing else.
+"""The seam between the two worlds: the interface of time and network for a node's shell and its machine, nothing else.
 
 `cluster.network.fabric` is virtual time over AF_UNIX socket pairs, `cluster.live` the wall clock over TCP. Machines
 (`cluster.network.host`) and shells are the same in both, so a broker cannot tell in which of them it runs.
@@ -48,10 +48,10 @@ class Connection(Protocol):
 
     @property
     def is_identified(self) -> bool:
-        """False until it is known who is at the other end; `peer` is an address until then."""
+        """False until the other end is known; `peer` is an address until then."""
 
     def identify(self, frame: bytearray) -> None:
-        """Learn from its first frame who is at the other end."""
+        """Identify the other end by its first frame."""
         ...
 
     async def read(self, take: Callable[[bytearray], None]) -> None:
@@ -245,4 +245,4 @@ class Fabric(Protocol):
         """As World.contains, of the process on one machine."""
 
     async def reset(self, one: str, two: str) -> int:
-        """RST on every connection between two nodes; what was in flight or unread is lost. Returns how many."""
+        """RST on every connection between two nodes; data in flight or unread is lost. Returns how many."""

@@ -1,4 +1,4 @@
-"""ApiVersions: what a broker can do. The first request of most clients, so its versions are negotiated differently.
+"""ApiVersions: the APIs of a broker. The first request of most clients, so its versions are negotiated differently.
 
     frame = encode_api_versions_response(header.api_version, header.correlation_id, ranges)      # size prefix included
     frame = encode_api_versions_response(version, correlation_id, ranges, features("4.1", elr=True), epoch)

@@ -290,7 +290,7 @@ def _least_bytes_of_primitive(kafka_type: str, flexible: bool) -> int:
 
 
 def encode_entity(entity: Entity) -> bytes:
-    """Body of a message: what follows its header."""
+    """Body of a message: all bytes after its header."""
     entity_type: type = type(entity)
     return entity_writer(entity_type)(entity)
 

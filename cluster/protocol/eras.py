@@ -12,7 +12,7 @@ RELEASES: Final = ("0.8", "0.10", "0.11", "2.0", "2.1", "2.7", "3.3", "3.5", "3.
 
 
 class Feature(NamedTuple):
-    """One that a broker of a release knows, from level `low` to `high`, and the level that its cluster is at."""
+    """A feature known to brokers of a release, from level `low` to `high`, and the level of the cluster."""
 
     name: str
     low: int

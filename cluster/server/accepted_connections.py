@@ -1,4 +1,4 @@
-"""Connections that others opened to this node: who is at the other end, and how long it has been silent.
+"""Connections that others opened to this node: the other end, and how long it has been silent.
 
 source: Selector.IdleExpiryManager, SocketServer, ConnectionQuotas
 """
@@ -127,7 +127,7 @@ class AcceptedConnections:
         self._on_gone(connection)
 
     def close(self, connection: ConnectionId, reason: str = "") -> None:
-        """reason: what is wrong with it, for the trace; empty if an event says it already"""
+        """reason: the fault, for the trace; empty if an event says it already"""
         peer = self._peers.get(connection)
         if peer is not None:
             self.gone(connection)

@@ -39,7 +39,7 @@ class CpuTimes:
 
 
 def records_produced(batch: memoryview | None) -> int:
-    """Records in a batch that a client has sent; what is no batch has none."""
+    """Records in a batch that a client has sent; anything else has none."""
     if batch is None or len(batch) < _COUNT_END:
         return 0
     return max(0, int.from_bytes(batch[_COUNT:_COUNT_END], "big", signed=True))
@@ -62,7 +62,7 @@ def records_found(found: FileSlice | bytes | bytearray | memoryview) -> int:
 class HandlerTime:
     """Keeps a handler taken for as long as what it did takes; its answers leave when that is over.
 
-    Simplified: what a request does, it does when its service begins. Records that are found for a fetch that waited are
+    Simplified: a request takes effect when its service begins. Records that are found for a fetch that waited are
     the time of the request that brought them, as in Kafka; outside of any request, of the next one.
     """
 

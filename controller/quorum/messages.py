@@ -36,7 +36,7 @@ class ElectionState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """`last`: epoch and end of the candidate's log; who has more does not vote for it."""
+    """`last`: epoch and end of the candidate's log; a voter with a longer log does not vote for it."""
 
     candidate_id: BrokerId
     epoch: ControllerEpoch

@@ -42,7 +42,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class SnapshotFetch:
-    """A snapshot on its way, and what has come of it."""
+    """A snapshot on its way, and the bytes received so far."""
 
     # Simplified: in memory, in Kafka in a `.part` file; nothing of it is used before it is whole.
 

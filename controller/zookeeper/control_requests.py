@@ -96,7 +96,7 @@ class RequestBatch:
         topic_ids: Mapping[str, UUID],
         with_broker_epochs: bool,
     ) -> list[ControlRequest]:
-        """In the order in which they go out; who is not alive hears nothing."""
+        """In sending order; brokers that are not alive get none."""
         found: list[ControlRequest] = []
         everybody = tuple(live[broker_id] for broker_id in sorted(live))
 

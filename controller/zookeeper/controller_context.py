@@ -36,8 +36,8 @@ ControllerAction = ControlRequest | Emit | Reply
 
 
 class ControllerContext:
-    """live: brokers in the registry     states: of partitions, as this controller last saw or wrote them; one that it
-    has not decided about yet has none     epoch_version: of the controller epoch's file, as of our election
+    """live: brokers in the registry     states: of partitions, as this controller last saw or wrote them; none for
+    a partition it has not decided about yet     epoch_version: of the controller epoch's file, as of our election
 
     offline: partitions whose leader was found dead, until one is elected; that it is back does not make it the leader
     """
@@ -57,7 +57,7 @@ class ControllerContext:
         self._with_broker_epochs = with_broker_epochs
 
     def clear(self) -> None:
-        """No longer the controller: what was not sent yet never will be."""
+        """No longer the controller: drop all unsent requests."""
         for known in (self.live, self.shutting_down, self.topic_ids, self.assignment, self.states, self.offline):
             known.clear()
         self.batch = RequestBatch()

@@ -75,7 +75,7 @@ class KafkaController:
     # --------------------------------------------------------------------------------------------------- one at a time
 
     def post(self, process: Process) -> Operation | None:
-        """returns: what to ask the registry now, if nothing was going on"""
+        """returns: the next registry operation, if no event was in progress"""
         self._events.append(process)
         return self._next(None) if self._current is None else None
 

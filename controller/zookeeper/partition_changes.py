@@ -24,7 +24,7 @@ from replica.trace.events import Emit
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One change of a partition: what it becomes, how that was chosen, and on what occasion.
+    """One change of a partition: its new state, how that was chosen, and on what occasion.
 
     elects: a leader was chosen, perhaps the same again
     """
@@ -155,7 +155,7 @@ class PartitionChanges:
     ) -> Generator[Operation, Results, bool]:
         """Read the partition's state, decide, write it in the version that was read; again if another write came first.
 
-        A state that a newer controller has written is left alone. without: a replica that need not hear of it
+        A state that a newer controller has written is left alone. without: a replica that is not notified
         source: doElectLeaderForPartitions, removeReplicasFromIsr
         """
         while True:

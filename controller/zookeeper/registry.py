@@ -18,7 +18,7 @@ ANY_VERSION = -1
 TICK_US = 2_000_000
 """tickTime, as in ZooKeeper's sample configuration: sessions are looked at once per tick."""
 MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
-"""minSessionTimeout and maxSessionTimeout: what a client asks for is brought into this range."""
+"""minSessionTimeout and maxSessionTimeout: a client's requested timeout is brought into this range."""
 
 
 class RegistryError(Enum):
@@ -46,7 +46,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetData:
-    """version: what the file must have, -1 for any     note: why, for the trace; it is not kept in the file"""
+    """version: the file's required version, -1 for any     note: why, for the trace; it is not kept in the file"""
 
     path: str
     data: str
@@ -170,7 +170,7 @@ class Registry:
     # ------------------------------------------------------------------------------------------------------ sessions
 
     def open_session(self, client: str, timeout_us: int, now_us: int) -> SessionId:
-        """returns: its number; what it was granted stands in `sessions`"""
+        """returns: its number; `sessions` has the granted timeout"""
         granted_us = min(max(timeout_us, MIN_SESSION_TICKS * TICK_US), MAX_SESSION_TICKS * TICK_US)
         session = self.zxid + 1
         opened = Transaction(zxid=session, kind="open", data=client, session=session, timeout_us=granted_us)

@@ -96,7 +96,7 @@ class BrokerLogs:
     def take_offline(self, disk: Disk) -> tuple[str, LogManager] | None:
         """A directory has failed; returns its name and what was in it, None if that was known.
 
-        Files stay open until the end: what has been promised from them may still be on its way.
+        Files stay open until the end: responses that read from them may still be on their way.
         """
         for name, manager in self.directories.items():
             if manager.disk is disk:
@@ -118,7 +118,7 @@ class BrokerLogs:
         self._holder(topic_partition).set_config(topic_partition, config)
 
     def delete(self, topic_partition: TopicPartition) -> Callable[[], None]:
-        """Take the partition away; what is returned removes the rest of it, later."""
+        """Take the partition away; the returned object removes the rest of it, later."""
         manager = self._holder(topic_partition)
         return partial(manager.remove, manager.delete(topic_partition))
 

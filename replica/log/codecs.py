@@ -1,6 +1,6 @@
-"""The codecs of record batches: what is inside a compressed batch, up to a limit and not a byte further.
+"""The codecs of record batches: the contents of a compressed batch, up to a limit and not a byte further.
 
-Simplified: what follows the end of an lz4 frame is an error here; Kafka does not look at it.
+Simplified: bytes after the end of an lz4 frame are an error here; Kafka does not look at it.
 Source: GzipCompression, SnappyCompression (snappy-java's SnappyInputStream), Lz4BlockInputStream, ZstdCompression
 """
 
@@ -52,7 +52,7 @@ def compress(codec: str, content: bytes | bytearray) -> bytes:
 
 
 def _gunzip(body: bytes | memoryview, limit_bytes: int) -> bytes:
-    """All members of the stream; what follows and is none, is left alone (GZIPInputStream.readTrailer)."""
+    """All members of the stream; trailing bytes that are no member are ignored (GZIPInputStream.readTrailer)."""
     parts: list[bytes] = []
     rest: bytes | memoryview = body
     while True:

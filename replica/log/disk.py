@@ -66,7 +66,7 @@ class Disk:
         self._flushed: dict[str, int] = {}
 
     def volume_bytes(self) -> tuple[int, int]:
-        """How much its volume holds and how much of that is free; -1 of a disk that is not one of its own."""
+        """How much its volume holds and how much of that is free; -1 for a disk that has no volume of its own."""
         if not self.sync:
             return UNKNOWN_BYTES, UNKNOWN_BYTES
         usage = shutil.disk_usage(self.root)
@@ -90,7 +90,7 @@ class Disk:
         raise DiskFailed(number, why)
 
     def opened(self, path: str, size: int) -> None:
-        """A segment file begins to be tracked; what was there before this disk knew of it counts as flushed."""
+        """A segment file begins to be tracked; its earlier bytes count as flushed."""
         if path not in self._written:
             self._written[path] = self._flushed[path] = size
 
@@ -171,7 +171,7 @@ class Disk:
         """Cut `count` bytes off the end of a partition's log, flushed or not. Call it when the log is closed.
 
         A disk that lost bytes was not shut down in order: the clean-shutdown marker goes too, else recovery is skipped.
-        returns: what was cut, less than `count` when the log was shorter
+        returns: the bytes cut, less than `count` when the log was shorter
         """
         left = count
         for path in sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}"), reverse=True):

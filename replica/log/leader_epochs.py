@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: what two replicas compare to find where their logs part (KIP-101, KIP-279).
+"""Which leader epoch began at which offset: two replicas compare this to find where their logs part (KIP-101, KIP-279).
 
 Source: Kafka LeaderEpochFileCache.
 """

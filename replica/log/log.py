@@ -152,7 +152,7 @@ class Log:
         """Check a client's batch, give it the next offsets and the epoch (written into `batch`), and append it.
 
         A batch that its producer sent before is not appended; the answer names the offsets of the original.
-        inspected: what is in it, if that is known already
+        inspected: its contents, if already known
         raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
                 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR; nothing was appended then
         """
@@ -217,19 +217,19 @@ class Log:
         except OSError as error:
             if not self.disk.sync:
                 raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
-            # Kafka takes the whole log directory offline then; what a broker does is not the log's to decide.
+            # Kafka takes the whole log directory offline then; here the broker decides, not the log.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
         return AppendInfo(first.base_offset, last.last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 
     def _check_disk(self, check: Callable[[], None]) -> None:
-        """raises: KafkaError KAFKA_STORAGE_ERROR; what becomes of the log directory is the broker's to decide"""
+        """raises: KafkaError KAFKA_STORAGE_ERROR; the broker decides about the log directory"""
         try:
             check()
         except DiskFailed as failure:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {failure.strerror}") from failure
 
     def _roll(self, base_offset: Offset) -> Segment:
-        """Begin a new segment; what came before is flushed, so the recovery point moves up to here."""
+        """Begin a new segment; earlier segments are flushed, so the recovery point moves up to here."""
         self._segments.active.become_inactive()
         self.producers.take_snapshot()
         # Simplified: Kafka flushes the old segments in the background, shortly after.
@@ -331,7 +331,7 @@ class Log:
     ) -> tuple[Offset, int] | None:
         """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later; None: all are older.
 
-        timestamps_of: the timestamps of a batch's records; what it raises ends the search
+        timestamps_of: the timestamps of a batch's records; an exception from it ends the search
         """
         for segment in self._segments:
             if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:

@@ -52,7 +52,7 @@ class LogManager:
 
     directory_id: as in meta.properties
     logs: by partition          topic_ids: as in partition.metadata, None where that is missing
-    recoveries: what opening each log found     was_clean: the clean-shutdown marker was there
+    recoveries: the findings of opening each log     was_clean: the clean-shutdown marker was there
     previous_broker_epoch: from that marker, -1 without
     """
 
@@ -166,7 +166,7 @@ class LogManager:
     # -------------------------------------------------------------------------------------------------- partitions
 
     def create(self, topic_partition: TopicPartition, config: TopicConfig, topic_id: UUID) -> Log:
-        """The partition's log: a new one, or the one that was loaded, with `config` from now on."""
+        """The partition's log: a new or the loaded one, with `config` from now on."""
         log = self.logs.get(topic_partition)
         if log is None:
             log = self._open_log(topic_partition, config, recovery_point=0, log_start_offset=0)
@@ -232,7 +232,7 @@ class LogManager:
         write_offsets(self.root / HIGH_WATERMARKS, self._high_watermarks, sync=self.disk.sync)
 
     def _is_writable(self) -> bool:
-        """A checkpoint that cannot be written is not, and the disk has told so (Kafka logs it and goes on)."""
+        """A checkpoint that cannot be written is skipped; the disk has reported it (Kafka logs it and goes on)."""
         try:
             self.disk.check_writable()
         except DiskFailed:

@@ -58,7 +58,7 @@ class LogSegments:
         return segment, position
 
     def bytes_between(self, start: Offset, end: Offset) -> int:
-        """Bytes of the batches from the one that holds `start` up to the one that holds `end`, exclusive."""
+        """Bytes from the batch that holds `start` up to the batch that holds `end`, exclusive."""
         first, position = self.locate(start)
         if end <= first.next_offset:
             return first.locate(end) - position

@@ -128,7 +128,7 @@ def limits_inside(config: TopicConfig) -> InsideLimits:
 
 
 def look_inside(batch: Bytes, header: BatchHeader, limits: InsideLimits) -> Walked:
-    """Walk over the records of a batch whose CRC is right. This is what takes long, and hangs on nothing but its bytes.
+    """Walk over the records of a batch whose CRC is right. This is the slow part, and it uses only the batch's bytes.
 
     raises: KafkaError INVALID_RECORD, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR (no stream of its codec: Kafka's
     decompressors throw what it has no code for)
@@ -194,7 +194,7 @@ def validate_produced(
 ) -> BatchHeader:
     """The header of a batch from a client, as `single_batch` gives it.
 
-    inspected: what `inspect` has said of this batch, if it was asked
+    inspected: the result of `inspect` for this batch, if it ran
     raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
             UNKNOWN_SERVER_ERROR (a codec that there is not, or not its bytes)
     """

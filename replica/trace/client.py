@@ -1,4 +1,4 @@
-"""Events about clients: what producers sent, the answers they got, and what consumers read."""
+"""Events about clients: records that producers sent, the answers they got, and records that consumers read."""
 
 from __future__ import annotations
 

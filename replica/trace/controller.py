@@ -105,7 +105,7 @@ class BrokerUnfenced(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionExpired(ControlEvent):
-    """ZooKeeper era: the registry gave up on `broker`; what lived with its session is gone."""
+    """ZooKeeper era: the registry gave up on `broker`; its session's ephemeral nodes are gone."""
 
     node: column.Node
     broker: column.Broker

@@ -117,7 +117,7 @@ def columns_of_table(table: str) -> tuple[Column, ...]:
 
 
 class TraceRow(NamedTuple):
-    """An event in its place: what listeners (checker, expectations, writer) receive, in order."""
+    """An event in its place: listeners (checker, expectations, writer) receive these in order."""
 
     seq: int
     at_us: int

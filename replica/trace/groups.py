@@ -71,7 +71,7 @@ class GroupMemberLeft(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRebalanceBegan(GroupEvent):
-    """All members are to join again; what they read until then may be read twice."""
+    """All members are to join again; records they read until then may be read twice."""
 
     node: column.Node
     group: Group

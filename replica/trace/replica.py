@@ -273,7 +273,7 @@ class LogEntryFound(TraceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFound(TraceEvent):
-    """One replica when the run ended: what it is, and how far its log goes."""
+    """One replica when the run ended: its role, and how far its log goes."""
 
     TABLE: ClassVar[str] = "final_log"
     node: column.Node

@@ -1,4 +1,4 @@
-"""The verbs of tests/golden/groups_*.txt: one coordinator, its log kept by hand, and members that may be anybody.
+"""The verbs of tests/golden/groups_*.txt: one coordinator, its log kept by hand, and members of any kind.
 
 Groups are all `g` unless said; a member id given out is printed as `c1-1`, the first uuid being 1.
 """
@@ -62,7 +62,7 @@ def partition(text: str) -> TopicPartition:
 
 
 class CoordinatorWorld:
-    """log: (batch offset, key, value) of all that was written     lines: what is to be printed"""
+    """log: (batch offset, key, value) of all written records     lines: to be printed"""
 
     def __init__(self, **settings: int) -> None:
         self.now_us = 0

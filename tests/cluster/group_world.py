@@ -22,7 +22,7 @@ SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
 
 
 class Consumer:
-    """One member, or a client that wants to be one. Requests may wait: `answer` is the latest answer to the latest one."""
+    """A member, or a client that wants to be one. Requests may wait: `answer` is the last answer to the last one."""
 
     def __init__(self, world: BrokerWorld, name: str, *, group: str = "g", instance: str | None = None) -> None:
         self.world = world

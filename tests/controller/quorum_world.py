@@ -40,7 +40,7 @@ Entry = tuple[int, str]
 class MemoryLog:
     """The state that survives a restart: entries, snapshots and the last election. Implements ReplicatedLog.
 
-    A snapshot is all entries below its end; what is cut off is kept in `entries`, so that it can be judged.
+    A snapshot is all entries below its end; entries cut off are kept in `entries`, so that it can be judged.
     """
 
     entries: list[Entry] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""max.partitions: what would exceed it is refused whole, as by a CreateTopicPolicy of Kafka's, in both eras."""
+"""max.partitions: a request above it is refused whole, as by a CreateTopicPolicy of Kafka's, in both eras."""
 
 from __future__ import annotations
 

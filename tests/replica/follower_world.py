@@ -208,7 +208,7 @@ class FollowerWorld:
     ) -> list[str]:
         """The answer to the last request sent, any number of times.
 
-        error: what the leader answers instead     append-error: what goes wrong with the records at the follower
+        error: the leader's answer instead     append-error: the failure of the append at the follower
         file: epochs of the records that are there by the time sendfile reads them
         """
         replica, asked = self._replica(name), self.sent[name]
@@ -249,7 +249,7 @@ class FollowerWorld:
         return lines + self._perform(replica, actions, records, append_error)
 
     def _acknowledged(self, leader: Replica, name: str, offset: int) -> list[str]:
-        """The leader's conclusion from the fetch: `name` holds all below `offset`. Here a leader is nothing but a log."""
+        """The leader's conclusion from the fetch: `name` holds all below `offset`. Here a leader is only a log."""
         return []
 
     # comparing epochs before the first fetch
@@ -269,7 +269,7 @@ class FollowerWorld:
         return [f"{name} asks {NAMES(follower.leader_id)} where epoch {epoch} ends"]
 
     def tell(self, name: str, error: str | None = None) -> list[str]:
-        """The answer to the last question, any number of times. error: what the leader answers instead"""
+        """The answer to the last question, any number of times. error: the leader's answer instead"""
         replica, asked = self._replica(name), self.asked[name]
         follower, leader = self._follower(name), self._replica(asked.leader)
         lines: list[str] = []

@@ -185,7 +185,7 @@ def test_the_delay_ends_at_its_microsecond() -> None:
 # ----------------------------------------------------------------------------------- what the leader says (readRecords)
 
 ENTRIES = {0: (-1, -1), 2: (2, 5), 3: (2, 5), 4: (4, 9), 5: (-1, -1)}
-"""A leader's log of epochs 2 from 0 and 4 from 5, up to 9; epoch 0 stands for one that it cannot place."""
+"""A leader's log of epochs 2 from 0 and 4 from 5, up to 9; epoch 0 stands for an epoch that it cannot place."""
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_retry_repeats_the_proposal_as_it_was() -> None:
 
 
 def test_an_answer_older_than_the_metadata_is_ignored() -> None:
-    """testAlterIsrLeaderAndIsrRace: what the metadata said in between stands, and the proposal stays pending."""
+    """testAlterIsrLeaderAndIsrRace: the metadata received in between stands, and the proposal stays pending."""
     world = with_pending_shrink()
     world.isr_accepted(partition_epoch=4)
     assert world.state.pending_isr == (1, 2)

@@ -93,7 +93,7 @@ class ProduceHandler:
     ) -> None:
         """ids: of topics that the request names by id     refused: without asking the replica manager"""
         if connection not in self._connections:
-            return  # No client is left to answer; what was appended stays.
+            return  # No client is left to answer; appended records stay.
         if acks == 0:
             # The client waits for no answer; on an error the connection is closed, so that it looks for the leader
             # again (KafkaApis.handleProduceRequest).

@@ -3,7 +3,7 @@
 0  first version
 1  a throttled client is answered first and held back then (KIP-219)
 2  flexible
-3  the request has the id and epoch that the producer goes on from (KIP-360)
+3  the request has the producer's current id and epoch (KIP-360)
 4  PRODUCER_FENCED may be the answer (KIP-588)
 5  TRANSACTION_ABORTABLE may be the answer (KIP-890)
 """

@@ -32,7 +32,7 @@ class DescribedCluster:
         return live[0].broker_id if live else NO_BROKER
 
     def known_leader(self, registration: PartitionRegistration) -> BrokerId:
-        """One that clients can be sent to: a ZooKeeper-era broker may learn of a death before the election.
+        """The leader, if clients can reach it: a ZooKeeper-era broker may learn of a death before the election.
 
         source: getAliveEndpoint of KRaftMetadataCache (where a fenced broker has an endpoint too) and ZkMetadataCache
         """

@@ -1,4 +1,4 @@
-"""The topic in which groups and their offsets are kept: which partition has a group, and who leads it.
+"""The topic in which groups and their offsets are kept: which partition holds a group, and which broker leads it.
 
 source: KafkaApis.getCoordinator, AutoTopicCreationManager, GroupCoordinator.offsetsTopicConfigs
 """

@@ -1,4 +1,4 @@
-"""The epochs of controllers that a ZooKeeper-era broker has heard from: who is out of date is refused.
+"""The epochs of controllers that a ZooKeeper-era broker has heard from: requests of outdated controllers are refused.
 
 source: KafkaApis.isBrokerEpochStale, ReplicaManager.becomeLeaderOrFollower
 """

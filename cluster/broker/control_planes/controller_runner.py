@@ -61,7 +61,7 @@ class _Sender:
         )
 
     def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
-        """Simplified: what a broker answers is not looked at; Kafka logs a refusal and goes on, too."""
+        """Simplified: a broker's answer is ignored; Kafka logs a refusal and goes on, too."""
         self._go_on(now_us)
 
 
@@ -166,7 +166,7 @@ class ControllerRunner:
         sender.send(request, now_us)
 
     def _close_gone(self) -> None:
-        """source: ControllerChannelManager.removeBroker: what was not sent to a broker that is gone never will be"""
+        """source: ControllerChannelManager.removeBroker: requests not yet sent to a removed broker are dropped"""
         for broker_id, sender in list(self._senders.items()):
             live = self.controller.live.get(broker_id)
             if live is None or live.broker_epoch != sender.broker_epoch:

@@ -90,5 +90,5 @@ class DirectoryAssignments:
         )
 
     def _answered(self, now_us: int) -> None:
-        """The metadata shows whether it worked; what is not in it by then is sent again."""
+        """The metadata shows whether it worked; assignments not in it by then are sent again."""
         self._outbox.timers.at(now_us + RETRY_US, self.bring_up_to_date)

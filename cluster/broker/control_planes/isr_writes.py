@@ -24,7 +24,7 @@ from replica.trace.events import IsrRejected, Recorder
 CHECK_US = 2_500_000
 QUIET_US = 5_000_000
 AT_LAST_US = 60_000_000
-"""The controller hears of new ISRs once none has been written for 5 s, or after 60 s; looked at every 2.5 s."""
+"""The controller is notified of new ISRs once none has been written for 5 s, or after 60 s; checked every 2.5 s."""
 
 
 class IsrWrites:

@@ -23,7 +23,7 @@ AT_ONCE_MAX = 100
 SLICE = 8
 """So many partitions of a larger one are."""
 PAUSE_US = 1
-"""Between two slices: what is due by then comes first."""
+"""Between two slices: work due by then comes first."""
 
 Done = Callable[[int], None]
 

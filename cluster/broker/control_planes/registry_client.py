@@ -34,7 +34,7 @@ class SessionEvents(Protocol):
         """A new session, the first or after an expired one."""
 
     def session_expired(self, now_us: int) -> None:
-        """The registry has given up on us: what we had made there is gone. A new session follows."""
+        """The registry has expired our session: our ephemeral nodes are gone. A new session follows."""
 
     def watch_fired(self, kind: str, path: str, now_us: int) -> None: ...
 
@@ -78,7 +78,7 @@ class RegistryClient:
 
     @property
     def is_connected(self) -> bool:
-        """Connected within a session: what is asked now is on its way now."""
+        """Connected within a session: requests are sent at once."""
         return self._is_ready
 
     def start(self, now_us: int) -> None:

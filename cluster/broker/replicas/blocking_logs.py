@@ -101,7 +101,7 @@ class BlockingLogs:
         return records, limits_inside(partition.log.config)
 
     def _written_us(self, required_acks: int, entries: Entries, now_us: int) -> int:
-        """When the disk has written what will be appended; what is refused before is not written."""
+        """When the disk has written what will be appended; batches refused before are not written."""
         written_us = now_us
         for name, records in entries:
             partition = self._replicas.partitions.get(name)

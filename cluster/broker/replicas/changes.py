@@ -49,7 +49,7 @@ class Roles(Protocol):
 class ReplicaChanges:
     """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more.
 
-    roles: hears of it when the replicas have taken theirs up
+    roles: notified when the replicas have taken theirs up
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The fetcher's side of a fetch session: what a request has to say, given what the leader knows already (KIP-227).
+"""The fetcher's side of a fetch session: each request names only what the leader does not know yet (KIP-227).
 
 The leader's side is in fetch_sessions.py. Pure: no connection, no time.
 source: FetchSessionHandler.java, FetchMetadata.java
@@ -125,7 +125,7 @@ class FetchSessionHandler:
         self._begin(self._session_id)
 
     def _begin(self, closing: int) -> None:
-        """The next request is a full one that asks for a new session, and closes the one it names."""
+        """The next request is a full one: it asks for a new session, and closes the session it names."""
         self._session_id, self._epoch = closing, INITIAL_EPOCH
 
     def _named(self, response: FetchResponse) -> Entries | None:

@@ -60,7 +60,7 @@ def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> Reque
 
 
 class Answered(NamedTuple):
-    """The response to be sent. partitions: in the order of the results, without those that are no news"""
+    """The response to be sent. partitions: in the order of the results, without the unchanged ones"""
 
     error: ErrorCode
     session_id: int
@@ -102,7 +102,7 @@ class CachedPartition:
         self.log_start_offset: Offset = UNKNOWN_OFFSET
 
     def is_news(self, result: FetchPartitionResponse) -> bool:
-        """Whether the fetcher has to hear of it; takes note of what it will hear.
+        """Whether the result has to be sent to the fetcher; remembers the values that are sent.
 
         source: CachedPartition.maybeUpdateResponseData
         """

@@ -42,7 +42,7 @@ LIST_OFFSETS_VERSION = 7
 
 
 class ReplicaFetcher:
-    """`partitions` in the order in which they are requested: a partition that got records goes behind the others, so that a
+    """`partitions` in the order of the next request: a partition that got records goes behind the others, so that a
     full response starves none."""
 
     def __init__(self, context: FetcherContext, source: BrokerRegistration) -> None:

@@ -60,7 +60,7 @@ class FetcherContext:
 
     @property
     def fetch_version(self) -> int:
-        """That of the era, or a later one that a single newer rule needs. source: MetadataVersion.fetchRequestVersion
+        """The era's version, or a later one if a newer rule needs it. source: MetadataVersion.fetchRequestVersion
 
         Simplified: at least 4, the oldest that is spoken here; the followers' other questions have today's versions.
         """

@@ -1,4 +1,4 @@
-"""One partition that a broker follows: what its follower state decides is performed on its log here.
+"""One partition that a broker follows: the decisions of its follower state are carried out on its log here.
 
 source: ReplicaFetcherThread.processPartitionData, truncate; AbstractFetcherThread.PartitionFetchState
 """
@@ -116,7 +116,7 @@ class FollowedPartition:
 
     def throttle(self, quota: ReplicationQuota, is_exceeded: bool, now_us: int) -> bool:
         """Whether the next request leaves it out (KIP-73): a throttled replica that is behind, while the quota is
-        exceeded. One that has caught up never, so that a throttle does not make it fall out of the ISR.
+        exceeded. Never a caught-up replica, so that a throttle does not make it fall out of the ISR.
 
         source: shouldFollowerThrottle
         """

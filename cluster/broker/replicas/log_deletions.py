@@ -15,7 +15,7 @@ from cluster.timers import Timers
 AT_ONCE = 8
 """Directories that are removed in one step: some 5 ms."""
 PAUSE_US = 1
-"""Before the next ones: what is due by then comes first."""
+"""Before the next ones: work due by then comes first."""
 
 
 class LogDeletions:

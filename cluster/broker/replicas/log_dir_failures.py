@@ -1,4 +1,4 @@
-"""A broker with a disk that refuses: the directory goes offline and the controller hears of it, or the broker halts.
+"""A broker with a disk that refuses: the directory goes offline and the controller is notified, or the broker halts.
 
 source: LogDirFailureChannel, ReplicaManager.handleLogDirFailure, BrokerLifecycleManager.propagateDirectoryFailure;
 KIP-112, KIP-858

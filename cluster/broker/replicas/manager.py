@@ -1,4 +1,4 @@
-"""All partitions of one broker: appends, fetches, what waits for them, and the background tasks on them.
+"""All partitions of one broker: appends, fetches, waiting requests, and background tasks.
 
 source: ReplicaManager.scala, DelayedProduce.scala, DelayedFetch.scala
 """
@@ -80,7 +80,7 @@ class ReplicaManager:
     """Partitions by name, in order of arrival; purgatories; the ISR expiration and high watermark checkpoint tasks.
 
     offline: partitions whose log directory has failed
-    on_low_watermark: hears of partitions whose followers have let records go
+    on_low_watermark: called for partitions whose followers have deleted records
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class ReplicaManager:
             self._await_replicas(appended, results, respond, timeout_us, now_us)
         else:
             respond(results, cause)
-        # Kafka wakes those who wait for the new records after the request is answered or parked (its ActionQueue).
+        # Kafka wakes the requests that wait for the new records once this one is answered or parked (its ActionQueue).
         for name, produced in appended.items():
             if produced.high_watermark_advanced:
                 self.complete_produces(name)
@@ -440,7 +440,7 @@ class ReplicaManager:
         )
 
     def _wake_fetches(self, topic_partition: TopicPartition, now_us: int, *, followers: bool) -> None:
-        """followers: also look at follower fetches (a mere high watermark advance is no news to them, KAFKA-9731)."""
+        """followers: also look at follower fetches (a mere high watermark advance does not wake them, KAFKA-9731)."""
         for delayed in list(self._fetches.operations(topic_partition)):
             if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed, now_us):
                 self._complete_fetch(delayed, now_us)

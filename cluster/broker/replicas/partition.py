@@ -138,7 +138,7 @@ class Partition:
         return self.log.log_end_offset if self._rules.consumer_limit == "log-end" else self.high_watermark
 
     def learn_high_watermark(self, high_watermark: Offset) -> None:
-        """As a follower: what the fetcher took over from the leader."""
+        """As a follower: the value that the fetcher took over from the leader."""
         self._high_watermark = high_watermark
 
     @property
@@ -207,7 +207,7 @@ class Partition:
         return begins
 
     def following_began(self, now_us: int) -> None:
-        """The fetcher has started: what waited on us as the leader, or for an older leader epoch, is over."""
+        """The fetcher has started: requests that waited on us as the leader, or for an older leader epoch, end."""
         self._hooks.leadership_ended(self, now_us)
 
     def configured(self, now_us: int) -> None:
@@ -355,8 +355,8 @@ class Partition:
     # ---------------------------------------------------------------------------------------------------------- rest
 
     def may_rest(self, replica_id: BrokerId, entry: FetchPartition) -> bool:
-        """Whether this fetch, made again and again, would change nothing but the time at which it was made; it has
-        just been answered, with nothing new.
+        """Whether repeating this fetch would change only the time of the latest fetch; it has just been answered, with
+        nothing new.
         """
         leader = self.leader
         if leader is None or leader.may_want(replica_id):
@@ -392,7 +392,7 @@ class Partition:
         """Bytes that a waiting fetch could have now; None: waiting is pointless, even for few bytes.
 
         segment_base: of the segment that its offset lay in when it began to wait
-        is_throttled: what there is does not count (KIP-73)
+        is_throttled: the available bytes do not count (KIP-73)
         raises: KafkaError, which also ends the waiting     source: DelayedFetch.tryComplete
         """
         self._check_fetch(params, entry)

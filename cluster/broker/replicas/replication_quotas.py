@@ -45,7 +45,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """Both directions of one broker, as the metadata says; what was measured outlives a change of the quota."""
+    """Both directions of one broker, as the metadata says; measurements outlive a change of the quota."""
 
     __slots__ = ("_broker_id", "_follower", "_image", "_leader", "_offset")
 

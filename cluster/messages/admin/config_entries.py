@@ -112,7 +112,7 @@ def broker_entries(
 ) -> list[ConfigEntry]:
     """Every key of a broker, by name.
 
-    own: what it says of itself     dynamic: what was set while it runs, of it alone     default: of all brokers
+    own: its own keys     dynamic: settings made while it runs, for it alone     default: for all brokers
     """
     entries = [_active_entry(item, config) for name, item in BrokerConfig.keys().items() if is_of_the_era(name, rules)]
     entries += [_passive_entry(passive) for passive in PASSIVE_BROKER_KEYS]

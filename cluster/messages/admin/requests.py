@@ -36,7 +36,7 @@ def refused(error: ErrorCode, message: str) -> TopicReply:
 
 
 class Entry(NamedTuple):
-    """One topic, partition or resource of a request: what it is called there, and what is to be decided about it."""
+    """One topic, partition or resource of a request: its name there, and the decision to make about it."""
 
     name: str | None
     what: SingleInput | TopicReply

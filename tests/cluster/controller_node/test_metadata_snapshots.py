@@ -1,4 +1,4 @@
-"""Snapshots on disk: what is written is what is loaded, the log is cut behind them, and damage is refused."""
+"""Snapshots on disk: each loads as it was written, the log is cut behind them, and damage is refused."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_the_log_is_cut_up_to_the_snapshot_before_the_latest(tmp_path: Path) -> 
 
 
 def reopened(log: MetadataLog, directory: Path) -> MetadataLog:
-    """As after a kill: nothing but the files is left."""
+    """As after a kill: only the files are left."""
     log.abandon()
     return open_log(directory)
 

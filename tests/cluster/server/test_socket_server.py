@@ -218,7 +218,7 @@ class Frame(bytearray):
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_what_waits_for_its_turn_is_not_kept_for_who_is_gone(is_open: bool) -> None:
-    """Else a client that repeatedly connects, sends and leaves takes all memory: at a start, or while a disk is slow."""
+    """Else a client that repeatedly connects, sends and leaves fills memory: at a start, or while a disk is slow."""
     world = ServerWorld(is_open=is_open, num_network_threads="1")
     world.server.handlers.queued_max_requests = 0 if is_open else 1  # 0: the network thread stands before it
     world.accept(-2)

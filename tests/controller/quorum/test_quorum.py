@@ -1,4 +1,4 @@
-"""One voter at a time: what it grants, refuses, remembers and cuts. source: KafkaRaftClientTest.java"""
+"""One voter at a time: its votes, refusals, memory and cuts. source: KafkaRaftClientTest.java"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Play:
             case "run":
                 world.run_until(world.now_us + chance.randrange(3000 * MS))
             case "append":
-                for leader in world.leaders:  # one that is cut off, too, decides in vain
+                for leader in world.leaders:  # also a leader that is cut off: it decides in vain
                     world.append(leader, f"{world.now_us} by {leader}")
             case "kill":
                 world.kill(voter)

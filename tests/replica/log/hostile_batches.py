@@ -24,7 +24,7 @@ HOUR = {"message_timestamp_after_max_ms": 3_600_000}
 
 
 class Hostile(NamedTuple):
-    """ours: what Highwater answers where it is not Kafka's code, for the reason that the modules state"""
+    """ours: Highwater's answer where it is not Kafka's code, for the reason that the modules state"""
 
     name: str
     records: bytes

@@ -1,4 +1,4 @@
-"""The page cache: what a power loss takes, what a tear takes, and what neither can touch."""
+"""The page cache: the bytes that a power loss takes, those that a tear takes, and those that survive both."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def epochs_are_those_of_the_batches(self):
-        """S15: what the batch headers say, plus at most one entry that has no record yet."""
+        """S15: the epochs in the batch headers, plus at most one entry that has no record yet."""
         if not hasattr(self, "log"):
             return
         derived: list[tuple[int, int]] = []

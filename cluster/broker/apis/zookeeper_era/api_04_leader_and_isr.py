@@ -1,4 +1,4 @@
-"""LeaderAndIsr (4): the controller says who leads and who follows.
+"""LeaderAndIsr (4): the controller names leaders and followers.
 
      5  topic ids (KIP-516): the one version that is spoken here
 

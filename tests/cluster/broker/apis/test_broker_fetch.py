@@ -1,4 +1,4 @@
-"""Fetches at a broker: what they get at once, what they wait for, and what a follower's fetch does to the leader."""
+"""Fetches at a broker: immediate answers, waiting, and the effect of a follower's fetch on the leader."""
 
 from uuid import UUID
 

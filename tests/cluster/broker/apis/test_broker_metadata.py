@@ -76,7 +76,7 @@ def test_version_0_names_live_replicas_only_and_says_when_some_are_missing(world
 
 @pytest.mark.parametrize("version", [0, 12])
 def test_a_leader_without_an_address_is_none(world, version):
-    """An UpdateMetadata of the ZooKeeper era can name the brokers that live before who leads now."""
+    """An UpdateMetadata of the ZooKeeper era can name the live brokers before it names the new leader."""
     world.create(B2, B1)
     del world.broker.cache.image.brokers[B2]
     client = world.call("x")

@@ -1,4 +1,4 @@
-"""Produce requests at a broker: in which order they are refused, what they wait for, and what the answer says."""
+"""Produce requests at a broker: the order of refusals, the reasons to wait, and the answers."""
 
 from uuid import UUID
 
@@ -69,7 +69,7 @@ def test_a_compacted_topic_wants_keys_and_says_which_records_have_none(world):
 
 
 def test_there_are_no_transactions(world):
-    """Without an id that would be its own, with one that no coordinator knows."""
+    """Without a transactional id of its own, with an id that no coordinator knows."""
     world.create(B1)
     data = bytearray(batch("r0", producer_id=5, producer_epoch=0, base_sequence=0))
     data[22] |= 0x10

@@ -1,4 +1,4 @@
-"""The consumer against scripted brokers: what it reads, and what it does when the log is not what it was."""
+"""The consumer against scripted brokers: its reads, and its reactions when the log has changed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_it_reads_from_the_beginning_and_waits_for_more() -> None:
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2")]
     assert resets(harness) == [(-1, 0, None)]
     fetches = asked(cluster.broker(1), FETCH)
-    assert 4 <= len(fetches) <= 6  # one that finds data, then long polls of fetch.max.wait.ms
+    assert 4 <= len(fetches) <= 6  # a fetch that finds data, then long polls of fetch.max.wait.ms
     cluster.broker(1).append(0, batch_of(3))
     harness.run_until(3 * SECOND)
     assert read(harness)[3:] == [(3, "r3")]
