@@ -23,7 +23,7 @@ class EventSource:
     """One life of one node.
 
     read: takes what there is to read now, and returns the part of it that has a place in the order
-    told: called for each that is no event, when its turn has come
+    told: called for each item that is no event, when its turn has come
     """
 
     def __init__(

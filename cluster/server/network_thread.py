@@ -40,7 +40,7 @@ class Acceptor:
         self._is_throttled = False
         self._rate = Rate()
         self._waiting: deque[ConnectionId] = deque()
-        """A connection that is given up before its turn still has one: accept() finds it among the others."""
+        """A connection given up before its turn stays in the queue: accept() finds it among the others."""
 
     def offer(self, connection: ConnectionId, now_us: int) -> None:
         self._waiting.append(connection)

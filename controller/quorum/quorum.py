@@ -89,7 +89,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> BrokerId | None:
-        """The leader of this epoch that this voter knows; None: it knows none, or it has resigned."""
+        """The leader of this epoch as far as this voter knows; None: it knows none, or it has resigned."""
         match self.role:
             case Leader():
                 return self.local_id

@@ -389,7 +389,7 @@ class Partition:
     def available_bytes(
         self, params: FetchParams, entry: FetchPartition, segment_base: Offset, is_throttled: bool = False
     ) -> int | None:
-        """Bytes that a waiting fetch could have now; None: waiting is pointless, even for few bytes.
+        """Bytes that a waiting fetch could have now; None: waiting is pointless for any min.bytes.
 
         segment_base: of the segment that its offset lay in when it began to wait
         is_throttled: the available bytes do not count (KIP-73)

@@ -61,7 +61,7 @@ _LISTS = frozenset(
 
 
 class Synonym(NamedTuple):
-    """The possible sources of the value, in order of precedence."""
+    """A possible source of the value; the first in a list counts."""
 
     name: str
     value: str
