@@ -66,7 +66,7 @@ PRODUCER = """\
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """replicas: of each of the six partitions     published_records_per_s: None where nobody measured it
+    """replicas: of each of the six partitions     published_records_per_s: None where no measurement is published
     warm_up_ms: until the rate is steady     measured_ms: enough for hundreds of batches
     """
 
@@ -104,7 +104,7 @@ class Benchmark:
 
 
 GIGABIT_ETHERNET = 125_000_000 * 1448 // 1538
-"""What is left for TCP: of 1538 bytes on the wire for each packet, 1448 are data."""
+"""TCP's share of a link: of 1538 bytes on the wire for each packet, 1448 are data."""
 
 LINKEDIN = Benchmark(
     name="linkedin-2014",
@@ -149,7 +149,7 @@ performance", its figures are pictures): a second one gains much, a third and mo
 
 
 def thread_us(latency_us: int, end_to_end_us: int) -> int:
-    """What one thread needs for one request, by the published latency.     raises: ValueError, if nothing is left"""
+    """Time of one thread for one request, from the published latency.     raises: ValueError, if nothing is left"""
     left_us = end_to_end_us - POLL_US - PASSAGES * latency_us
     if left_us < 0:
         raise ValueError(f"{PASSAGES} passages of {latency_us} us take longer than {end_to_end_us - POLL_US} us")

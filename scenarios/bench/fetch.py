@@ -1,7 +1,7 @@
 """Leader to follower over one AF_UNIX socket pair: our fetch path beside the bare ways to move a file into a socket.
 
 The sender is this process, the receiver a forked child. All rows move the same segment file; rounds take the rows in
-turn, so that whatever else the machine does falls on all of them alike.
+turn, so that other load on the machine slows all of them alike.
 """
 
 from __future__ import annotations

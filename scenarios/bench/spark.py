@@ -89,8 +89,8 @@ def _measure(
 def _measure_tables(
     run_dir: Path, progress: Progress, settings: Mapping[str, str], master: str
 ) -> list[dict[str, Any]]:
-    """Every table computed once, in a session of its own, and thrown away row by row; those that others are computed
-    from are written."""
+    """Computes every table once, each in a new session, and discards the rows; writes tables that others are
+    computed from."""
     from spark_reports.io import read_trace
     from spark_reports.report.build import keep_on_disk
     from spark_reports.session import spark_session
@@ -126,7 +126,7 @@ def _measure_tables(
 
 
 def compare(truth: ExpectedFigures, tables: Path) -> list[Comparison]:
-    """What is known of the trace against the report's tables, read without Spark."""
+    """Compares the known outcome of the trace with the report's tables, read without Spark."""
     return [
         Comparison("facts", truth.events, _only(tables, "runs", "facts")),
         *_records(truth, tables),

@@ -1,4 +1,4 @@
-"""The same runs as a Spark sweep and in a plain process pool, in turn: what Spark, isolation and rows cost."""
+"""The same runs as a Spark sweep and in a plain process pool, in turn: the cost of Spark, isolation and rows."""
 
 from __future__ import annotations
 

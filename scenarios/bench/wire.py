@@ -1,7 +1,7 @@
 """Throughput, latency and CPU of live brokers under librdkafka, beside librdkafka's own mock cluster in the same run.
 
-The cluster is a `highwater serve` of its own, with its client tap off; the load is one librdkafka client in this
-process. Both share the machine, so a record's way is paid for at both ends; the CPU time of the brokers'
+The cluster is a separate `highwater serve` process with its client tap off; the load is one librdkafka client in
+this process. Both share the machine, so a record costs CPU time at both ends; the CPU time of the brokers'
 processes is measured separately.
 """
 
@@ -67,7 +67,7 @@ def measure_wire(repeat: int, *, in_processes: bool, progress: Callable[[float],
 
 
 def _median_row(same: Any) -> dict[str, Any]:
-    """Of dictionaries with the same keys; what is no number is the same in all of them."""
+    """Of dictionaries with the same keys. Values that are not numbers are the same in all of them."""
     first = same[0]
     return {
         key: round(statistics.median(one[key] for one in same), 6) if isinstance(value, float) else value
@@ -105,7 +105,7 @@ def _load_of(cluster: MeasuredCluster, size_bytes: int) -> Iterator[dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a piece of work took. records: how many there were"""
+    """The cost of a piece of work. records: how many there were"""
 
     records: int
     wall_s: float

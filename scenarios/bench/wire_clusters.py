@@ -1,4 +1,4 @@
-"""What `bench wire` measures: a live cluster of a process of its own, and librdkafka's own mock cluster."""
+"""The clusters of `bench wire`: a live cluster in a separate process, and librdkafka's own mock cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scenarios.process.own_python import environment
 
 BROKERS, PARTITIONS = 3, 3
 SIZES = (100, 1024)
-"""Bytes of a record; each has a topic of its own."""
+"""Bytes of a record; each size has its own topic."""
 FIRST_PORT, LAST_PORT = 20_000, 32_000
 """Below the ports that the kernel gives to clients."""
 PATIENCE_S = 40

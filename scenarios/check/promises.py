@@ -2,7 +2,7 @@
 
 An older rule lets some invariants break by design: that is what the newer rule was made for. A broken invariant that
 the rules of the run promise is a bug in Highwater; any other is a finding about the era, and a scenario may expect it.
-What configuration may break (unclean elections, disks that lose bytes) is no part of this: truth.py re-bases instead.
+Damage that configuration allows (unclean elections, disks that lose bytes) is not covered here: truth.py re-bases.
 Only where an old rule makes more of lost bytes than their loss does a gap say `after_lost_bytes`.
 """
 
@@ -62,8 +62,8 @@ def _gap(
 _LEADER_INCOMPLETE = "S2,S3,S5,S6,S17"
 """A replica in the ISR lacks committed records; once it leads, the others truncate theirs."""
 _LOGS_DIVERGE = "S2,S3,S5,S6,S8,S10,S11,S15,S16,S17,S26"
-"""Replicas keep different records at one offset, below their high watermarks; what is appended on top of that may be of
-an older epoch."""
+"""Replicas keep different records at one offset, below their high watermarks; records appended on top of them may
+belong to an older epoch."""
 
 GAPS: tuple[Gap, ...] = (
     _gap(

@@ -107,7 +107,7 @@ def _number(what: str, test: NumberTest, value: int | None) -> _Finding:
 
 
 def _names(selector: Selector, view: ClusterView, captured: Captured) -> tuple[tuple[str, ...] | None, str]:
-    """The nodes a selector means now (None: it means nobody it could mean), and how to print them."""
+    """The nodes a selector means now (None: it matches no node that it may name), and how to print them."""
     try:
         nodes = resolve(selector, view, captured)
     except SelectorError:

@@ -18,7 +18,7 @@ from scenarios.observe.ledger import RecordLedger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What the runner counted. events: rows of the trace; steps: of the world's time; bytes: by machine.
+    """The runner's counters. events: rows of the trace; steps: of the world's time; bytes: by machine.
 
     live: played by the wall clock
     """

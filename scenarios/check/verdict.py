@@ -21,7 +21,7 @@ from scenarios.observe.ledger import ReadJump, RecordLedger
 class Anomaly:
     """One broken promise in one partition, with its witness.
 
-    kind: one of our words; `jepsen` says how Jepsen calls it      our_bug: no era and no setting accounts for it
+    kind: Highwater's name; `jepsen` is Jepsen's      our_bug: no era and no setting accounts for it
     records, offsets, replicas, client: what it is about, empty where that says nothing
     seqs: events of the trace that prove it      sentence: the same in words
     """
@@ -68,8 +68,8 @@ RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "du
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:
     """The verdict of a run that is over (`ledger.close()` called); broken: invariants that did not hold.
 
-    One that the rules of the run do not promise is an anomaly of its own only where nothing else shows the damage: what
-    became of the records says more than which rule had to break for it. The trace and `explain` tell of it either way.
+    One that the rules of the run do not promise is a separate anomaly only where nothing else shows the damage: the
+    fate of the records says more than the rule that had to break for it. The trace and `explain` show it either way.
     """
     records = {kind: classify(ledger, kind) for kind in RECORD_CLASSES}
     found: list[Anomaly] = []
@@ -103,7 +103,7 @@ def _missing(ledger: RecordLedger) -> list[str]:
 
 
 def _unseen(ledger: RecordLedger) -> list[str]:
-    """Acked and in the final log, but nobody could read it: at or above the high watermark, or no running leader."""
+    """Acked and in the final log, but not readable: at or above the high watermark, or no running leader."""
     names = []
     for entry in ledger:
         partition = ledger.present.partition(entry.name) if entry.acked else None

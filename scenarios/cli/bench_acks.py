@@ -1,4 +1,4 @@
-"""What `highwater bench acks` prints."""
+"""The output of `highwater bench acks`."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _screen(document: dict[str, Any]) -> list[str]:
 
 
 def _queue(row: dict[str, Any]) -> str:
-    """What is to be said of a trickle that was more than the cluster could serve."""
+    """A remark on a trickle that was more than the cluster could serve."""
     offered, served = row["offered_per_s"], row["served_per_s"]
     if offered is None or served >= offered * SERVED_AT_LEAST:
         return ""

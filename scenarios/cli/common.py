@@ -72,7 +72,7 @@ def must_hold_files(folder: Path, option: str = "--out") -> None:
         why = f"{there} is no folder"
     else:
         try:
-            tempfile.TemporaryFile(dir=there).close()  # Permissions do not tell all: root has them in /proc, too.
+            tempfile.TemporaryFile(dir=there).close()  # Permissions are not enough: root has them in /proc, too.
         except OSError as error:
             why = f"{there} takes no files ({error.strerror})"
     if why is not None:

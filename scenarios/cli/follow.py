@@ -103,10 +103,10 @@ def _trace_dir(name: str | None) -> Path:
 
 
 class _Screen:
-    """What is known now: redrawn on a terminal, else a line for each partition that has changed."""
+    """Shows the current state: redrawn on a terminal, else a line for each partition that has changed."""
 
     def __init__(self, out: Path | None, waiting: WaitingLine) -> None:
-        """waiting: what is shown on stderr until there is something to tell"""
+        """waiting: the text on stderr until there is something to show"""
         self._out = out
         self._waiting = waiting
         self._terminal = sys.stdout.isatty()

@@ -1,4 +1,4 @@
-"""What the terminal shows of finished runs: one run, several side by side, one line of `highwater test`.
+"""Finished runs on the terminal: one run, several side by side, one line of `highwater test`.
 
 Everything shown is in the summary (summary.json) or in the trace (story.Story). Order is deliberate: what happened, the
 shape of it, promise against truth, the one red line, what the scenario expected, and how to see it again.
@@ -60,7 +60,7 @@ def _headline(summary: Summary, style: Style) -> list[str]:
 
 
 def _era(profile: str) -> str:
-    """Whose rules were played; where they are not those of files without `profile`, that is said."""
+    """The era whose rules were played; says so where they are not the rules of files without `profile`."""
     return profile if profile == PROFILE else f"era {profile} (the newest: {PROFILE})"
 
 
@@ -151,7 +151,7 @@ _STANDINGS = {
     "frozen-in": "frozen, still in the ISR",
     "frozen-out": "frozen",
 }
-"""What a sign of the ribbon means; the legend has those that there are."""
+"""The meaning of each sign of the ribbon; the legend shows the signs that occur."""
 
 
 def _offsets(levels: Sequence[int | None]) -> str:
@@ -376,7 +376,7 @@ def era_line(summary: Summary, style: Style) -> str:
 
 
 def test_line(summary: Summary, style: Style) -> str:
-    """One line of `highwater test`; below it, indented, what does not hold."""
+    """One line of `highwater test`; below it, indented, the expectations that do not hold."""
     name = summary["scenario"] + (f" / {summary['variant']}" if summary["variant"] else "")
     held = summary["held"] and not summary["our_bug"]
     mark = style.paint(style.sign("good"), "green") if held else style.paint(style.sign("bad"), "red")

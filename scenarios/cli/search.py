@@ -72,7 +72,7 @@ def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs:
 
 
 class _Asked(NamedTuple):
-    """What the command was asked for."""
+    """The options of the command."""
 
     profile: str
     seeds: range

@@ -1,4 +1,4 @@
-"""What the commands share that start Spark: where it runs, and one way to say that it cannot."""
+"""Shared by the commands that start Spark: where it runs, and one error when it cannot start."""
 
 from __future__ import annotations
 

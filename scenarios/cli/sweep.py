@@ -121,7 +121,7 @@ def sweep(
 
 
 class _Plan(NamedTuple):
-    """What is to be played. base: the scenario without any of `settings`, as the file's seed would have it"""
+    """The runs to play. base: the scenario without any of `settings`, with the file's seed"""
 
     scenario: SweepScenario
     base: Scenario
@@ -131,7 +131,7 @@ class _Plan(NamedTuple):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a row is a function of besides its settings and its seed: rows of another `about` are not mixed in."""
+        """All inputs of a row besides its settings and its seed: rows with another `about` are not mixed in."""
         from scenarios.language.write import lock
         from scenarios.process.identity import identity
 

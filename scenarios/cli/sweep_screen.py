@@ -1,4 +1,4 @@
-"""What the terminal shows of a sweep: one line per setting, the seeds to look at, and where everything is kept."""
+"""A sweep on the terminal: one line per setting, the seeds to look at, and where everything is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS_SHOWN = 60
 
 
 def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
-    """document: what `--format json` prints"""
+    """document: the output of `--format json`"""
     rows = document["settings"]
     dot = f" {style.sign('dot')} "
     head = [style.bold(document["scenario"]) + (f" ({document['variant']})" if document["variant"] else "")]
@@ -89,7 +89,7 @@ def _percent(share: float) -> str:
 
 def _table(axes: Sequence[str], rows: Sequence[Row], style: Style) -> list[str]:
     figures = [_cells(row, style) for row in rows]
-    # Nobody needs a column of dashes.
+    # A column of dashes says nothing.
     shown = [
         place
         for place in range(len(_HEAD))

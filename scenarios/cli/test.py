@@ -50,8 +50,8 @@ Summary = dict[str, Any]
 def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, format_: str, plain: bool) -> int:
     """Run SCENARIOS (by default all bundled ones) with all their variants, one line each.
 
-    With --profile each is played by the rules of that era: what was written for the era must hold, nothing that the era
-    promises may break, and the rest ends as written or differs.
+    With --profile each is played by the rules of that era: expectations written for the era must hold, no promise of
+    the era may break, and all other scenarios end as written or differ.
     """
     from scenarios.cli.screens import test_line
 
@@ -117,9 +117,9 @@ def _played(
     processes: int,
     show: Callable[[Summary], None] | None,
 ) -> tuple[list[Summary], BaseException | None]:
-    """What `play` said of each job of `work`, each shown as it comes; or of the first of them, and what ended it.
+    """The result of `play` for each job of `work`, each shown as it comes; or the first results, and why it stopped.
 
-    That is Ctrl-C, or a process that died.
+    It stops on Ctrl-C, or when a process died.
     """
     summaries: list[Summary] = []
     with ProgressLine(label) as line, closing(in_order(play, work, processes)) as coming:

@@ -86,7 +86,7 @@ EVERY_EVENT = 1 << 60
 
 
 def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
-    """A run's summary and its facts; what cannot be read ends the command."""
+    """A run's summary and its events; an unreadable run ends the command."""
     from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
     from scenarios.run.runs import RunNotFound, read_summary
 

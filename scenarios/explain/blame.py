@@ -19,7 +19,7 @@ from scenarios.language.parse.loading import load_text
 from scenarios.process.pool import in_order
 
 EVENTS_MAX = 400_000
-"""Events of all runs together: about half a minute on one core. What is longer is played again only when asked for."""
+"""Events of all runs together: about half a minute on one core. More events are replayed only on request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """What came of adding the missing rules to the run, for one invariant.
+    """The result of adding the missing rules to the run, for one invariant.
 
     to_blame: rules each of which alone keeps it     innocent: those that alone do not, or cannot be played alone
     together: whether all of them together keep it; None when one alone does, or there is only one
@@ -76,7 +76,7 @@ def remedies(missing: Iterable[Gap]) -> tuple[str, ...]:
 
 
 def blame(suspects: Sequence[Suspects], broken_with: Mapping[tuple[str, ...], tuple[str, ...] | None]) -> list[Blame]:
-    """broken_with: what broke with these rules added, None if they cannot be added (a step needs the old rule)"""
+    """broken_with: invariants broken with these rules; None if they cannot be added (a step needs the old rule)"""
     return [_blame(suspect, broken_with) for suspect in suspects]
 
 

@@ -19,7 +19,7 @@ _WIDTH = 96
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is known of the missing rules: whom to blame, or only the suspects where finding out would take long.
+    """The missing rules: the ones to blame, or only the suspects where finding out would take long.
 
     runs: how often the run was played again, or would have to be
     """
@@ -41,7 +41,7 @@ class Findings:
 
 
 def blame_text(blames: Sequence[Blame], runs: int) -> str:
-    """What each missing rule would have done. runs: how often the run was played again to find out"""
+    """The effect of each missing rule. runs: how often the run was played again to find out"""
     lines = ["", f"  Played again {count_of(runs, 'time')} with the same seed and rules of newer eras added:"]
     alike: dict[tuple[tuple[Gap, ...], tuple[Gap, ...], bool | None], list[str]] = {}
     for blame in blames:

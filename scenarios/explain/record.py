@@ -21,7 +21,7 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
 
 WAITS = "waits"
-"""What a producer does while a record has no answer and is not given up."""
+"""A producer's activity while a record has no answer and is not given up."""
 _AROUND = (
     trace.FaultBegan,
     trace.FaultEnded,
@@ -67,7 +67,7 @@ def causal_chain(rows: Iterable[TraceRow], first: int, last: int) -> list[int]:
 
 
 class _Teller:
-    """Follows one record through the trace. Listeners of its own keep the state around it."""
+    """Follows one record through the trace. Its own listeners keep the state around it."""
 
     def __init__(self, record: str) -> None:
         self.record = record
@@ -76,7 +76,7 @@ class _Teller:
         self.ledger = RecordLedger(self.mirror.deleted)
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
-        self.on_the_wire: list[int] = []  # events that the messages with the record told of
+        self.on_the_wire: list[int] = []  # events that are reported in the messages with the record
         """batches the record was sent in -> its place in them"""
         self.holders: dict[str, int] = {}
         """nodes that hold it -> its first offset there"""
@@ -134,7 +134,7 @@ class _Teller:
             handler(row, row.event)
 
     def _is_over(self) -> bool:
-        """Gone everywhere, and its producer will not send it again: what happens now happens to others."""
+        """Gone everywhere, and its producer will not send it again: later events concern other records."""
         return self.was_held and not self.holders and self.believes != WAITS
 
     def finish(self) -> Explanation:
@@ -391,7 +391,7 @@ class _Teller:
             self._say(row, f"Invariant {event.invariant} is broken: {_sentence(event.reason)}", table=False)
 
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
-        """What fails its CRC can be read by nobody, so it counts as gone there."""
+        """A batch that fails its CRC is unreadable, so it counts as gone there."""
         if self._here(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:
             del self.holders[event.node]
             self.words[event.node] = "damages it"
@@ -438,5 +438,5 @@ class _Teller:
 
 
 def _sentence(reason: str) -> str:
-    """A reason as a sentence of its own: a full stop at the end, the first letter as it is (`b1 ...`)."""
+    """A reason as a separate sentence: a full stop at the end, the first letter as it is (`b1 ...`)."""
     return reason if reason.endswith((".", "!", "?")) else f"{reason}."

@@ -188,7 +188,7 @@ class RequestJourneys:
         return Journey(row, self.name_of(row), records, (*stages, *self._at_the_client(row, records, since_us)))
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
-        """What the handler appended: back along the causes from the events it left, as long as they are its own."""
+        """The handler's appends: back along the causes from the events it left, as long as they are its own."""
         request = request_of(row)
         found: dict[int, trace.BatchAppended] = {}
         for cause in row.causes if request.api == "Produce" else ():
@@ -219,7 +219,7 @@ class RequestJourneys:
         return Stage(since_us, "purgatory", waited_us, f"waits until the high watermark of {wanted}", happened)
 
     def _woken(self, row: TraceRow, at_us: int) -> Iterator[tuple[int, str]]:
-        """What a waiting fetch was woken by."""
+        """The event that woke a waiting fetch."""
         node = request_of(row).node
         for one in self._rows:
             event = one.event
@@ -273,7 +273,7 @@ class RequestJourneys:
         return ""
 
     def _at_the_client(self, row: TraceRow, records: tuple[str, ...], since_us: int) -> Iterator[Stage]:
-        """What came of it there, when the answer had left: live, events have the time at which their step began."""
+        """Its effects there after the answer had left: live, events have the time at which their step began."""
         request = request_of(row)
         told: list[str] = []
         at_us: int | None = None

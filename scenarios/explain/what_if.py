@@ -34,7 +34,7 @@ class SettingsChange:
 
 @dataclass(frozen=True, slots=True)
 class RecordFate:
-    """What became of `record` under one change. fate: kept, refused, unanswered, unseen, missing or lost
+    """The fate of `record` under one change. fate: kept, refused, unanswered, unseen, missing or lost
 
     also_lost: other acked records that this run lost     no_writes_us: how long its partition took none
     """
@@ -47,7 +47,7 @@ class RecordFate:
 
     @property
     def saved(self) -> bool:
-        """No promise about the record was broken: it is there, or its producer was never told that it is."""
+        """No promise about the record was broken: it is there, or its producer never got an ack for it."""
         return self.fate in ("kept", "refused", "unanswered")
 
     def as_json(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class RecordFate:
 
 
 def changes_for(scenario: Scenario, producer: str) -> list[SettingsChange]:
-    """What is worth trying for a record of `producer`: what saves in some failures and only looks so in others."""
+    """Changes worth trying for a record of `producer`: each saves it in some failures and only seems to in others."""
     workload = scenario.workloads[producer]
     topic = scenario.topics[workload.topic]
     return [
@@ -105,7 +105,7 @@ def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[S
 
 
 def _more_copies(scenario: Scenario, topic: TopicSpec) -> Iterator[SettingsChange]:
-    """One replica more of every partition, on a broker of its own if all have one already."""
+    """One more replica of every partition, on an additional broker if all brokers have one already."""
     what = f"replication factor {topic.replication_factor + 1}"
     brokers = list(scenario.cluster.brokers)
     assignment = topic.assignment or ()
@@ -169,7 +169,7 @@ def _eras(scenario: Scenario) -> Iterator[SettingsChange]:
 def play_changes(
     lock_text: str, records: Sequence[str], changes: Sequence[SettingsChange], processes: int
 ) -> Iterator[tuple[RecordFate, ...]]:
-    """For each change, in order, what became of each of `records`; all of one producer, named as in the run.
+    """For each change, in order, the fate of each of `records`; all of one producer, named as in the run.
 
     lock_text: scenario.lock.yaml of the run. A change that makes no valid scenario of this one (a min ISR above the
     replicas, say) yields nothing.

@@ -1,4 +1,4 @@
-"""What each diagnostic code means: the text of `highwater explain E104`. Codes are stable."""
+"""The meaning of each diagnostic code: the text of `highwater explain E104`. Codes are stable."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class PartitionTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaTest:
-    """One node's own view of a partition, whatever the controller thinks."""
+    """One node's own view of a partition, which may differ from the controller's."""
 
     partition: TopicPartition
     hw: NumberTest | None = None

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario: code, place, offending line, caret, suggestion; all of it at once, sorted by line.
+"""The errors of a scenario: code, place, offending line, caret, suggestion; all of them at once, sorted by line.
 
 `E...` is an error (nothing is run), `W...` a warning. scenarios/language/codes.py explains each code.
 """
@@ -89,7 +89,7 @@ class Problems:
         return any(diagnostic.severity == "error" for diagnostic in self.found)
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """By place; what has none comes first."""
+        """By place; problems without a place come first."""
 
         def key(diagnostic: Diagnostic) -> tuple[str, int, int]:
             place = diagnostic.place
@@ -99,7 +99,7 @@ class Problems:
 
 
 class TooManyProblems(Exception):
-    """Reading ends here; what was found so far is reported."""
+    """Reading ends here; the problems found so far are reported."""
 
 
 class ScenarioInvalid(Exception):

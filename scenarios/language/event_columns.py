@@ -11,10 +11,10 @@ ALIASES_OF_EVENT = {"isr_changed": "isr_committed"}
 
 @cache
 def columns_of(event: str) -> dict[str, str]:
-    """What a file may write -> the column meant.
+    """The word in a file -> the column meant.
 
     `partition: t-0` stands for topic and partition; `epoch` for leader_epoch; `to` for log_end_offset of a truncation;
-    `broker` for the node itself where an event has no broker of its own; `fault` events keep their columns.
+    `broker` for the node itself where an event has no column `broker`; `fault` events keep their columns.
     """
     names = [column.name for column in columns_of_event(CLASS_OF_EVENT[event])]
     columns = {name: name for name in names if name not in ("topic", "reason")}

@@ -1,4 +1,4 @@
-"""What a scenario expects of its run: typed, frozen, evaluated by the checker. A field that is None is not checked."""
+"""A scenario's expectations of its run: typed, frozen, evaluated by the checker. A field with None is not checked."""
 
 from __future__ import annotations
 

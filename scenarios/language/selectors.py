@@ -41,7 +41,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Terms in the order written; no terms at all means nobody (`none`)."""
+    """Terms in the order written; no terms at all means no node (`none`)."""
 
     terms: tuple[Term, ...]
 
@@ -61,7 +61,7 @@ NOBODY = Selector(())
 
 
 class ClusterSight(Protocol):
-    """What resolving needs to know about the run at this instant; the controller's view of leaders and ISRs."""
+    """The state of the run at this instant that resolving needs; the controller's view of leaders and ISRs."""
 
     @property
     def brokers(self) -> tuple[str, ...]: ...
@@ -91,7 +91,7 @@ class ClusterSight(Protocol):
 
 
 class SelectorError(ValueError):
-    """The text is no selector, or it means nobody at this moment; `suggestion` names the likely intent."""
+    """The text is not a selector, or it matches no node at this moment; `suggestion` names the likely intent."""
 
     def __init__(self, message: str, suggestion: str | None = None) -> None:
         super().__init__(message)
@@ -168,7 +168,7 @@ def text_of(term: Term) -> str:
 
 
 def resolve(selector: Selector, sight: ClusterSight, captured: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The nodes meant now, each once, in the order written. raises: SelectorError if a term means nobody now."""
+    """The nodes meant now, each once, in the order written. raises: SelectorError if a term matches no node now."""
     found: dict[str, None] = {}
     for term in selector.terms:
         nodes = _nodes_of(term, sight, captured)

@@ -24,7 +24,7 @@ from scenarios.language.steps import Delay, Step
 
 SCHEMA = 1
 PROFILE = tuple(PROFILES)[-1]
-"""What a file without `profile` gets: the newest era there is."""
+"""The era of a file without `profile`: the newest one."""
 FIRST_CONTROLLER_ID = 1001
 
 DEFAULT_RECORD_BYTES = 100
@@ -118,7 +118,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSpec:
-    """What differs from the network's default between two sides; None keeps the default."""
+    """Settings between two sides that differ from the network's default; None keeps the default."""
 
     side_a: Selector
     side_b: Selector
@@ -152,7 +152,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A producer or consumer. A producer without `arrival` sends only what `produce` steps tell it to.
+    """A producer or consumer. A producer without `arrival` sends only on `produce` steps.
 
     prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z
     start_us: when its process starts     stop_us: when its arrivals end (a consumer's process too); None: never

@@ -34,7 +34,7 @@ class Window(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What producers asked of one partition, in microseconds.
+    """The requests of producers to one partition, in microseconds.
 
     sent: ascending     answered: of the same records     acks: as they came, after one at 0
     """

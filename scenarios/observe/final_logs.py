@@ -1,4 +1,4 @@
-"""What the disks held when the run ended: one log per replica, in columns, and where each record is present."""
+"""The content of the disks when the run ended: one log per replica, in columns, and where each record is present."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Presence:
         self._partition = array("i")
         self._first = array("q")
         self._more: dict[int, list[int]] = {}
-        """Further offsets: of a name that nobody gave, there can be as many as there are records."""
+        """Further offsets: a name that no client gave can stand for as many records as there are."""
 
     def add_log(self, partition: TopicPartition, entries: LogEntries) -> None:
         """A record that is in two partitions counts for the later one."""

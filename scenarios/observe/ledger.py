@@ -116,11 +116,11 @@ class RecordLedger:
         return [entry.name for entry in self if entry.fate == kind]
 
     def is_gone(self, name: str) -> bool:
-        """In no final log, and nobody has deleted it on purpose."""
+        """In no final log, and not deleted on purpose."""
         return name not in self.present and name not in self.deleted
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
-        """Whose log counts: the running leader's, else that of the ISR member that reaches furthest, else nobody's."""
+        """The node whose log counts: the running leader, else the ISR member with the longest log, else none."""
         replicas = self.final.get(partition, {})
         for replica in replicas.values():
             if replica.found and replica.is_leader:
@@ -133,7 +133,7 @@ class RecordLedger:
         return LogEntries() if replica is None else replica.entries
 
     def as_if_over(self, logs: dict[TopicPartition, dict[str, FinalReplica]]) -> RecordLedger:
-        """The same records beside logs of this moment: what a `check` step sees in the middle of a run."""
+        """The same records beside logs of this moment, for a `check` step in the middle of a run."""
         now = RecordLedger(self.deleted)
         now.records, now.final = self.records, logs
         return now
@@ -226,7 +226,7 @@ class RecordLedger:
         reads.last, reads.last_seq, reads.sought = offset, row.seq, False
 
     def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
-        # A start or a seek has no error. A move that an error forced is not the user's: what it jumps over was skipped.
+        # A start or a seek has no error. A move forced by an error is not the user's: it skips records.
         reads = self.reads.get((event.client, self._partition(event.topic, event.partition)))
         if reads is not None and event.error is None:
             reads.sought = True

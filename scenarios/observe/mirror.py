@@ -1,4 +1,4 @@
-"""What every replica's log holds at this instant, batch by batch, rebuilt from the trace.
+"""The content of every replica's log at this instant, batch by batch, rebuilt from the trace.
 
 `LogMirror` is a listener of `replica.trace.TraceLog`. The producers' BatchSent events name the records in a batch; in a
 log it is found by its base offset and its CRC, which is the same on every replica.
@@ -22,7 +22,7 @@ class ReplicaLog(BatchList):
 
     epochs: (leader epoch, base offset of its first batch), oldest first, as the batches say
     doubtful: its disk lost bytes and has not been read since, so its end is not known
-    exists: its broker has told of it, and not deleted it since
+    exists: its broker has reported it, and not deleted it since
     """
 
     __slots__ = ("doubtful", "end", "epochs", "exists", "node", "start")
@@ -33,7 +33,7 @@ class ReplicaLog(BatchList):
         self.epochs: list[tuple[int, int]] = []
         self.start = 0
         self.end = 0
-        """log end offset as far as batches tell"""
+        """log end offset as the batches show it"""
         self.doubtful = False
         self.exists = False
 
@@ -114,7 +114,7 @@ class LogMirror:
         return known
 
     def records(self, partition: TopicPartition, node: str) -> list[tuple[int, str, MirroredBatch]]:
-        """(offset, record, batch) of one log, in offset order; a batch nobody sent is named by its offset, `?12`.
+        """(offset, record, batch) of one log, in offset order; a batch of unknown sender is named by its offset, `?12`.
 
         Such a batch counts as one record: how many it claims to hold is not known to be true.
         """
@@ -125,7 +125,7 @@ class LogMirror:
         return found
 
     def names_in(self, partition: TopicPartition, node: str, base_offset: int) -> tuple[str, ...]:
-        """Of the batch that begins at `base_offset` in a node's log; () if none does, or nobody has sent it."""
+        """Of the batch that begins at `base_offset` in a node's log; () if none does, or its sender is unknown."""
         log = self.logs.get(partition, {}).get(node)
         batch = None if log is None else log.at(base_offset)
         if batch is None or batch.base_offset != base_offset:
@@ -133,7 +133,7 @@ class LogMirror:
         return self.sent.records(partition, base_offset, batch.crc)
 
     def is_doomed(self, partition: TopicPartition, node: str) -> bool:
-        """The node has not heard yet that the topic was deleted: what it says is about the former one."""
+        """The node has not heard yet that the topic was deleted: its events are about the former topic."""
         return (partition, node) in self._doomed
 
     def _batch_sent(self, event: trace.BatchSent) -> None:

@@ -36,7 +36,7 @@ class WordTable:
 
 
 class _Column:
-    """Integers by place; what was never set is UNKNOWN and, behind all that was, takes no room.
+    """Integers by place. A place that was never set is UNKNOWN; behind the last one set, places take no room.
 
     Four bytes for each, eight from the first on that needs them.
     """

@@ -1,4 +1,4 @@
-"""Which records every batch holds that some producer has sent, and who sent it."""
+"""The records in every batch that a producer has sent, and its sender."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Twins:
 
 
 class PartitionBatches:
-    """What was sent to one partition since its topic was made.
+    """The batches sent to one partition since its topic was made.
 
     numbers: of the batch that was sent last, by CRC     former: the same, of the topic of that name before
     twins: by CRC, where several batches have it     firsts: CRC and number of a twin, by its first record
@@ -194,7 +194,7 @@ class SentBatches:
             known.twins[crc].waiting.pop(known.firsts[records[0]][1], None)
 
     def topic_deleted(self, topic: str) -> None:
-        """What is sent to one of that name from now on has nothing to do with what was sent before."""
+        """Batches sent to a topic of that name from now on are unrelated to earlier ones."""
         for partition, known in self._partitions.items():
             if partition.topic == topic:
                 self._partitions[partition] = PartitionBatches(known.numbers)
@@ -202,19 +202,19 @@ class SentBatches:
     # ------------------------------------------------------------------------------------------------------- questions
 
     def records(self, partition: TopicPartition, base_offset: int, crc: int) -> tuple[str, ...]:
-        """Of the batch that stands there, in the order of their offsets; () for one that nobody sent."""
+        """Of the batch that stands there, in the order of their offsets; () if its sender is unknown."""
         number = self._at(partition, base_offset, crc)
         return () if number < 0 else self._of(number)
 
     def record(self, partition: TopicPartition, base_offset: int, crc: int, index: int) -> str | None:
-        """One of them; None for a batch that nobody sent, or that has not so many."""
+        """One of them; None for a batch of unknown sender, or with fewer records."""
         number = self._at(partition, base_offset, crc)
         if number < 0 or self._first[number] + index >= self._first[number + 1]:
             return None
         return self.names.name(self._records[self._first[number] + index])
 
     def client(self, partition: TopicPartition, base_offset: int, crc: int) -> str | None:
-        """Who sent the batch that stands there, the last time; None for one that nobody sent."""
+        """The last sender of the batch that stands there; None if it is unknown."""
         number = self._at(partition, base_offset, crc)
         return None if number < 0 else self._senders.get(self._sender[number])
 

@@ -1,5 +1,5 @@
-"""What a screen shows of a run: its key events with their reasons, and who was in the ISR, leading or down, over
-time."""
+"""The content of a run's screen: its key events with their reasons, and which brokers were in the ISR, leading or
+down, over time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PartitionHistory:
 
 
 class Standing(NamedTuple):
-    """From one event on: who holds a partition, who leads it, who is in its ISR. assigned None: it is no more"""
+    """From one event on: who holds a partition, who leads it, who is in its ISR. assigned None: it no longer exists"""
 
     seq: int
     at_us: int

@@ -33,7 +33,7 @@ class CommittedLog:
     end: trueHW      peak: the highest `end` ever      leader_peaks: the highest HW each broker has had as a leader
     rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs commit nothing any more
     corrupted: first offset that each broker's disk has damaged unnoticed
-    start: what lies below was deleted on purpose, so nobody has to hold it
+    start: records below were deleted on purpose, so no replica has to hold them
     shortfall: how many records the latest leader lacked without an excuse (0: complete)
     """
 
@@ -65,14 +65,14 @@ class CommittedLog:
         self.shortfall = 0
 
     def awaits_rebasing(self, leader_epoch: int) -> bool:
-        """Whether an unclean election up to this epoch was the last word, and nobody has begun to lead since."""
+        """Whether an unclean election up to this epoch was the last word, and no broker has begun to lead since."""
         return any(self.rebased_epoch < unclean <= leader_epoch for unclean in self.unclean_epochs)
 
     def at(self, offset: int) -> MirroredBatch | None:
         return None if offset >= self.end else self._batches.at(offset)
 
     def extend(self, log: ReplicaLog, end: int) -> None:
-        """What `log` holds from here to `end` is committed."""
+        """The records of `log` from here to `end` are committed."""
         for place in log.places_between(self.end, end):
             if log.columns.bases[place] >= self.end:
                 self._batches.append(place)
@@ -80,7 +80,7 @@ class CommittedLog:
         self.peak = max(self.peak, end)
 
     def rebase(self, end: int, epoch: int) -> None:
-        """What is committed ends at `end` now; older leader epochs commit nothing any more."""
+        """The committed log ends at `end` now; older leader epochs commit nothing from now on."""
         self._batches.cut_to(end)
         self.end = min(self.end, end)
         self.rebased_epoch = epoch
@@ -162,9 +162,9 @@ class Truth:
             committed.excused.pop(event.node, None)  # what its disk lost was not committed
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        """What a disk still holds is known again, and may match what was committed while its machine was dark."""
+        """The content of a disk is known again, and may match records that were committed while its machine was off."""
         committed = self.of(event.topic, event.partition)
-        # What it lost it may have told its leader of: the high watermark can still rise over it while it is in the ISR.
+        # Its leader may count on the lost records: the high watermark can still rise over them while it is in the ISR.
         lost_records = event.node in committed.excused and bool(self.mirror.dropped)
         self._end_stated(row, event)
         if event.log_end_offset <= committed.corrupted.get(event.node, -1):
@@ -224,7 +224,7 @@ class Truth:
 
     @staticmethod
     def _served_below(committed: CommittedLog, node: str, high_watermark: int) -> None:
-        """A leader serves what is below the high watermark it begins with, and whatever it commits."""
+        """A leader serves the records below the high watermark it begins with, and all records that it commits."""
         if high_watermark > committed.leader_peaks.get(node, 0):
             committed.leader_peaks[node] = high_watermark
 

@@ -1,7 +1,7 @@
-"""What a process did in the instant before its death, and did not come to tell.
+"""The last deeds of a process that it could not report before its death.
 
 A node reports the events of a step when it is decided; a SIGKILL may fall between a write to a log and that.
-The disk knows: what it holds beyond the last event was appended, and what it lacks was truncated.
+The disk shows them: records beyond the last event were appended, and missing ones were truncated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scenarios.observe.view import ClusterView, ReplicaView
 
 
 def state_untold(trace: TraceLog, view: ClusterView, node: str, disks: Sequence[Disk]) -> None:
-    """To be called when the process does nothing any more and all that it has told is in the trace."""
+    """To be called when the process has stopped and all that it has reported is in the trace."""
     for topic_partition in sorted(view.partitions):
         replica = view.partitions[topic_partition].replicas.get(node)
         directory = next((disk.root / str(topic_partition) for disk in disks if _holds(disk, topic_partition)), None)
@@ -85,7 +85,7 @@ def _segments_from(directory: Path, offset: int) -> list[Path]:
 
 
 def _batches(segments: Sequence[Path], checked_from: int) -> Iterator[tuple[BatchHeader, int]]:
-    """Whole batches and their sizes in bytes; what a write was interrupted in ends them.
+    """Whole batches and their sizes in bytes; an interrupted write ends them.
 
     checked_from: batches from this offset on are read whole, for their CRC
     """

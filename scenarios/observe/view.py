@@ -1,4 +1,4 @@
-"""What the trace says about the cluster at this instant: leaders, ISRs, logs, brokers, clients.
+"""The cluster at this instant according to the trace: leaders, ISRs, logs, brokers, clients.
 
 `ClusterView` is a listener of `replica.trace.TraceLog`; nothing here asks a broker. Selectors, `when` conditions,
 `check` steps and expectations read it. Put it first among the listeners: the others then see the state after the event.
@@ -157,7 +157,7 @@ class ClusterView:
 
     @property
     def controller(self) -> str:
-        """Who was the last to become the active controller; before that the first that the scenario names."""
+        """The latest active controller; before the first election, the first one that the scenario names."""
         return self._controller or self.controllers[0]
 
     def leader(self, partition: TopicPartition) -> str | None:

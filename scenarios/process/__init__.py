@@ -1,4 +1,4 @@
-"""Highwater's Python processes and files: what they import, how many of them play, what a run's bytes depend on.
+"""Highwater's Python processes and files: their imports, the number that play, the inputs of a run's bytes.
 
 May import: no other room of this package.
 Open first: pool.py.

@@ -6,17 +6,17 @@ import gc
 
 
 def collect_rarely() -> None:
-    """For a process that plays runs, where nobody waits: a run makes many small objects and few cycles, so looking for
-    cycles less often is worth a tenth of its time.
+    """For a process that plays runs and answers no clients: a run makes many small objects and few cycles, so a less
+    frequent search for cycles saves a tenth of its time.
     """
     gc.set_threshold(100_000, 20, 20)
 
 
 def collect_in_short_pauses() -> None:
     """For a process that answers clients: every connection leaves cycles behind, and the requests of all clients wait
-    while these are looked for, a hundredth of a second here. What there is now stays to the end, and is looked at no
-    more. All that came since, a million objects where there are many partitions, is looked at once in ten million:
-    what nearly every connection leaves behind is young.
+    during the search for them, a hundredth of a second here. Objects that exist now stay to the end, and later searches
+    skip them. All newer objects, a million where there are many partitions, are searched once in ten million: the
+    garbage of nearly every connection is young.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What runs, and the processes that play them, failed with."""
+"""The failures of runs and of the processes that play them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class ProcessDied(Exception):
 
 
 def first_leaf(failure: BaseException) -> BaseException:
-    """What went wrong first; the tasks of a nursery report together, and the rest only followed from it."""
+    """The first failure; the tasks of a nursery report together, and the others only follow from it."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure

@@ -1,7 +1,7 @@
 """Processes that are forks of one that has imported what they need: multiprocessing's fork server.
 
 It and its forks import what this program imports (`own_python`), and write their standard error to a file of
-this process, where their last words are looked up when they die without having told anything.
+this process, which reads their last words there when they die without a report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LAST_WORDS_BYTES = 4096
 
 
 class Forks:
-    """There is one server for all of them in this process. modules: what it imports, if it does not run yet"""
+    """There is one server for all of them in this process. modules: its imports, if it does not run yet"""
 
     def __init__(self, *modules: str) -> None:
         self._context = multiprocessing.get_context("forkserver")
@@ -87,7 +87,7 @@ def _size(file: BinaryIO) -> int:
 
 @contextlib.contextmanager
 def _written_to(file: BinaryIO) -> Iterator[None]:
-    """Standard error of processes that are started within; multiprocessing lets nobody choose it."""
+    """Standard error of processes that are started within; multiprocessing offers no choice of it."""
     sys.stderr.flush()
     before = os.dup(2)
     os.dup2(file.fileno(), 2)

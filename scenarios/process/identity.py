@@ -1,4 +1,4 @@
-"""What a run's bytes depend on besides scenario and seed: our code and the libraries that write or decide.
+"""The inputs of a run's bytes besides scenario and seed: our code and the libraries that write or decide.
 
 Two processes with the same identity give the same trace for the same scenario and seed.
 """

@@ -37,7 +37,7 @@ def _installed() -> list[str]:
 
 @contextmanager
 def as_environment() -> Iterator[None]:
-    """For what starts processes by itself, and lets nobody choose their environment."""
+    """For libraries that start processes themselves, and offer no choice of their environment."""
     before = _clean_environment()
     try:
         yield
@@ -48,7 +48,7 @@ def as_environment() -> Iterator[None]:
 
 
 def _clean_environment() -> dict[str, str]:
-    """returns: what it was"""
+    """returns: the previous value"""
     before = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
     os.environ.update(_ours())
     return before

@@ -1,7 +1,7 @@
-"""Many runs on all cores, told in the order in which they were asked for.
+"""Many runs on all cores, reported in the order of their requests.
 
-Each process has a pipe of its own and nothing in common with the others, so that any of them can be killed at any
-moment: that is what happens to those that still play when no more results are wanted, as after Ctrl-C.
+Each process has its own pipe and nothing in common with the others, so that any of them can be killed at any
+moment. Processes that still play when no further result is wanted, as after Ctrl-C, are killed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def in_order(play: Callable[[Job], Result], work: Sequence[Job], processes: int)
     this one.
 
     Closing the iterator ends the processes at once, and removes what they have written to the temporary directory.
-    raises: whatever `play` raises, and ProcessDied in the place of a job whose process died
+    raises: any exception of `play`, and ProcessDied in the place of a job whose process died
     """
     # Ctrl-C may come while a run removes its own temporary files: they go with the directory that they are in.
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch, contextlib.ExitStack() as running:
@@ -67,7 +67,7 @@ def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[An
                 try:
                     early[played] = by_pipe[pipe].outcome()
                     hand_out(pipe)
-                except ProcessDied as died:  # The others play on to this place: what comes before it is whole.
+                except ProcessDied as died:  # The others play on to this place: the results before it are complete.
                     early[played] = _Raised(died)
         outcome = early.pop(place)
         if isinstance(outcome, _Raised):
@@ -78,7 +78,7 @@ def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[An
 
 
 class _Raised(NamedTuple):
-    """told: the traceback in the process that played"""
+    """told: the traceback from the process that played"""
 
     error: BaseException
     told: str = ""
@@ -115,7 +115,7 @@ class _Player(Generic[Job]):
     def outcome(self) -> Any:
         try:
             return self.pipe.recv()
-        except (EOFError, OSError):  # Whatever it was sending.
+        except (EOFError, OSError):  # It may have died within a result.
             raise self._died() from None
 
     def _died(self) -> ProcessDied:
@@ -126,7 +126,7 @@ class _Player(Generic[Job]):
 
 
 def _serve(play: Callable[[Any], Any], pipe: Connection, scratch: str) -> None:
-    """The other process: a result for each job, until nobody sends any. Ctrl-C is for the one that asked for it."""
+    """The other process: a result for each job, until the jobs end. Ctrl-C is for the process that sends them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)

@@ -82,7 +82,7 @@ class ClusterUnderTest:
         self.machines: dict[str, Machine] = {}
         self._nursery: trio.Nursery
         self._topic_replies: dict[str, list[Reply | None]] = {}
-        """By topic: the answer to its creation; empty while it is awaited, None if it has to be asked for again."""
+        """By topic: the answer to its creation; empty while it is awaited, None if a second request is needed."""
         self._ids = scenario.cluster.ids
         self._servers = (*scenario.cluster.controllers, *scenario.cluster.brokers)
         self.has_died_out = False
@@ -144,7 +144,7 @@ class ClusterUnderTest:
         """Start the cluster and drive virtual time: `begin` before the first event, `between` after each (true if
         there is `work` to do before the next), `finish` after the last, while everything still stands.
 
-        raises: whatever any of them or any node's task failed with, as itself and not in a group
+        raises: the exception of any of them or of any node's task, as itself and not in a group
         """
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
@@ -321,7 +321,7 @@ class ClusterUnderTest:
         return [disks[log_dir]]
 
     def break_disk(self, name: str, disk: Disk) -> None:
-        """What is on it is gone; the next use of it will show that."""
+        """Its content is gone; the next use of it will show that."""
         machine = self.machines[name]
         for replica in self._replicas_on(machine):
             if self._disk_of(machine, replica) is disk and not disk.broken:

@@ -53,7 +53,7 @@ def new_disks(
 
 
 class Cores:
-    """Makes them; each life of a node has random streams of its own."""
+    """Makes them; each life of a node has its own random streams."""
 
     def __init__(self, scenario: Scenario, fabric: Fabric, trace: TraceLog) -> None:
         self._scenario = scenario

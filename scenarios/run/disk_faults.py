@@ -1,4 +1,4 @@
-"""What the verbs of disks and clocks do to the simulated machines, and how `for` undoes it."""
+"""The effects of the verbs of disks and clocks on the simulated machines, and how `for` undoes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What performs a verb, what came of it, and the words for it."""
+"""The performer of a verb, its result, and the words for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Nodes = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a step did: the nodes it resolved to (what `as` captures), and how it reads in the trace.
+    """The result of a step: the nodes it resolved to (captured by `as`), and how it reads in the trace.
 
     ended: labels of the faults that it ended
     """

@@ -1,4 +1,4 @@
-"""What each verb of a timeline does to the cluster, and how `for` undoes it.
+"""The effect of each verb of a timeline on the cluster, and how `for` undoes it.
 
 A performer resolves its selectors at the moment it fires and returns the nodes it touched and a sentence; the trace has
 both. Events about the consequences come from the nodes themselves.
@@ -207,14 +207,14 @@ class Faults:
         self._cluster.fabric.move_on()
 
     def _network_faults(self) -> tuple[str, ...]:
-        """Labels of every network fault in force; what the file's `network` block says is no fault."""
+        """Labels of every network fault in force; settings in the file's `network` block are not faults."""
         labels: dict[str, None] = {}
         for link in self._cluster.network.links():
             labels.update(dict.fromkeys([*link.cuts, *link.added, *link.loss, *link.bytes_per_second]))
         return tuple(label for label in labels if not label.startswith("network"))
 
     def _links(self, one: Nodes, two: Nodes, direction: Direction) -> list[Link]:
-        """`from`: what `one` sends; `to`: what travels to it."""
+        """`from`: messages that `one` sends; `to`: messages that travel to it."""
         pairs = []
         for a in one:
             for b in two:

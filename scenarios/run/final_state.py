@@ -1,4 +1,4 @@
-"""What is on the disks when a run ends: every record of every replica, and how far each log goes."""
+"""The content of the disks when a run ends: every record of every replica, and how far each log goes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def record_name(value: bytes | None) -> str:
 
 
 NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
-"""Names of the records of a batch, by partition, base offset and CRC; () for one that nobody has sent.
+"""Names of the records of a batch, by partition, base offset and CRC; () for one of unknown sender.
 
 None: no event for each record
 """
@@ -40,9 +40,7 @@ def state_final_logs(cluster: ClusterUnderTest, name_batch: NameBatch) -> None:
                 partition = brokers[name].replicas.partitions.get(topic_partition)
                 if partition is not None:
                     _state_replica(cluster, name_batch, topic_partition, name, partition.log, partition.high_watermark)
-                elif (
-                    topic_partition in brokers[name].logs.logs
-                ):  # on its disk, and nobody has told it what to do with it
+                elif topic_partition in brokers[name].logs.logs:  # on its disk, and it has no orders about it
                     logs = brokers[name].logs
                     checkpointed = logs.high_watermark_checkpoint(topic_partition)
                     _state_replica(cluster, name_batch, topic_partition, name, logs.logs[topic_partition], checkpointed)
@@ -62,7 +60,7 @@ def _state_stopped(
         copy = Path(scratch) / str(topic_partition)
         shutil.copytree(directory, copy)
         log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
-        if cluster.running(name):  # in a process of its own, which stands still
+        if cluster.running(name):  # in a separate process, which stands still
             replica = cluster.view.partitions[topic_partition].replica(name)
             high_watermark = replica.high_watermark
             log.log_start_offset = max(log.log_start_offset, replica.log_start_offset)
@@ -73,9 +71,9 @@ def _state_stopped(
 
 
 def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: Sequence[str]) -> list[tuple[int, str]]:
-    """(offset, record) of a batch; where nobody has named its records, by their values if they can be read.
+    """(offset, record) of a batch; records without names are named by their values if they can be read.
 
-    One that nobody can read and that claims more records than it can hold counts as one.
+    An unreadable batch that claims more records than it can hold counts as one record.
     """
     if len(names) == header.record_count:
         return list(enumerate(names, header.base_offset))
@@ -96,11 +94,11 @@ def _state_replica(
 ) -> None:
     view, trace = cluster.view, cluster.trace
     running = cluster.running(name)
-    # No client has sent what is in the offsets topic: it has no names and no fate, and groups tell what it means.
+    # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
     batches = () if topic_partition.topic == OFFSETS_TOPIC else log.raw_batches()
     for header, batch in batches:
         if not check_crc(batch, 0, header):
-            continue  # Nobody can read it any more, so it is not there.
+            continue  # It is unreadable now, so it is not there.
         names = name_batch(topic_partition, header.base_offset, header.crc)
         for offset, record in () if names is None else _entries(header, batch, names):
             if offset < log.log_start_offset:

@@ -1,4 +1,4 @@
-"""One node in a process of its own: what `--processes` starts for each broker and controller.
+"""One node in its own process: `--processes` starts one for each broker and controller.
 
 It runs the same core in the same shell as everywhere, in a world that knows only of this machine. Its events go to the
 process that runs the cluster, over the control pair that it inherited; when that process is gone, so is this one.
@@ -63,7 +63,7 @@ FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05
 PR_SET_PDEATHSIG = 1
 OPERATED = frozenset({"begin_shutdown", "create_topic", "elect_leader", "flush", "operate", "topic_config"})
-"""What may be called of a node (cluster/operated.py)."""
+"""The methods of a node that may be called (cluster/operated.py)."""
 DIED_OF = "what-{name}-died-of.txt"
 
 
@@ -136,7 +136,7 @@ class ToldDisk(Disk):
 
 
 class ToldTap:
-    """What is observed of clients goes to the process that runs the cluster."""
+    """Observations of clients go to the process that runs the cluster."""
 
     def __init__(self, tell: Callable[[Told], None], topic_name: Callable[[Topic], str | None]) -> None:
         self.topic_name = topic_name
@@ -177,7 +177,7 @@ def _send(control: socket.socket, told: Told) -> None:
     try:
         for packet in packets(told):
             control.send(packet)
-    except OSError:  # Nobody runs this cluster any more.
+    except OSError:  # The process that ran this cluster is gone.
         os._exit(1)
 
 

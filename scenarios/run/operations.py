@@ -1,4 +1,4 @@
-"""What an operator asks of the controller beside elections: reassignments, throttles, dynamic configuration.
+"""An operator's requests to the controller beside elections: reassignments, throttles, dynamic configuration.
 
 The tools of Kafka are requests of an admin client: kafka-reassign-partitions is an AlterPartitionReassignments and,
 with --throttle, three IncrementalAlterConfigs; kafka-configs is one. Here they reach the controller directly.
@@ -29,7 +29,7 @@ class Operator:
     def _ask(self, what: str, make_input: Callable[[int], ControllerInput]) -> None:
         replies: list[Reply | None] = []
         self._cluster.operate(make_input, replies.append)
-        # A controller that has to ask others first answers later; then nobody waits for it.
+        # A controller that has to ask others first answers later; then the step does not wait for it.
         reply = replies[0] if replies else None
         if isinstance(reply, TopicReply) and reply.error is not ErrorCode.NONE:
             raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}")

@@ -1,4 +1,4 @@
-"""What the checker may see of the running cores beside the trace: leaders' pending ISRs, fetchers, epoch caches."""
+"""The checker's view of the running cores beside the trace: leaders' pending ISRs, fetchers, epoch caches."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scenarios.observe.view import ClusterView
 from scenarios.run.cluster_under_test import ClusterUnderTest
 
 PARTITIONS_PER_PROBE = 128
-"""A cluster of more partitions is looked at in rounds, so that a probe costs the same whatever its size."""
+"""A cluster of more partitions is looked at in rounds, so that the cost of a probe does not grow with its size."""
 
 
 class PartitionRounds:
-    """Which partitions the next probe looks at: all where there are few. Else those that events have named since the
-    last one, and as many others in turn, for what changes in a core without an event. The last probe of a run looks at
+    """The partitions that the next probe looks at: all where there are few. Else those that events have named since the
+    last one, and as many others in turn, because a core also changes without events. The last probe of a run looks at
     all.
 
     touched: partitions of the latest events, emptied here
@@ -91,7 +91,7 @@ class CoreProbe:
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         if self._cluster.scenario.rules.membership == "zk-session":
-            return 0, {}  # There is no metadata log: brokers know what controllers have told them.
+            return 0, {}  # There is no metadata log: brokers know only the requests of controllers.
         applied = {node: broker.cache.image.offset + 1 for node, broker in self._cluster.brokers().items()}
         ends = [core.log.end.offset for core in self._cluster.controllers().values()]
         return max(ends or applied.values(), default=0), applied

@@ -45,7 +45,7 @@ from scenarios.run.worlds import NewWorld, simulated
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE, LIVE_EVENTS_PER_PROBE = 64, 1024
-"""How often the checker looks into the cores; what the trace says is checked after every event. Live, others wait."""
+"""How often the checker looks into the cores; the trace is checked after every event. Live, others wait."""
 Companion = Callable[["ScenarioRun"], Awaitable[None]]
 Progress = Callable[[int, int, int], None]
 """(virtual microseconds so far, of how many, trace events so far)"""
@@ -311,7 +311,7 @@ def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
 
 
 def _keep(lock_text: str, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
-    """Give a finished run its final name; until the rename it is nobody's run."""
+    """Give a finished run its final name; until the rename it does not count as a run."""
     with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
         json.dump(summary, file, indent=2)
         file.write("\n")

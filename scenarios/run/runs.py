@@ -42,7 +42,7 @@ def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
 
 
 def _within(run_dir: Path) -> Iterator[Path]:
-    """Whatever commands read or write in a run's folder; the brokers' logs are left as they are."""
+    """All files that commands read or write in a run's folder; the brokers' logs are left as they are."""
     for place in sorted(run_dir.iterdir()):
         yield place
         if place.name in ("trace", "report") and not place.is_symlink():

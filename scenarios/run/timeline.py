@@ -23,7 +23,7 @@ from scenarios.run.workload import Workloads
 
 Work = Callable[[], Awaitable[None]]
 Tell = Callable[[str, bool], None]
-"""What came of an operator's step, in a sentence, and whether it is done (of a check: whether it held)."""
+"""The result of an operator's step, in a sentence, and whether it is done (of a check: whether it held)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Timeline:
             self._never_came(step)
 
     def finish(self) -> None:
-        """The run is over: whatever still waits has never come true."""
+        """The run is over: the conditions of steps that still wait have never come true."""
         for step, _ in list(self._armed.values()):
             self._never_came(step)
         for step in list(self._waiting_for.values()):
@@ -152,7 +152,7 @@ class Timeline:
         return sorted((one for several in self._in_force.values() for one in several), key=lambda one: one.began_us)
 
     def submit(self, step: Step, tell: Tell) -> None:
-        """A step from an operator, not of the file. What cannot be done is the operator's trouble, not the run's."""
+        """A step from an operator, not of the file. An impossible step is an error of the operator, not the run's."""
 
         async def fire() -> None:
             try:
@@ -203,7 +203,7 @@ class Timeline:
                 self._arm(follower)
 
     async def _perform(self, step: Step) -> tuple[str, bool]:
-        """What it did, and of a check whether it held. raises: NotPossibleNow, SelectorError"""
+        """The result, and of a check whether it held. raises: NotPossibleNow, SelectorError"""
         payload = step.payload
         match payload:
             case Check():

@@ -1,4 +1,4 @@
-"""What the producers and consumers of a scenario do, and when: `produce` steps, arrivals, starts and stops."""
+"""The actions of a scenario's producers and consumers, and their times: `produce` steps, arrivals, starts, stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIN_VALUE_BYTES = 1
 
 
 class Workloads:
-    """Names records in the order they are sent: r0, r1, ... per producer, whatever process of it sends them."""
+    """Names records in the order they are sent: r0, r1, ... per producer, across all of its processes."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
@@ -51,7 +51,7 @@ class Workloads:
     # ------------------------------------------------------------------------------------------------------ arrivals
 
     def _arrive(self, workload: Workload, number: int, due_us: int) -> None:
-        """One arrival: `batch` records at once; the next one keeps the rate whatever happens to this one."""
+        """One arrival: `batch` records at once; the next one keeps the rate, independent of the fate of this one."""
         arrival = workload.arrival
         assert arrival is not None
         if workload.stop_us is not None and due_us >= workload.stop_us:

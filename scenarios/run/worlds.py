@@ -75,7 +75,7 @@ def processes(
     ports: Mapping[str, int] | None = None,
     reads_along: bool = False,
 ) -> ProcessFabric:
-    """As `live`, and every broker and controller is a process of its own. reads_along: as of ProcessFabric"""
+    """As `live`, and every broker and controller is a separate process. reads_along: as of ProcessFabric"""
     from cluster.live.gathering import GatheringTime
     from cluster.live.processes import ProcessFabric
     from scenarios.run.node_process import launcher
@@ -95,7 +95,7 @@ def processes(
 
 
 def live_latency(scenario: Scenario) -> Latency:
-    """Only latency that the file asks for is added: TCP has one of its own, and it stands for the default."""
+    """Only latency that the file asks for is added: TCP has its own latency, which replaces the default."""
     asked = scenario.network.latency
     return Latency("constant", 0) if asked == DEFAULT_LATENCY else link_latency(asked)
 

@@ -1,7 +1,7 @@
 """The catalogue in one era of Kafka.
 
-What was written for the era is judged by its own expectations; every other scenario is played again under the era's
-rules, must break nothing the era promises; whether it ends as written is counted separately.
+A scenario written for the era is judged by its own expectations. Every other scenario is replayed under the era's
+rules and must break no promise of the era; whether it ends as written is counted separately.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def moved_to(scenario: Scenario, profile: str) -> Scenario:
 
 
 def play_in_era(job: EraJob) -> dict[str, Any]:
-    """The run's summary with `ending` beside it: what the run says about this scenario in this era.
+    """The run's summary with `ending` beside it: the outcome of this scenario in this era.
 
     held, failed: written for the era, and its expectations hold or do not     same, differs: written for another era
     broken: a promise of the era was broken, which is our bug     not-applicable: cannot be played in this era (`why`)

@@ -1,6 +1,6 @@
-"""What random schedules for an old era have on top: the moments at which the rules it lacks are missed.
+"""Extra faults of random schedules for an old era: moments at which the missing rules make a difference.
 
-The ordinary faults rarely meet: leaders that follow each other while nobody can fetch, a whole cluster that loses
+The ordinary faults rarely meet: leaders that follow each other while no replica can fetch, a whole cluster that loses
 power, a broker whose answer comes from a former life. Each trouble here is a few steps that belong together.
 """
 
@@ -77,7 +77,7 @@ class _Trouble:
 
 
 def _leaders_in_a_row(trouble: _Trouble) -> list[Tree]:
-    """While fetches are held, so that each leader has records that nobody else has (KIP-101, KIP-279, KAFKA-7128)."""
+    """While fetches are held, so that each leader has records that no other has (KIP-101, KIP-279, KAFKA-7128)."""
     hold: Tree = {
         "from": "brokers",
         "to": "brokers",
@@ -96,7 +96,7 @@ def _late_orders(trouble: _Trouble) -> list[Tree]:
 
 
 def _all_blink(trouble: _Trouble) -> list[Tree]:
-    """Every broker is restarted, one shortly after the other (KIP-101: what was cut to an old high watermark leads)."""
+    """Every broker restarts, one shortly after the other (KIP-101: a replica cut to an old high watermark leads)."""
     gap_ms = trouble.rng.choice(_GAPS_MS)
     order = trouble.rng.sample(trouble.brokers, len(trouble.brokers))
     return [

@@ -1,4 +1,4 @@
-"""What a random schedule showed: every invariant that broke, and in a safe one every broken promise to a producer."""
+"""The findings of a random schedule: every broken invariant, and in a safe one every broken promise to a producer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Finding:
 def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
     """Run it, and say what is wrong with the outcome: nothing, if all is well.
 
-    Old rules let invariants break by design, and records with them: then what became of a safe schedule's records is
-    laid to the era. With no such invariant broken nothing accounts for it but us.
-    One thing that Kafka does is not told apart yet: a leader that knows nothing of a producer takes any sequence as its
-    first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up behind later ones.
+    Old rules let invariants break by design, and records with them: then the era explains the fate of a safe schedule's
+    records. With no such invariant broken, the only explanation is a bug in Highwater.
+    One effect of Kafka's rules is not distinguished yet: a leader that knows nothing of a producer takes any sequence
+    as its first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up behind later ones.
     """
     result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=schedule.safe)
     by_design = any(not event.promised for event in result.broken)

@@ -1,6 +1,6 @@
 """Random fault schedules: a cluster, clients that keep it busy, faults that overlap, then a heal and a long quiet.
 
-`random_schedule` draws from a `random.Random`, so that a seed is a schedule. What comes out is a scenario as a tree: a
+`random_schedule` draws from a `random.Random`, so that a seed is a schedule. The result is a scenario as a tree: a
 failure is a YAML file that anybody can replay.
 """
 
@@ -296,7 +296,7 @@ class _Draft:
         return {"consumer": self.rng.choice(self.consumers), "partition": self._partition(), "to": where}
 
     def _the_end(self, faults: list[Tree]) -> list[Tree]:
-        """Everything is mended. What runs already refuses to start; what is still shutting down is started later."""
+        """Ends all faults. A running node refuses to start; a node that is still shutting down is started later."""
         mended: list[Tree] = [{"at": f"{HEALED_MS}ms", "heal": "all"}, {"at": f"{HEALED_MS}ms", "release": "all"}]
         return mended + _repairs(faults)
 

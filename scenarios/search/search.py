@@ -1,4 +1,4 @@
-"""Random schedules, seed by seed: what each of them shows, and the smallest timeline that still shows the same."""
+"""Random schedules, seed by seed: the findings of each, and the smallest timeline that still shows the same."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SeedJob:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one seed showed: () when all is well. A run that stopped is a finding as well, and our bug.
+    """The findings of one seed: () when all is well. A run that stopped is a finding as well, and our bug.
 
     text: the schedule as a scenario file
     """
@@ -89,14 +89,14 @@ def play_seed(job: SeedJob) -> Found:
 def _findings(schedule: Schedule) -> tuple[Finding, ...]:
     try:
         return judge(schedule)[1]
-    except Exception as error:  # Whatever a run stops with belongs to its schedule, and must not end the search.
+    except Exception as error:  # Any exception that stops a run belongs to its schedule, and must not end the search.
         return (Finding(f"stopped by {type(error).__name__}", str(error)[:500], True),)
 
 
 def shrink(schedule: Schedule, kinds: tuple[str, ...]) -> Iterator[Schedule]:
     """Ever smaller schedules that show findings of the same `kinds`, each with less than the one before.
 
-    Steps are left out one after the other until no single one can be. What mends a fault stays as long as the fault.
+    Steps are left out one after the other until no single one can be. A step that ends a fault stays with the fault.
     """
     smallest, tried = schedule, 0
     number = 0

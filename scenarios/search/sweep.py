@@ -1,4 +1,4 @@
-"""What a sweep plays: the grid of settings that `--vary` spans, and a run as a function of (scenario, settings, seed).
+"""The runs of a sweep: the grid of settings that `--vary` spans, and a run as a function of (scenario, settings, seed).
 
 A setting is a `path=value` as in `highwater run --set`. Nothing here knows Spark: its job is handed
 `SweepScenario.play`. The runner is imported with this module, so that a worker has it before it forks.
@@ -73,7 +73,7 @@ def _flow_items(rest: str, text: str) -> tuple[str, ...]:
 
 
 def labels(axes: Sequence[Axis]) -> list[str]:
-    """What each axis is called where room is short: Kafka's key, or the whole path where two would read alike."""
+    """The name of each axis where room is short: Kafka's key, or the whole path where two would read alike."""
     short = [axis.path.rpartition("config.")[2] if "config." in axis.path else axis.path for axis in axes]
     return [axis.path if short.count(label) > 1 else label for axis, label in zip(axes, short, strict=True)]
 
@@ -111,9 +111,9 @@ class SweepScenario:
         return loaded.scenario if only == "base" else loaded.variants[only]
 
     def play(self, settings: Settings, seed: int) -> dict[str, Any]:
-        """One run; the figures of a row of the sweep, the same wherever and whenever it is played.
+        """One run; the figures of a row of the sweep, the same on every machine and at every time.
 
-        Whatever is wrong with the settings is in the row. raises: only what is our bug
+        Errors in the settings are in the row. raises: only on a bug in Highwater
         """
         collect_rarely()
         try:
@@ -139,7 +139,7 @@ def _resolved(scenario: SweepScenario, settings: Settings) -> Scenario:
 def invalid_values(
     scenario: SweepScenario, axes: Sequence[Axis], settings: Sequence[Settings]
 ) -> tuple[ScenarioInvalid | None, int]:
-    """(why some value is wrong whatever it is combined with, how many combinations are invalid).
+    """(why some value is wrong in every combination, how many combinations are invalid).
 
     A value that some combination takes is no mistake: the combinations that refuse it become rows that say so.
     """
@@ -156,7 +156,7 @@ def invalid_values(
 
 
 def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
-    """What is wrong with `settings` stands in a `--vary`, as the user has written it, not in a `--set`."""
+    """The errors in `settings` come from a `--vary`, as the user has written it, not from a `--set`."""
 
     def told(found: Diagnostic) -> Diagnostic:
         place = found.place
@@ -180,7 +180,7 @@ def _refused(scenario: SweepScenario, settings: Sequence[Settings]) -> Iterator[
 
 
 def figures(summary: Mapping[str, Any], ledger: RecordLedger) -> dict[str, Any]:
-    """What a sweep keeps of a run: counts of records by fate, times, and the digest of its trace."""
+    """The part of a run that a sweep keeps: counts of records by fate, times, and the digest of its trace."""
     records = summary["records"]
     windows = [until - since for found in summary["unavailable"].values() for since, until in found]
     latencies = sorted(ack_latencies(ledger).items())

@@ -1,4 +1,4 @@
-"""What a running cluster is like at this instant, as `fault list` shows it: nodes, partitions, faults in force."""
+"""The state of a running cluster at this instant, as `fault list` shows it: nodes, partitions, faults in force."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _fault(fault: InForce) -> dict[str, Any]:
 
 
 def _still_holds(view: ClusterView, fault: InForce) -> bool:
-    """A `start` or `resume` ends what a process suffers, though it is a step of its own."""
+    """A `start` or `resume` ends the faults of a process, though it is a separate step."""
     match fault.step.payload:
         case Kill() | Stop() | PowerOff():
             return any(not view.running(target) for target in fault.done.targets)

@@ -1,7 +1,7 @@
-"""How a running cluster is found by other commands of the same user: a socket in a private directory, files that tell.
+"""How other commands of the same user find a running cluster: a socket in a private directory, and files about it.
 
 The socket is AF_UNIX and never TCP: who may open it is decided by the file system. A cluster is found through the
-folder its run is kept in, or, without one, in a directory of this user's own.
+folder its run is kept in, or, without one, in a private directory of this user.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANSWER_WITHIN_S = 30.0
 
 
 class NoCluster(Exception):
-    """Nobody can be asked; the text says why, `fix` what to do."""
+    """No cluster can be asked; the text says why, `fix` what to do."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -104,7 +104,7 @@ def _write(file: Path, serving: Serving) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """What clusters have left behind that were killed."""
+    """Removes the leftovers of clusters that were killed."""
     for file in directory.glob("*.json"):
         serving = _read(file)
         if serving is None or not _answers(serving):

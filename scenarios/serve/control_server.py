@@ -63,7 +63,7 @@ class ControlServer:
                     if answer is not None:
                         await stream.send_all(json.dumps(answer).encode())
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # The caller is gone; what it asked for is done or not, as the trace says.
+            pass  # The caller is gone; the trace shows whether its request was carried out.
         finally:
             self._limit.release_on_behalf_of(turn)
 

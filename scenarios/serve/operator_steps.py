@@ -40,7 +40,7 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
     if "at" not in node.entries and "when" not in node.entries:
         now = Scalar(node.place, "0s")
         node = Mapping(node.place, {"at": (Scalar(node.place, "at"), now), **node.entries})
-    # Its place in the list is its number: what stands before it is over.
+    # Its place in the list is its number: the steps before it are over.
     line = Sequence(node.place, [node])
     read_labels(scope, line, "timeline")
     for label, verb in _names_of_the_past(run).items():
@@ -79,6 +79,6 @@ def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
 
 
 def _names_of_the_past(run: ScenarioRun) -> dict[str, str]:
-    """What `"@name"` may refer to although it is over."""
+    """The steps to which `"@name"` may refer although they are over."""
     verbs = {step.label: step.verb for step in run.scenario.timeline if step.label is not None}
     return {name: verbs.get(name, "") for name in run.captured}

@@ -104,7 +104,7 @@ class Server:
 
     port: of the first broker, the others follow     host: the address to listen on
     reads_along: make events of what clients send, receive and read, record by record
-    in_processes: a process of its own for every broker and controller
+    in_processes: a separate process for every broker and controller
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Server:
         say: Say,
         say_line: SayLine,
     ) -> None:
-        # What a file expects is about its own clients alone; here others take part.
+        # A file's expectations concern its own clients alone; here others take part.
         self.scenario = replace(scenario, duration_us=FOREVER_US, expect=Expect())
         self._host = host
         self._ports = {name: port + place for place, name in enumerate(scenario.cluster.brokers)}
@@ -224,7 +224,7 @@ class Server:
 
 
 def ready_lines(run: ScenarioRun) -> list[str]:
-    """What to connect to, and how to try it."""
+    """The addresses of the cluster, and how to try it."""
     cluster, scenario = run.cluster, run.scenario
     bootstrap = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap)
     took = f"{cluster.time.now_us / 1_000_000:.2f} s"

@@ -17,7 +17,7 @@ SayLine = Callable[[StoryLine], None]
 
 
 class LineWriter:
-    """A write to a terminal that was stopped, or to a pipe that nobody empties, blocks: a thread does it."""
+    """A write to a terminal that was stopped, or to a pipe without a reader, blocks: a thread does it."""
 
     def __init__(self, say_line: SayLine) -> None:
         self._say_line = say_line

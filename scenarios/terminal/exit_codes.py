@@ -1,4 +1,4 @@
-"""What the `highwater` command ends with: its contract with scripts."""
+"""The exit codes of the `highwater` command: its contract with scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: what it has is kept and told, and its exit code says which it was."""
+"""SIGTERM ends a command as Ctrl-C does: it keeps and reports its results, and its exit code names the signal."""
 
 from __future__ import annotations
 

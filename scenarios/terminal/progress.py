@@ -1,4 +1,4 @@
-"""Progress on stderr for whatever takes longer than half a second; nothing on stdout, nothing below that."""
+"""Progress on stderr for work that takes longer than half a second; nothing on stdout, nothing below that."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ProgressLine:
             sys.stderr.flush()
 
     def note(self, text: str) -> None:
-        """A line of its own that stays, above the one that is redrawn."""
+        """A separate line that stays, above the one that is redrawn."""
         clear = "\r\x1b[K" if self._shown and self._terminal else ""
         sys.stderr.write(f"{clear}{text}\n")
         sys.stderr.flush()
@@ -60,10 +60,10 @@ class ProgressLine:
 
 
 class WaitingLine:
-    """What is waited for, and how long by now, where nobody can say how much is done: a line that is redrawn twice a
-    second on a terminal, else one for each thing.
+    """The current wait and its length so far, where the progress is unknown: a line that is redrawn twice a second on a
+    terminal, else one line for each wait.
 
-    Nothing is drawn after `end`, which may be called from any thread, and again.
+    Nothing is drawn after `end`, which may be called from any thread, and more than once.
     """
 
     def __init__(self, what: str) -> None:

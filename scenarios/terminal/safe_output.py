@@ -1,6 +1,6 @@
-"""What clients have chosen, such as the name of a topic that does not exist, is printed, never as control characters.
+"""Text from clients, such as the name of a topic that does not exist, is printed, but never as control characters.
 
-A terminal obeys them: they move its cursor, change its title, or worse. So whatever a command prints passes here.
+A terminal obeys them: they move its cursor, change its title, or worse. So all output of a command passes here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 
 
 class OutputFailed(click.ClickException):
-    """What a command has to say cannot be written."""
+    """The output of a command cannot be written."""
 
     exit_code = int(ExitCode.MISSING)
 
@@ -54,7 +54,7 @@ class SafeOutput:
             self._fall_silent(error)
 
     def _fall_silent(self, error: OSError) -> None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # What is still buffered must go somewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())  # The rest of the buffer must go somewhere.
         if not isinstance(error, BrokenPipeError):
             raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
 

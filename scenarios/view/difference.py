@@ -43,7 +43,7 @@ def _told(tape: Tape) -> list[tuple[int | None, str, str]]:
 
 
 def settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was built or asked for differently, of two summaries, as pairs of lines; empty where one has none."""
+    """The differences between the settings of two summaries, as pairs of lines; empty where one has none."""
     left, right = ([*head(summary)["built"], *_rules(summary)] for summary in (one, other))
     only_left = [line for line in left if line not in right]
     only_right = [line for line in right if line not in left]

@@ -70,7 +70,7 @@ def _receivers(tape: Tape) -> dict[int, list[int]]:
 
 
 SHIVIZ_PATTERN = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-"""What ShiViz has to know of the format; the first line of the file has it."""
+"""ShiViz needs this description of the format; it is the first line of the file."""
 
 
 def shiviz(tape: Tape) -> str:

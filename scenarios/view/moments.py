@@ -1,4 +1,4 @@
-"""Which moment of a run decides, and the stories of the records that met a bad end."""
+"""The decisive moment of a run, and the stories of the records that met a bad end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenarios.explain.record import RecordUnknown, explain_record
 from scenarios.view.tape import Tape
 
 ROWS_READ_MAX = 60_000
-"""Each story goes through the whole trace once: so many events in all, then no more stories."""
+"""Each story goes through the whole trace once: after so many events in all, no further stories."""
 STORIES_MAX = 24
 
 _TELLING_SIGNS = ("lost", "truncated", "bad", "elected", "offline", "refused", "isr", "fault", "down")

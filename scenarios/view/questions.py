@@ -1,4 +1,4 @@
-"""What the page asks before a decisive moment. Every answer is read from the trace."""
+"""The page's questions before a decisive moment. Every answer is read from the trace."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Asker:
         if place is None or len(set(options)) < 2:
             return
         while place > 0 and self.tape.at_us[place - 1] == self.tape.at_us[place]:
-            place -= 1  # What happens in the same instant would give the answer away.
+            place -= 1  # Events of the same instant would give the answer away.
         distinct = tuple(dict.fromkeys(options))
         self.found.append(Question(place, ask, distinct, distinct.index(answer), because))
 

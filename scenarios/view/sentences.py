@@ -1,4 +1,4 @@
-"""One plain sentence for each event of a trace that carries no reason of its own."""
+"""One plain sentence for each event of a trace that carries no reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenarios.language.record_sets import format_record_names
 
 
 def sentence_of(event: trace.TraceEvent, records: tuple[str, ...]) -> str:
-    """What happened, in one sentence without its full stop. records: names of the records the event is about"""
+    """The event, in one sentence without its full stop. records: names of the records the event is about"""
     write = _SENTENCES.get(type(event))
     if write is not None:
         return write(event, _names(records))

@@ -1,4 +1,4 @@
-"""A trace as the page plays it: what happened, one sentence each, and the state of the cluster after it.
+"""A trace as the page plays it: the events, one sentence each, and the state of the cluster after each.
 
 The page computes no rule of Kafka: after each event it sets what the event has changed. All changes come from
 `ClusterView`, which the runner's checker reads too.
@@ -24,11 +24,11 @@ NOTHING = -1
 """Instead of a place in one of the tape's lists."""
 
 _QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace.HighWatermarkLearned)
-"""Left out first; what they change comes with the next event that stays."""
+"""Left out first; their changes come with the next event that stays."""
 _FREQUENT = (trace.RecordSent, trace.BatchSent, trace.RecordRead, trace.BatchAppended, trace.RecordHandedOver)
 """Left out next."""
 _AT_THE_END = (trace.LogEntryFound, trace.ReplicaFound, trace.FactsLeftOut)
-"""What the run looked up when it was over: no part of what happened."""
+"""Look-ups after the end of the run, which are not part of it."""
 
 _MESSAGE_ARRIVES = (
     trace.BatchAppended,
@@ -61,7 +61,7 @@ _TOUCH_ALL = (
 """Events that can change what is known of every partition, or of nodes they do not name."""
 
 SENT, ACKED, HANDED_OVER, FAILED, RETRIED = range(5)
-"""What a producer knows of a record, as the page has it."""
+"""A producer's knowledge of a record, as the page shows it."""
 _KNOWN_BY_PRODUCER: dict[type[trace.TraceEvent], int] = {
     trace.RecordSent: SENT,
     trace.RecordAcked: ACKED,
@@ -107,7 +107,7 @@ class FaultSpan:
 
 @dataclass(slots=True)
 class Tape:
-    """What the page plays, in lists of one item an event. places: the seq of an event -> its place in the lists"""
+    """The page's data, in lists with one item for each event. places: the seq of an event -> its place in the lists"""
 
     nodes: PlacesOfNames = field(default_factory=PlacesOfNames)
     roles: dict[str, str] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class _Recorder:
         return NOTHING
 
     def _note(self, row: TraceRow) -> None:
-        """What later events are described with: names of batches, roles of nodes, faults in force."""
+        """The state that the sentences of later events need: names of batches, roles of nodes, faults in force."""
         event = row.event
         if isinstance(event, trace.BatchSent):
             self._names_by_crc[event.topic, event.partition, event.crc] = event.records
@@ -270,7 +270,7 @@ class _Recorder:
     # ---------------------------------------------------------------------------------------------------- changes
 
     def _changes(self, row: TraceRow) -> list[list[Any]]:
-        """What the event has changed, each as a list that begins with the name of its kind."""
+        """The changes of the event, each as a list that begins with the name of its kind."""
         event = row.event
         found: list[list[Any]] = []
         if isinstance(event, _TOUCH_ALL):
@@ -355,7 +355,7 @@ class _Recorder:
 
 
 def _actor(event: trace.TraceEvent) -> str | None:
-    """Who did it: the node or the client that states it."""
+    """The node or the client that states the event."""
     found: str | None = getattr(event, "node", None) or getattr(event, "client", None)
     return found
 
@@ -367,7 +367,7 @@ def _partition_name(event: trace.TraceEvent) -> str | None:
 
 
 def head(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page says of a run before it plays: what was built, by which rules, and the verdict."""
+    """The page's summary of a run before it plays: the cluster, the rules, and the verdict."""
     setting = summary["setting"]
     built = [f"{setting['brokers']} broker{'' if setting['brokers'] == 1 else 's'}"]
     for topic, values in setting["topics"].items():

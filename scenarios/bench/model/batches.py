@@ -1,4 +1,4 @@
-"""What befalls the batches of a round, as columns: produced, replicated, read, and found in the logs at the end."""
+"""The batches of a round, as columns: produced, replicated, read, and found in the logs at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of any length from a simple model whose outcome is known by arithmetic: what the report is measured on.
+"""Traces of any length from a simple model whose outcome is known by arithmetic. The report is measured on them.
 
 Three brokers, one topic, one producer per partition (half of them acks=1, half acks=all), one consumer. The run is a
 row of equal rounds. In each, one broker leads everything: a first batch whose ack is lost and which is sent again

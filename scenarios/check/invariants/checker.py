@@ -72,7 +72,7 @@ class EpochCacheSnapshot(NamedTuple):
 class MetadataLogSnapshot(NamedTuple):
     """A controller's copy of the metadata log: (epoch, start offset), oldest first, and what it knows is committed.
 
-    log_start_offset: what lies before it is in a snapshot only
+    log_start_offset: records before it exist only in a snapshot
     """
 
     node: str
@@ -83,7 +83,7 @@ class MetadataLogSnapshot(NamedTuple):
 
 
 class Probe(Protocol):
-    """What the trace does not say, read from the brokers' cores between two steps. Brokers that are down are out."""
+    """State that is not in the trace, read from the brokers' cores between two steps, without brokers that are down."""
 
     def leader_states(self) -> Sequence[LeaderSnapshot]: ...
 

@@ -21,7 +21,7 @@ _DECISIONS = (
 
 
 class LeaderInIsr(Invariant):
-    """S1: the ISR is a part of the replicas and names nobody twice; the leader, if any, is in it.
+    """S1: the ISR is a subset of the replicas without duplicates; the leader, if any, is in it.
 
     S19's "ISR is never empty without ELR" is checked here. Judged once the instant of the decision is over, because one
     decision can make two events.
@@ -62,9 +62,9 @@ class FencedOutOfIsr(Invariant):
     """S19: a fenced broker is in no ISR, except without ELR as the sole member, and leads nothing.
 
     Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
-    over: the controller fences and removes in one step. Not judged in the ZooKeeper era, where nobody is fenced: a
-    session ends in the registry, and a controller, if there is one, hears of it later. A decision is looked at in its
-    own partition, a broker's coming or going in those that count on it.
+    over: the controller fences and removes in one step. Not judged in the ZooKeeper era, which has no fencing: a
+    session ends in the registry, and a controller, if there is one, hears of it later. A decision is checked in its
+    own partition, the start or stop of a broker in the partitions that depend on it.
     """
 
     NAME = "S19"
@@ -89,7 +89,7 @@ class FencedOutOfIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _look_at(self, partition: TopicPartition, state: PartitionView) -> None:
-        """What is wrong as things stand; the next event of the same instant may mend it."""
+        """The violation as things stand; the next event of the same instant may remove it."""
         self.wrong.pop(partition, None)
         if found := list(self._judge(partition, state)):
             self.wrong[partition] = found
@@ -262,7 +262,7 @@ class MaximalIsrCoversIsr(Invariant):
     watermark, and on every eligible leader while it may move it at all; with nothing proposed it counts on its
     committed ISR alone.
 
-    Weakened: metadata that repeats what an AlterPartition answer has already told makes Kafka's leader forget its next
+    Weakened: metadata that repeats the content of an earlier AlterPartition answer makes Kafka's leader forget its next
     proposal (Partition.makeLeader), and ignore the answer to it (handleAlterPartitionUpdate). Until the metadata says
     the outcome it does not count on the member that the controller has added, even while it proposes something else.
     """
@@ -300,7 +300,7 @@ class MaximalIsrCoversIsr(Invariant):
                 )
 
     def _has_forgotten(self, leader: LeaderSnapshot, partition_epoch: int) -> bool:
-        """What is pending, if anything is, is not what the controller has accepted."""
+        """A pending change, if there is one, is not one that the controller has accepted."""
         partition = leader.topic_partition
         is_another = self.proposed.get(partition) != self.accepted.get(partition)
         return leader.partition_epoch < partition_epoch and (not leader.pending or is_another)
@@ -355,7 +355,7 @@ class MetadataLogsMatch(Invariant):
                 self._learn(log)
 
     def _learn(self, log: MetadataLogSnapshot) -> None:
-        if log.log_start_offset > self.high_watermark:  # What lies between is in snapshots only.
+        if log.log_start_offset > self.high_watermark:  # Records in between exist only in snapshots.
             self.start_offset, self.committed = log.log_start_offset, ()
         latest_epoch = self.committed[-1][0] if self.committed else 0
         self.committed += tuple(

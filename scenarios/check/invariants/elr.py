@@ -1,4 +1,4 @@
-"""Invariants of the eligible leader replicas (KIP-966); without the rule `elr` nobody is ever eligible."""
+"""Invariants of the eligible leader replicas (KIP-966); without the rule `elr` no replica is ever eligible."""
 
 from __future__ import annotations
 

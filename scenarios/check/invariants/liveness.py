@@ -1,4 +1,4 @@
-"""What must have come true by the end of a run that ended quietly (replica/RULES.md, L1-L5).
+"""Conditions that must hold at the end of a run that ended quietly (replica/RULES.md, L1-L5).
 
 A run ended quietly when every broker and controller ran, nothing was paused, no network fault was in force, and the
 last disturbance and the last produced record lie long enough back. Otherwise nothing here is judged.

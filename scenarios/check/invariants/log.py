@@ -1,4 +1,4 @@
-"""Invariants of logs and high watermarks: what is committed stays, and every replica that counts holds it."""
+"""Invariants of logs and high watermarks: committed records stay, and every replica that counts holds them."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ class IsrHistory:
 
 
 class AcknowledgedByIsr(Invariant):
-    """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has told it, by a fetch in
-    its own epoch, that it holds everything below; and all members of some ISR of its epoch have, one of at least
+    """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has shown it, by a fetch in
+    its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
     min.insync.replicas members (`S25 min-isr`, its second half, since 3.7).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
@@ -323,11 +323,11 @@ class LogIsOrdered(Invariant):
 
 
 class TruncationSparesCommitted(Invariant):
-    """S17: nobody truncates a record that is committed at its offset, an ISR or ELR member never below trueHW, a leader
-    never.
+    """S17: no replica truncates a record that is committed at its offset. An ISR or ELR member never truncates below
+    trueHW, and a leader never truncates.
 
-    Weakened: what a re-basing took out of the committed log may go (truth.py); a log that is emptied to start anew
-    beyond its end (R34) fetches again what it drops; an excused replica may be short of trueHW.
+    Weakened: records that a re-basing took out of the committed log may go (truth.py); a log that is emptied to start
+    anew beyond its end (R34) fetches the dropped records a second time; an excused replica may be short of trueHW.
     """
 
     NAME = "S17"
@@ -360,12 +360,11 @@ class TruncationSparesCommitted(Invariant):
 
 
 class EpochCacheMatchesLog(Invariant):
-    """S15: a leader-epoch cache rises in epoch and offset, and says what the batches of the log say; one epoch that has
-    begun and has no record yet may stand at the end, and of records that were deleted nothing is said. Source:
-    LeaderEpochFileCache.
+    """S15: a leader-epoch cache rises in epoch and offset, and agrees with the batches of the log. One epoch that has
+    begun and has no record yet may stand at the end. Deleted records are not judged. Source: LeaderEpochFileCache.
 
-    Weakened: a leader whose disk lost bytes leads on in its epoch from an earlier offset. What it fetches later belongs
-    to older epochs than that, and Kafka's cache forgets where those began (LeaderEpochFileCache.assign).
+    Weakened: a leader whose disk lost bytes leads on in its epoch from an earlier offset. Records that it fetches later
+    belong to older epochs, and Kafka's cache forgets where those began (LeaderEpochFileCache.assign).
     """
 
     NAME = "S15"

@@ -211,10 +211,10 @@ class DisksHoldWhatWasAppended(Invariant):
 class ConnectionKeepsOrder(Invariant):
     """S29: batches that a producer sent on one connection are appended in the order in which it sent them.
 
-    A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out); what
-    was sent before may be appended after what the next connection brings. A batch that was sent more than once looks
-    the same each time: the order is broken when no way to tell its copies apart explains the log. Weakened: where there
-    are more than READINGS_MAX ways, they are taken together. Rule: R19.
+    A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out);
+    batches sent on it may be appended after those of the next connection. The copies of a batch that was sent more than
+    once look the same: the order is broken when no assignment of the copies to connections explains the log. Weakened:
+    where there are more than READINGS_MAX assignments, they are taken together. Rule: R19.
     """
 
     NAME = "S29"
@@ -265,10 +265,10 @@ class ConnectionKeepsOrder(Invariant):
 
 
 class _Route:
-    """What one producer sent to one broker for one partition, by connection, and how far each may have been appended.
+    """One producer's batches to one broker for one partition, by connection, and how far each may have been appended.
 
-    Which copy of a batch has arrived is not known, so there are several readings: for each connection, how many of its
-    batches have arrived or can no longer come. A reading that has let more pass than another explains no more.
+    It is unknown which copy of a batch has arrived, so there are several readings: for each connection, how many of its
+    batches have arrived or can no longer arrive. A reading that has let more pass than another explains nothing extra.
     """
 
     def __init__(self) -> None:
@@ -316,7 +316,7 @@ READINGS_MAX = 24
 
 
 def _weakest(readings: list[dict[int, int]]) -> dict[int, int]:
-    """One reading that explains whatever any of them does, and perhaps more: it blames nobody wrongly."""
+    """One reading that explains all that any of them explains, and perhaps more: it reports no false violation."""
     shared = [connection for connection in readings[0] if all(connection in reading for reading in readings)]
     return {connection: min(reading[connection] for reading in readings) for connection in shared}
 
@@ -331,7 +331,7 @@ def _shortest(readings: list[dict[int, int]]) -> list[dict[int, int]]:
 
 
 def _explains(one: dict[int, int], other: dict[int, int]) -> bool:
-    """Whether `one` has let no more pass than `other`, on any connection."""
+    """Whether `one` has let at most as many batches pass as `other`, on every connection."""
     return all(passed <= other.get(connection, 0) for connection, passed in one.items())
 
 

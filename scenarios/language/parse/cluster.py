@@ -75,7 +75,7 @@ def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
 
 
 def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> bool:
-    """Checks the name of a broker, controller or client and that nobody else has it."""
+    """Checks the name of a broker, controller or client, and that it is unique."""
     if not scope.reader.check_slug(name, node.place, path, f"the name of a {kind}"):
         return False
     if name in RESERVED_NAMES:
@@ -118,7 +118,7 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSp
 
 
 def _unnamed_controller(brokers: Sequence[str]) -> str:
-    """What the controller is called where the file names none: c1, unless a broker has that name."""
+    """The controller's name where the file names none: c1, unless a broker has that name."""
     return next(name for number in count(1) if (name := f"c{number}") not in brokers)
 
 

@@ -1,6 +1,6 @@
 """ShorthandWords of a command line as a step of the language: `cut b1-b3 3s` is `{cut: {between: [b1, b3]}, for: 3s}`.
 
-Nothing is judged here but the shape; what is wrong with a name or a number the language says, about the step.
+Only the shape is checked here. The language reports a wrong name or number, with the step as its place.
 """
 
 from __future__ import annotations

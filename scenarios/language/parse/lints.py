@@ -1,4 +1,4 @@
-"""Checks on a whole scenario: what cannot happen (errors), and what is probably not meant (warnings)."""
+"""Checks on a whole scenario: impossible combinations (errors), and probable mistakes (warnings)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRINGS_MAX = 10_000
 
 
 def lint(scenario: Scenario, reader: Reader) -> None:
-    """Notes what it finds among the reader's problems. What was already wrong is not judged a second time."""
+    """Adds its findings to the reader's problems. A part that is already wrong is not judged a second time."""
     _limits(scenario, reader)
     if not _has_error(reader, "timeline"):
         _impossible_steps(scenario, reader)
@@ -49,7 +49,7 @@ def _path(step: Step) -> str:
 
 
 def _limits(scenario: Scenario, reader: Reader) -> None:
-    """A scenario is data from a stranger: what it asks for is counted before anything is built."""
+    """A scenario is untrusted data: the objects that it asks for are counted before anything is built."""
     firings = sum(step.times for step in scenario.timeline)
     records = sum(step.payload.count * step.times for step in scenario.timeline if isinstance(step.payload, Produce))
     for workload in scenario.producers:
@@ -137,7 +137,7 @@ def _names(payload: Payload) -> tuple[str, ...]:
 
 
 def _durability(scenario: Scenario, reader: Reader) -> None:
-    """W201, W202: what acks=all is worth."""
+    """W201, W202: acks=all that promises less than it seems to."""
     if reader.problems.any_error:
         return
     for producer in scenario.producers:

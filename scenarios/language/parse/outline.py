@@ -1,6 +1,6 @@
-"""What the table of contents shows of a scenario file, without building the scenario: `highwater list` reads them all.
+"""A scenario file's entry in the table of contents, without building the scenario: `highwater list` reads them all.
 
-A file is taken as valid (`loading.load_file` is the judge of that); what is not given has the loader's default.
+A file is taken as valid (`loading.load_file` is the judge of that); missing values have the loader's defaults.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def apply_variant(base: Mapping, variant: Mapping) -> Mapping:
 
 
 class Override:
-    """One `path=value` of the command line, put into trees; what is wrong with it points into it."""
+    """One `path=value` of the command line, put into trees; an error points into it."""
 
     def __init__(self, text: str, problems: Problems) -> None:
         self.source = SourceText.of(f"--set {text}", text)

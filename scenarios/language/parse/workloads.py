@@ -129,7 +129,7 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
 
 
 def _check_producer_config(reader: Reader, config: dict[str, str], path: str, workload_path: str) -> None:
-    """What the Java producer refuses to start with."""
+    """Settings with which the Java producer refuses to start."""
     try:
         producer_config_from(config)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What a step or the `network` block says of links: their two sides, how long a message travels."""
+"""Links in a step or in the `network` block: their two sides, how long a message travels."""
 
 from __future__ import annotations
 

@@ -451,7 +451,7 @@ class Reader:
 
 
 def kind_of(node: Node) -> str:
-    """For messages: what the user wrote."""
+    """For messages: the user's text."""
     if isinstance(node, Mapping):
         return "a mapping"
     if isinstance(node, SequenceNode):

@@ -1,4 +1,4 @@
-"""What names exist in a scenario, and reading the things that refer to them: nodes, partitions, clients, selectors."""
+"""The names in a scenario, and readers of values that refer to them: nodes, partitions, clients, selectors."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Scope:
     # -------------------------------------------------------------------------------------------- selectors
 
     def selector(self, node: Node, path: str, what: str, of: str = ANY_NODE) -> Selector:
-        """A selector or a list of them; `none` is nobody."""
+        """A selector or a list of them; `none` is no node."""
         if isinstance(node, Sequence):
             terms = [
                 term
@@ -141,7 +141,7 @@ class Scope:
         return Selector(tuple(self._term(text, node.place, path, of) for text in _split(node.text)))
 
     def some_nodes(self, node: Node, path: str, what: str, of: str = ANY_NODE) -> Selector:
-        """A selector that does not stand for nobody."""
+        """A selector other than `none`."""
         selector = self.selector(node, path, what, of)
         if not selector.terms and (isinstance(node, Sequence) or (isinstance(node, Scalar) and node.text == "none")):
             self.reader.error("E125", f"{what} names nobody", node.place, path=path)

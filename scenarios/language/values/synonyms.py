@@ -1,4 +1,4 @@
-"""What people write for what we call otherwise. Consulted before spelling distance, which picks the wrong word."""
+"""Common words for things with another name here. Consulted before spelling distance, which picks the wrong word."""
 
 from __future__ import annotations
 

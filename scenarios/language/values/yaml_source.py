@@ -225,7 +225,7 @@ def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
     line = min(mark.line, len(source.lines) - 1)
     text = source.lines[line]
     place = Place(source, line, min(mark.column, len(text)) if mark.line == line else len(text))
-    # libyaml reports a tab in several wordings; what counts is that one stands at the place.
+    # libyaml reports a tab in several wordings; the test is whether one stands at the place.
     before = text[: mark.column + 1]
     if "\t" in before and not before.strip("\t -"):
         column = before.index("\t")
