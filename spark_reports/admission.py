@@ -1,4 +1,4 @@
-"""Which of Spark's plans `report --sql` runs: those that are made of nothing but what `admitted` lists.
+"""The Spark plans that `report --sql` runs: those made only of parts that `admitted` lists.
 
 Spark's own parser and analyzer say what a statement is; this module reads their trees through the JVM gateway, part by
 part. The parsed plan is looked at before it is analysed, for analysing alone opens the files and loads the classes that
@@ -31,7 +31,7 @@ _IN_WORDS = {
 
 
 class NotAdmitted(Exception):
-    """What stands in a plan and is not run, in words; `line`: where in the statement, from 1."""
+    """A part of a plan that is not admitted, in words; `line`: where in the statement, from 1."""
 
     def __init__(self, what: str, line: int) -> None:
         super().__init__(what)
@@ -60,8 +60,8 @@ def shows_tables(parsed: JavaObject) -> bool:
 
 
 def admit_analysed(analysed: JavaObject, tables: Sequence[str]) -> None:
-    """raises: NotAdmitted for whatever names and functions turned out to be"""
-    if _class_of(analysed) not in _COMMANDS_ANALYSED:  # What those name was looked at when they were parsed.
+    """raises: NotAdmitted for the resolved meaning of names and functions"""
+    if _class_of(analysed) not in _COMMANDS_ANALYSED:  # The names in those were checked when they were parsed.
         _Look(tables).look_into(analysed)
 
 
@@ -141,7 +141,7 @@ class _Look:
         name = node.desc().identifier().unquotedString()
         if not node.isTempView() or name.lower() not in self._tables:
             raise NotAdmitted(f"the view `{name}` is no table of a run.", _line_of(node))
-        return ()  # What it is made of is ours.
+        return ()  # Our own definition.
 
 
 def _must_be(function: str, admitted: frozenset[str], node: JavaObject) -> None:
@@ -163,7 +163,7 @@ def _joined(names: JavaObject) -> str:
 
 
 def _line_of(part: JavaObject) -> int:
-    """What is no node of a tree does not know."""
+    """Only nodes of a tree know their line."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     try:

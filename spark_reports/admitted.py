@@ -1,6 +1,6 @@
-"""What a question of `report --sql` may be made of, by Spark's own names: all else is refused.
+"""The admitted parts of a `report --sql` question, by Spark's own names: all others are refused.
 
-Whatever is on these lists computes from its arguments alone. Not on them, on purpose: what starts a program
+Every entry of these lists computes from its arguments alone. Not on them, on purpose: what starts a program
 (ScriptTransformation), calls Java (reflect, java_method, try_reflect), reads or reveals a file's name (read_files,
 input_file_name), parses XML, Avro or Protobuf (these load what the data names), reveals who runs Spark (current_user),
 and every command but SHOW TABLES and DESCRIBE.

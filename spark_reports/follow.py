@@ -1,7 +1,7 @@
 """A trace read while it grows, with Structured Streaming: leader, ISR, HW, LEO and lag of every partition, now.
 
-The stream reduces each batch of facts to the latest value of each quantity, in Spark; what is kept between batches is
-one small row per replica, whatever the length of the trace.
+The stream reduces each batch of events to the latest value of each quantity, in Spark. Between batches it keeps one
+small row per replica, however long the trace is.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def users_and_internal(partitions: Sequence[PartitionNow]) -> tuple[list[Partiti
 
 
 class ClusterNow:
-    """The latest of everything, by the facts' own order: tables arrive apart, so a batch may bring what is older."""
+    """The latest of everything, by the order of the events: tables arrive apart, so a batch may bring older events."""
 
     def __init__(self) -> None:
         self.at_us = 0
@@ -155,7 +155,7 @@ def _lag(end: int, fetched: int | None) -> int | None:
 def follow(
     spark: SparkSession, trace_dir: Path, tell: Callable[[ClusterNow], None], keep_on: Callable[[], bool], scratch: Path
 ) -> None:
-    """Call `tell` after every batch of new facts, from Spark's thread; returns when `keep_on` says no, or the trace's
+    """Call `tell` after every batch of new events, from Spark's thread; returns when `keep_on` says no, or the trace's
     folder is gone: the run has ended and was moved to its place.
 
     scratch: an empty folder for the stream's own notes     raises: FollowingFailed
@@ -185,9 +185,9 @@ def follow(
 
 
 def observations(table: str, facts: DataFrame) -> DataFrame:
-    """What a table's facts say about a partition (node "") or one of its replicas, or about a node (topic "").
+    """The values in a table's events about a partition (node "") or one of its replicas, or about a node (topic "").
 
-    out: seq, at_us, topic, partition, node, deleted, and the columns of _VALUES; null where a fact says nothing
+    out: seq, at_us, topic, partition, node, deleted, and the columns of _VALUES; null where an event says nothing
     """
     told = {"control": _of_control, "log": _of_log, "fetch": _of_fetch, "high_watermark": _of_high_watermark}[table]()
     nothing = {

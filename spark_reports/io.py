@@ -53,7 +53,7 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
 
 @contextlib.contextmanager
 def damage_named() -> Iterator[None]:
-    """What Spark reads only now may not be what the trace's schema says, or nothing that can be read at all.
+    """Files that Spark reads only now may differ from the trace's schema, or may be unreadable.
 
     raises: RunFolderUnusable, naming the file
     """
@@ -84,7 +84,7 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> Da
     read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
     facts = read.parquet(*map(str, folders))
     if spark.conf.get("spark.sql.shuffle.partitions") == "1":
-        # What is one partition from the beginning needs no shuffle for any join, group or window.
+        # A table in one partition from the beginning needs no shuffle for any join, group or window.
         facts = facts.coalesce(1)
     return facts.select(_run_of_row(run_dirs).alias(RUN), "*")
 
@@ -97,7 +97,7 @@ def _no_rows(spark: SparkSession, table: str) -> DataFrame:
 
 
 def _run_of_row(run_dirs: Sequence[Path]) -> Column:
-    """The run's name: of one run a constant, which costs nothing; of several, what the address of the file says."""
+    """The run's name: of one run a constant, which costs nothing; of several, a part of the file's address."""
     if len(run_dirs) == 1:
         return F.lit(run_dirs[0].resolve().name)
     # As Spark spells it: .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded. Asked of every row, so no regex.

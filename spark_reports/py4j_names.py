@@ -1,4 +1,4 @@
-"""PySpark asks the JVM for the same class and method names again and again, for one report ten thousand times.
+"""PySpark looks up the same class and method names in the JVM many times, for one report ten thousand times.
 
 Here a session remembers them.
 """

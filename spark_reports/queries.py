@@ -1,7 +1,7 @@
 """The user's own Spark SQL over the result tables and the trace: questions only, no writing, no programs.
 
-A statement is Spark's own plan, and is admitted twice (`admission`): as it is parsed, and as it is analysed. What runs
-then is that plan, never the text again.
+A statement is Spark's own plan, and is admitted twice (`admission`): as it is parsed, and as it is analysed. Spark
+then runs that plan; the text is not parsed a second time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_reports.tables import ResultTables
 
 TRACE_PREFIX = "trace_"
 TABLES = (*RESULT_TABLES, *(TRACE_PREFIX + name for name in Trace._fields))
-"""What a question may read."""
+"""The tables that a question may read."""
 
 # Nor do these read what a path names (text.`/etc/passwd`), or a variable of the environment (${env:HOME}).
 _SETTINGS = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
@@ -93,7 +93,7 @@ def _admitted(
     define_views(session, run_dirs, named)
     if is_shown:
         for name in TABLES:
-            if name not in named:  # No more than the name will be seen of it.
+            if name not in named:  # Only its name will be seen.
                 session.range(0).createOrReplaceTempView(name)
     skip_commands = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     analysed = []
@@ -132,7 +132,7 @@ def define_views(spark: SparkSession, run_dirs: Sequence[Path], names: Collectio
 
 
 def _explained(table: DataFrame, docs: Mapping[str, str]) -> DataFrame:
-    """With the comments that DESCRIBE shows: what a column is computed from has left it another's comment, or none."""
+    """With the comments for DESCRIBE. By itself a computed column has the comment of its source, or none."""
     fields = [
         StructField(field.name, field.dataType, True, {"comment": docs[field.name]} if field.name in docs else None)
         for field in table.schema
@@ -175,7 +175,7 @@ def _in_words(error: PySparkException, statement: Statement, file: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: rows and maps become objects, times and decimals words."""
+    """As JSON values: rows and maps become objects, times and decimals strings."""
     if isinstance(value, tuple) and hasattr(value, "asDict"):
         return {name: _plain(one) for name, one in value.asDict().items()}
     if isinstance(value, dict):

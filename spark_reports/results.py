@@ -1,6 +1,6 @@
-"""The report's result tables, declared once: what each says, its columns in their order, their types and meanings.
+"""The report's result tables, declared once: the meaning of each, its columns in their order, types and meanings.
 
-What a definition gives is held against this; the folds, DESCRIBE and TABLES.md go by it.
+The results of definitions are compared with it; the folds, DESCRIBE and TABLES.md follow it.
 """
 
 from __future__ import annotations

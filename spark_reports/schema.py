@@ -1,4 +1,4 @@
-"""The trace's tables as Spark schemas, derived from `replica.trace`: declared once, by those who state the facts."""
+"""The trace's tables as Spark schemas, derived from `replica.trace`: declared once, beside the events."""
 
 from __future__ import annotations
 

@@ -45,12 +45,12 @@ _SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
-    # What every sort, hash table and broadcast takes at the least: of a heap of 4 GiB 64 MiB each, if Spark may choose.
+    # The least memory of every sort, hash table and broadcast: 64 MiB each with a heap of 4 GiB, if Spark may choose.
     "spark.buffer.pageSize": "1m",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
-    # What is broadcast may have to be found in the whole trace first: on a busy machine that took over the five minutes
-    # after which Spark gives up.
+    # The rows of a broadcast may have to be found in the whole trace first. On a busy machine that took more than the
+    # five minutes after which Spark gives up.
     "spark.sql.broadcastTimeout": "-1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Else every F.col, select and join sends the JVM the line of Python it stands in: a third of defining tables.
@@ -71,7 +71,7 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Each broadcast is a job of its own; where all is in one partition a join needs none.
+    # Each broadcast is a separate job; where all is in one partition a join needs none.
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     # The JVM gives its quick compiler 48 MB for code: one report fills that, and nothing is compiled from then on.
@@ -118,7 +118,7 @@ def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | No
 def job_on(master: str) -> Iterator[None]:
     """On a cluster the workers read and write the files themselves: where these are not there, the job fails.
 
-    raises: SparkFailed, with the fix, for whatever goes wrong there
+    raises: SparkFailed, with the fix, for any failure there
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -246,7 +246,7 @@ def _stop(session: SparkSession) -> None:
 
 
 def _kill_jvm(pid_file: Path) -> None:
-    """At whatever point it is: one that Spark's launcher would start later finds no program any more."""
+    """At any point of its start: a JVM that Spark's launcher would start later no longer finds a program."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

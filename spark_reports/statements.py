@@ -1,4 +1,4 @@
-"""A file of SQL as Spark's own lexer cuts it: what stands between semicolons, strings and comments left whole."""
+"""A file of SQL as Spark's own lexer cuts it: the text between semicolons, strings and comments left whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each result table follows from the trace. What they say is declared in results.py."""
+"""How each result table follows from the trace. Their meaning is declared in results.py."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
 
 Keep = Callable[[str, DataFrame], DataFrame]
-"""What others are computed from: its name and definition in, the same rows out, ready to be read many times."""
+"""For a table that others are computed from: its name and definition in, the same rows out, ready for many reads."""
 
 
 def in_memory(name: str, table: DataFrame) -> DataFrame:
@@ -52,7 +52,7 @@ class ResultTables(Mapping[str, DataFrame]):
     """
 
     def __init__(self, trace: Trace, keep: Keep = in_memory) -> None:
-        """keep: called with tables that grow with the records; what grows with the failovers alone stays in memory"""
+        """keep: called with tables that grow with the records; tables that grow with the failovers stay in memory"""
         self._trace = trace
         self._keep = keep
         self._defined: dict[str, DataFrame] = {}
@@ -148,4 +148,4 @@ PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "replication_lag": (("run", "topic", "partition", "leader", "follower"), "peak_lag_us", ()),
     "data_at_risk": (("run", "topic", "partition", "leader", "leader_epoch", "acks"), "at_risk_records", ()),
 }  # fmt: skip
-"""Timelines too long to draw whole: what separates their lines, whose peaks must stay, and events that may go."""
+"""Timelines too long to draw whole: the keys of their lines, whose peaks must stay, and events that may go."""

@@ -1,4 +1,4 @@
-"""What queries cost Spark, in numbers that do not depend on the machine: jobs, stages, tasks, sizes of plans."""
+"""The cost of queries for Spark, in numbers that do not depend on the machine: jobs, stages, tasks, sizes of plans."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ class WorkCount:
 
 
 def plan_sizes(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, int]:
-    """Characters of each result table's physical plan. What tables share is not part of it: it is computed once."""
+    """Characters of each result table's physical plan. Parts shared by tables do not count: they are computed once."""
     tables = ResultTables(read_trace(spark, run_dirs))
     return {name: len(table._jdf.queryExecution().executedPlan().toString()) for name, table in tables.items()}

@@ -64,7 +64,7 @@ class _Term:
 
 
 class _States:
-    """What the controller had decided about the partition: its ISR from when to when."""
+    """The controller's decisions about the partition: its ISR from when to when."""
 
     def __init__(self) -> None:
         self._states: list[tuple[int, int, list[str], int | None]] = []
@@ -74,7 +74,7 @@ class _States:
             self._states.append((from_us, until_us, isr, min_isr))
 
     def during(self, from_us: int, until_us: int) -> Iterator[tuple[int, int, list[str], int | None]]:
-        """Cut to that time; the latest first, for what is asked about has just ended."""
+        """Cut to that time; the latest first, because callers ask about intervals that have just ended."""
         for begin, end, isr, min_isr in reversed(self._states):
             if end <= from_us:
                 return
@@ -85,8 +85,8 @@ class _States:
 def hw_stalls(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """A stall begins when a record stands above the high watermark and ends when that moves, or with the term.
 
-    In a term both ends only rise. Who is in the ISR and has not fetched beyond the high watermark holds it; one that
-    comes back with less than it had holds it again.
+    In a term both ends only rise. A member of the ISR that has not fetched beyond the high watermark holds it back; one
+    that comes back with fewer records than it had holds it back once more.
     """
     states = _States()
     terms: dict[tuple[str, int], _Term] = {}

@@ -16,7 +16,7 @@ BEGAN, APPENDED, FETCHED, TERM_ENDED, STARTED, STOPPED = (
 
 
 class _Follower:
-    """What a leader knows of one follower, since its first fetch of the term."""
+    """A leader's knowledge of one follower, since its first fetch of the term."""
 
     __slots__ = ("at_us", "caught_up_us", "end", "fetched_us", "lag_records", "lag_us", "name", "offset", "seen_end")
 

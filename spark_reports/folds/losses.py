@@ -1,4 +1,4 @@
-"""What decided about lost records: who held them, who was elected without them, what erased them."""
+"""The causes of lost records: the holders, the leaders elected without them, the deletions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _told(facts: Sequence[_Fact]) -> tuple[int | None, list[str] | None, str | N
 
 
 class _Replica:
-    """One replica's lost records, by offset, and what its log went through."""
+    """One replica's lost records, by offset, and the changes of its log."""
 
     def __init__(self) -> None:
         self.kept: dict[int, list[_Kept]] = {}
@@ -101,7 +101,7 @@ class _Replica:
 
 
 def lost_records(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """What is kept in memory grows with the lost records of a partition and with its elections."""
+    """The state in memory grows with the lost records of a partition and with its elections."""
     lost: dict[str, _Lost] = {}
     replicas: dict[str, _Replica] = {}
     elections: dict[str, list[_Fact]] = {}

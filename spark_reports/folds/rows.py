@@ -1,4 +1,4 @@
-"""From Arrow batches of ordered facts to the rows that a fold makes of them: a batch at a time, never a whole trace."""
+"""From Arrow batches of ordered events to the rows that a fold makes of them: batch by batch, never a whole trace."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 Fold = Callable[[Iterator[tuple[Any, ...]]], Iterable[tuple[Any, ...]]]
-"""The facts of one partition in their order, without the partition -> rows of a result table, without it."""
+"""The events of one partition in their order, without the partition -> rows of a result table, without it."""
 
 KEY_COLUMNS = 3
-"""Run, topic and partition stand in front, of facts and of rows."""
+"""Run, topic and partition stand in front, of events and of rows."""
 _ROWS_AT_ONCE = 10_000
 
 
 def fold_batches(fold: Fold, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """in: facts sorted by partition and order     out: batches of `schema`"""
+    """in: events sorted by partition and order     out: batches of `schema`"""
     facts = chain.from_iterable(map(_rows, batches))
     by_partition = groupby(facts, itemgetter(0))
     made = ((*key, *row) for key, group in by_partition for row in fold(map(itemgetter(1), group)))
@@ -33,7 +33,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], tuple[Any, .
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """As to_pylist(), which is several times slower for what trace tables hold most of."""
+    """As to_pylist(), which is several times slower for the most frequent types of trace tables."""
     if pa.types.is_integer(column.type) and not column.null_count:
         return column.to_numpy().tolist()  # type: ignore[no-any-return]
     if pa.types.is_string(column.type):

@@ -1,4 +1,4 @@
-"""Who led a partition from when to when, and since when it had had no running leader."""
+"""The leaders of a partition, from when to when, and since when it had had no running leader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEXT_TERM, LEADER_STOPPED, RUN_ENDED = "the next term began", "the leader stoppe
 
 
 def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A term ends with the first fact after it that names a higher epoch, with its leader's stop, or with the run.
+    """A term ends with the first event after it that names a higher epoch, with its leader's stop, or with the run.
 
     A leader that hears of its leadership twice begins no second term.
     """

@@ -10,7 +10,7 @@
 #
 # Each cell is plain Python; open this file in VS Code, in Jupyter with jupytext, or run it from a shell in an empty
 # folder. It plays five bundled scenarios with their variants into `runs/` (a few seconds of computing) and asks their
-# traces. The facts and their columns are declared in `replica/trace/`; the report's own definitions
+# traces. The events and their columns are declared in `replica/trace/`; the report's own definitions
 # (`spark_reports/transforms`) are ordinary functions from DataFrame to DataFrame, and `ResultTables` names them all.
 
 # %%
@@ -64,7 +64,7 @@ def show(question: str, answer: DataFrame) -> None:
 # %% [markdown]
 # ## 1. Can a record vanish that was acked? (`acks1-leader-kill`)
 #
-# What was acked, without what is readable at the end: an anti-join, by acks.
+# Acked records without those that are readable at the end: an anti-join, by acks.
 
 # %%
 trace = trace_of(play("acks1-leader-kill", "acks-all", "acks-0"))
@@ -136,7 +136,7 @@ zombies: DataFrame = (
     .agg(F.count("*").alias("acks"), F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("records"))
 )
 show("4. Can two brokers both believe that they lead? Acks by a broker after another was elected:", zombies)
-# One: whatever else b1 lost, it had acked alone while it was still the leader.
+# One record: b1 had acked the other lost records alone while it was still the leader.
 
 # %% [markdown]
 # ## 5. Why is the high watermark the wrong place to cut a log? (`kip101-hw-truncation-loss`)

@@ -26,9 +26,9 @@ Progress = Callable[[str, float], None]
 
 # One thread defines and plans one query; of small traces that is most of the work, and two cores take three at a time.
 _QUERIES_AT_ONCE = 3
-# About 200,000 facts: from there on compiled queries win, even with the time it takes to compile them.
+# About 200,000 events: from there on compiled queries win, even with the time it takes to compile them.
 _SMALL_TRACE_BYTES = 2 << 20
-# Compressed, as the trace is: what a task sorts or folds then takes some hundred megabytes at most.
+# Compressed, as the trace is: a task then sorts or folds some hundred megabytes at most.
 _PARTITION_BYTES = 8 << 20
 
 _TABLES_HEAD = """\
@@ -79,7 +79,7 @@ def write_report(
             progress("starting Spark", 0.0)
             with spark_session(master, {**settings_for(run_dirs), **(conf or {})}) as own_session:
                 verdicts = _build(own_session, run_dirs, scratch, progress)
-        with Interrupts():  # What is whole by now takes its place as one.
+        with Interrupts():  # The result is complete and is now moved into place.
             if tables_dir is None:
                 shutil.rmtree(out / "tables", ignore_errors=True)
             _move_into(scratch / "tables", tables_dir or out / "tables")

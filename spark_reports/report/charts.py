@@ -41,7 +41,7 @@ def partition_chart(tables: Mapping[str, Rows], replicas: Sequence[str], end_us:
         return _PartitionChart(tables, replicas, end_us).build()
 
 
-# Altair's chained calls lose their types; what they make is checked by drawing it.
+# Altair's chained calls lose their types; drawing the chart checks the result.
 Layer = Any
 
 
@@ -229,7 +229,7 @@ class _PartitionChart:
         return self._panel(title, 84, *layers, on_top=glyphs, labels=node == self.replicas[-1])
 
     def _measure(self, title: str, points: Points, field: str) -> Layer:
-        # An age grows between two facts; a count holds until the next one.
+        # An age grows between two events; a count holds until the next one.
         line = self._chart(points).mark_line(
             interpolate="linear" if field == "seconds" else "step-after", strokeWidth=2.2, clip=True
         )

@@ -1,4 +1,4 @@
-"""What makes a page self-contained: its style, its scripts and its charts' data stand inside the one file."""
+"""Makes a page self-contained: its style, its scripts and its charts' data stand inside the one file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def vega_script() -> str:
 
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
-"""What the page's own script finds of the bundle."""
+"""The parts of the bundle that the page's own script uses."""
 
 
 def _inside_script(text: str) -> str:
@@ -56,7 +56,7 @@ def _inside_script(text: str) -> str:
 def chart_in_html(spec: Mapping[str, Any], description: str) -> str:
     """A Vega-Lite specification with its data in `datasets`, as page.js reads it from the page: data as columns.
 
-    description: what a screen reader says of the chart
+    description: a screen reader's text for the chart
     """
     datasets = {name: packed(points) for name, points in spec["datasets"].items()}
     chart = {**spec, "description": description, "datasets": datasets}

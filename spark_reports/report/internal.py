@@ -1,4 +1,4 @@
-"""Topics that brokers keep for themselves stand apart: what the report says of topics, it says of the users'."""
+"""Topics that brokers keep for themselves stand apart: the report's statements on topics concern those of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Result tables -> the one HTML file: what is said in words, what is drawn, what is listed."""
+"""Result tables -> the one HTML file: its sentences, its charts, its lists."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def render(tables: Tables, versions: str) -> str:
     """The whole page.
 
     tables:   rows of every result table, with the pictures' points under the names of PICTURED
-    versions: what computed it, for the last line
+    versions: of the software that computed it, for the last line
     """
     runs = sorted(tables["runs"], key=lambda row: row["run"])
     sections = [_run(row, _of_run(row["run"], tables)) for row in runs]
@@ -190,7 +190,7 @@ def _named(records: Rows, count: Row) -> dict[str, str]:
 
 
 def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
-    """(number, what it counts, class): the run in a row of figures."""
+    """(number, its unit, class): the run in a row of figures."""
 
     def total(column: str) -> int:
         return sum(count[column] for count in counts)
@@ -267,7 +267,7 @@ def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _partitions(end_us: int, tables: Tables, anomalies: Rows) -> list[Callable[[], _Partition]]:
-    """What draws them, the worst first: a chart takes a second or two."""
+    """The functions that draw them, the worst partition first: a chart takes a second or two."""
     found = Counter(zip(anomalies.values("topic"), anomalies.values("partition"), strict=True))
 
     def badness(row: Row) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ _READ_ROWS = 10_000
 _DICT_ROWS = 1_000
 """and so many of them are dicts."""
 HELD_ROWS = 10_000
-"""No more than this are read once, and held as columns."""
+"""At most this many are read once, and held as columns."""
 
 
 class _Condition(NamedTuple):
@@ -148,7 +148,7 @@ class Rows(Sequence[Row]):
             return
         read = list(dict.fromkeys([*columns, *(condition.column for condition in self._conditions)]))
         for part in self._table:
-            # Arrow's datasets hold columns of a whole part at once, whatever the size of their batches.
+            # Arrow's datasets hold columns of a whole part at once, for any size of batches.
             with pq.ParquetFile(part) as file:
                 for batch in file.iter_batches(_READ_ROWS, columns=read, use_threads=False):
                     for condition in self._conditions:

@@ -74,7 +74,7 @@ def replica_lines(timeline: Iterable[Row], end_us: int) -> Points:
 def lag_lines(lag: Iterable[Row]) -> Points:
     """Lag per follower; `term` separates one leader's view from the next, so that no line joins them.
 
-    Where the age falls there are two points: what it had grown to, and what it is since.
+    Where the age falls there are two points: the age before the fall, and the age after it.
     """
     lines: Points = []
     before: dict[str, int] = {}
@@ -134,7 +134,7 @@ def down_stretches(stopped: Iterable[Row], replicas: Sequence[str], end_us: int)
 
 
 def frozen_stretches(faults: Iterable[Row], replicas: Sequence[str], end_us: int) -> Points:
-    """Brokers that were paused, in their places in the ISR: nobody has to miss them. in: rows of fault_intervals"""
+    """Brokers that were paused, drawn in their places in the ISR. in: rows of fault_intervals"""
     return [
         {
             **_stretch(row),
@@ -189,7 +189,7 @@ def _some(items: Sequence[Any], most: int) -> Sequence[Any]:
 
 
 def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[str]) -> Points:
-    """What is true at each moment at which something changed (at most INSTANTS of them), in words per replica."""
+    """The state at each moment of a change (at most INSTANTS of them), in words per replica."""
     moments: list[float] = sorted({row["s"] for row in (*lines, *lags, *standings)})
     follow = {
         (kind, node): _Follow([row for row in rows if row["node"] == node])
@@ -213,7 +213,7 @@ def _state_words(end: Row | None, lag: Row | None, standing: str, leader: str | 
     if end is None or end["leo"] is None:
         return f"down, {standing}"
     words = f"LEO {end['leo']}, HW {'?' if end['hw'] is None else end['hw']}, {standing}"
-    # What an earlier leader knew of the follower is no longer true.
+    # An earlier leader's knowledge of the follower is no longer valid.
     if lag and lag["leader"] == leader != end["node"] and lag["records"]:
         words += f", {lag['records']} behind ({seconds(round(lag['seconds'] * 1_000_000))})"
     return words

@@ -1,4 +1,4 @@
-"""Who was kept waiting for seconds, and what the trace shows of why: also a run that lost nothing can stand still."""
+"""Clients that waited for seconds, and the reasons in the trace: a run that lost nothing can stand still, too."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Fact(NamedTuple):
 
 
 class Standstill(NamedTuple):
-    """`what`: one sentence: for how long, who, where. `facts`: what the trace shows of that time, in order: faults,
-    leaders, elections, the ISR, who held the high watermark. `about`: the row that it describes."""
+    """`what`: one sentence: for how long, who, where. `facts`: sentences about the events of that time, in order:
+    faults, leaders, elections, the ISR, the holders of the high watermark. `about`: the row that it describes."""
 
     what: str
     facts: list[Fact]
@@ -72,7 +72,7 @@ def others(told: Sequence[Standstill], tables: Tables) -> str:
 
 
 def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
-    """The longest stalls of a high watermark, each with who held it; without those in the time of one told already.
+    """The longest stalls of a high watermark, each with its holders; without those in the time of one already listed.
 
     in: rows of hw_stalls
     """
@@ -102,7 +102,7 @@ def _no_write(stall: Row, tables: Tables) -> Standstill:
     if stall["refused"]:
         errors = f" ({words.joined(stall['errors'])})" if stall["errors"] else ""
         what += f"; {words.counted(stall['refused'], 'attempt')} refused or unanswered{errors}"
-    # An ack with acks=0 or acks=1 waits for no follower; which of them this producer asked for, its refusals may tell.
+    # An ack with acks=0 or acks=1 waits for no follower; which of them this producer asked for, its refusals may show.
     levels = {row["acks"] for row in tables["record_counts"] if row["topic"] == stall["topic"]}
     followers: list[Fact] = []
     if -1 in levels:
@@ -160,7 +160,7 @@ def _leaders(wait: Row, tables: Tables) -> list[Fact]:
 
 
 def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
-    """What an ack with acks=all waits for: enough replicas in sync, and all of them beyond the record."""
+    """The conditions of an ack with acks=all: enough replicas in sync, and all of them beyond the record."""
     facts = []
     small = [row for row in _met(wait, tables["unavailability"]) if row["kind"] == UNDER_MIN_ISR]
     if small:
@@ -180,7 +180,7 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
             Fact(row["at_us"], f"{words.joined(row['left'])} left the ISR: {row['reason']}", "")
             for row in _there(wait, tables["isr_changes"])
             if worst["from_us"] < row["at_us"] <= worst["until_us"]
-            # With which the ISR may have become too small: told above.
+            # They may have made the ISR too small: listed above.
             if not set(row["left"]).isdisjoint(worst["pinned_by"]) and row["at_us"] not in [at for at, _, _ in facts]
         ]
     return facts

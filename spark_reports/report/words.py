@@ -1,4 +1,4 @@
-"""The report's sentences and short forms. What the trace states as a reason is quoted, not rewritten."""
+"""The report's sentences and short forms. Reasons in the trace are quoted, not rewritten."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ _SENTENCES = {
 
 
 def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
-    """What is worth saying although no promise was broken.
+    """Remarks that matter although no promise was broken.
 
     in: rows of record_counts, and the records that are missing: those that were handed over, and the others
     """

@@ -47,7 +47,7 @@ class Pace(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """pace: at the end; rows: of `by_setting`, in order of `setting`; versions: what computed them
+    """pace: at the end; rows: of `by_setting`, in order of `setting`; versions: of the software that computed them
 
     interrupted: before everything was played; the rows say what is there
     """
@@ -67,9 +67,9 @@ def run_sweep(
     conf: Mapping[str, str],
     progress: Callable[[Pace], None],
 ) -> Swept:
-    """Play whatever of `settings` x `seeds` has no row in `folder`, seed by seed, and say what all rows say.
+    """Play the runs of `settings` x `seeds` without a row in `folder`, seed by seed, and summarize all rows.
 
-    What is done when this is interrupted is kept, and told if it is anything.
+    Rows that are done at an interruption are kept, and reported if there are any.
     conf:     settings for Spark, which win over ours
     progress: called a few times a second from this thread
     raises:   WorkersUnfit, JavaMissing, SparkFailed, OSError, KeyboardInterrupt when interrupted without a single row

@@ -25,7 +25,7 @@ _SHADES = ["#ffffff", "#fde0c5", "#f8a978", "#d95f2b", "#8c2d04"]
 
 
 class Figure(NamedTuple):
-    """What is drawn of a row. value: for the colour, None if the row has none     label, more: in the cell"""
+    """A row as it is drawn. value: for the colour, None if the row has none     label, more: in the cell"""
 
     name: str
     title: str
@@ -77,7 +77,7 @@ FIGURES = (
 
 
 def charts(rows: Sequence[Row], axes: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[Figure, str, Spec]]:
-    """(figure, caption, Vega-Lite specification with its data inside) for whatever is not zero everywhere.
+    """(figure, caption, Vega-Lite specification with its data inside) for each figure that is not zero everywhere.
 
     rows: of `by_setting`, in order of `setting`     axes: label and values of each varied setting
     """

@@ -1,4 +1,4 @@
-"""Jobs played in a forked child with a time limit each: what hangs, dies or raises costs its own job and no other.
+"""Jobs played in a forked child with a time limit each: a hang, crash or exception costs its own job and no other.
 
 A child plays many jobs, one after the other, since a fork costs ten milliseconds; it is replaced when it dies or hangs.
 """
@@ -110,7 +110,7 @@ def _serve(
     inherited: tuple[Connection, ...],
     scratch: str,
 ) -> None:
-    """The child: one result for each job, and an end as soon as nobody waits for results any more."""
+    """The child: one result for each job, and an end as soon as the parent waits for no further results."""
     for connection in inherited:
         connection.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends this process
@@ -120,7 +120,7 @@ def _serve(
         outcome: Any
         try:
             outcome = play(job)
-        except BaseException as error:  # Whatever a job stops with belongs to this job.
+        except BaseException as error:  # Any exception that stops a job belongs to this job.
             outcome = Broken("raised", f"{type(error).__name__}: {error}"[:WORDS_MAX])
         results.send(outcome)
     results.close()

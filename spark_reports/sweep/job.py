@@ -40,9 +40,9 @@ class WorkersUnfit(Exception):
 
 
 class Task(NamedTuple):
-    """What every portion of a sweep has in common; travels to the workers.
+    """The common part of all portions of a sweep; travels to the workers.
 
-    identify: what a run's bytes depend on, asked of each worker and compared with `identity`, this machine's answer
+    identify: the inputs of a run's bytes, computed by each worker and compared with `identity`, this machine's result
     limit_s: wall time for each run
     """
 
@@ -114,9 +114,9 @@ class _Portions:
             self._size = max(1, self._size // 2)
 
     def alone(self, portion: Sequence[Run]) -> bool:
-        """The worker of `portion` died: each of its runs is played again in a portion of its own.
+        """The worker of `portion` died: each of its runs is played again in a separate portion.
 
-        True for a run that has been alone already: then it was not the company.
+        True for a run that has been alone already: then no other run was the cause.
         """
         if portion[0] in self._tried_alone:
             return True

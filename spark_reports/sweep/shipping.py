@@ -14,7 +14,7 @@ PACKAGES = ("replica", "controller", "cluster", "scenarios", "spark_reports")
 
 
 def write_code_zip(path: Path) -> None:
-    """Every file of our packages, and each module compiled beside its source: a zip keeps no cache of its own."""
+    """Every file of our packages, and each module compiled beside its source: a zip caches no compiled modules."""
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch, zipfile.ZipFile(path, "w", _DEFLATED) as archive:
         for package in PACKAGES:
             for name, content in _files(files(package), package):

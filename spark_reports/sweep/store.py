@@ -1,6 +1,6 @@
-"""The folder of a sweep: what it is about, its rows as Parquet parts, and which runs it has already.
+"""The folder of a sweep: its subject, its rows as Parquet parts, and the runs that it has already.
 
-sweep.json            scenario, settings in force in every run, and what the rows were made by
+sweep.json            scenario, settings in force in every run, and the software that made the rows
 rows/part-NNNNN.parquet   one row per run, no run twice; written under a hidden name and renamed
 """
 
@@ -23,7 +23,7 @@ from spark_reports.sweep.rows import NAMES, PASSING, Run, arrow_rows_schema
 
 FORMAT = 1
 PART_EVERY_S = 5.0
-"""How long rows wait for others before a part is written: what a killed sweep may lose."""
+"""How long rows wait for others before a part is written: a killed sweep may lose that much."""
 _MANIFEST = "sweep.json"
 _LOCK = ".lock"
 
@@ -36,7 +36,7 @@ class SweepFolder:
     """One sweep's folder, held exclusively; `close` writes the rows still waiting."""
 
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool) -> None:
-        """about: what the rows are a function of besides their own settings and seed; plain JSON values.
+        """about: all inputs of the rows besides their own settings and seed; plain JSON values.
 
         Without `resume` the folder must hold no rows yet; with it, rows of the same `about`.
         raises: SweepFolderUnusable, OSError
@@ -105,7 +105,7 @@ class SweepFolder:
         return [run for run in runs if run not in known]
 
     def rows(self) -> pa.Table:
-        """All rows, of whatever settings and seeds."""
+        """All rows, of any settings and seeds."""
         return pa.concat_tables([arrow_rows_schema().empty_table(), *map(_read, self._parts())])
 
     def add(self, rows: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""What the rows of a sweep say about each setting: probabilities with their intervals, times, the seeds to look at."""
+"""The results of a sweep for each setting: probabilities with their intervals, times, the seeds to look at."""
 
 from __future__ import annotations
 

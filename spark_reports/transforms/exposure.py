@@ -15,7 +15,7 @@ def data_at_risk(produce: DataFrame, terms: DataFrame, moved: DataFrame) -> Data
     """One row per moment at which the number of acked records above their leader's high watermark changed.
 
     They would be gone if that leader died then. A record counts from its ack until the leader's high watermark passes
-    it, or until the term ends: what became of it then is the next leader's doing (see `lost_records`).
+    it, or until the term ends: from then on its fate depends on the next leader (see `lost_records`).
     in:  produce table, leader_terms(), high_watermark table
     out: *TERM_KEY, acks, at_us, seq, at_risk_records
     """

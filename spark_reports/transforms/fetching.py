@@ -56,10 +56,10 @@ def catch_ups(turns: DataFrame, log: DataFrame, fetch: DataFrame, changes: DataF
     """One row per replica of a broker that started again: from its first fetch to the leader's end, and into the ISR.
 
     in:  node_turns(), the tables log and fetch, isr_changes()
-    out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (what it fetched from first), caught_up_us (its fetch
+    out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (of its first fetch), caught_up_us (its fetch
          reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
-         had never left), records and bytes (appended meanwhile: up to then, or to the end of its life; what is cut off
-         again counts too), records_per_s, bytes_per_s
+         had never left), records and bytes (appended meanwhile: up to then, or to the end of its life; records that
+         are cut off later count too), records_per_s, bytes_per_s
     """
     at = (*PARTITION_KEY, "seq", "at_us")
     facts = {

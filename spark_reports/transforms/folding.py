@@ -1,4 +1,4 @@
-"""Facts of several tables, in the order of the run, through a fold: one stage, spread by partition, sorted on disk."""
+"""Events of several tables, in the order of the run, through a fold: one stage, spread by partition, sorted on disk."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 
 def folded(facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, schema: str) -> DataFrame:
-    """The rows that `fold` makes of each partition's facts.
+    """The rows that `fold` makes of each partition's events.
 
-    facts:   by what the fold calls them; each with *PARTITION_KEY, seq and those of the columns that it fills. Facts of
-             one seq come in the order of this mapping.
+    facts:   events by the fold's names for them; each with *PARTITION_KEY, seq and the columns that it fills. Events
+             of one seq come in the order of this mapping.
     columns: in the order in which the fold gets them; `what` among them is the name in `facts`
     schema:  of the rows, *PARTITION_KEY in front
     """

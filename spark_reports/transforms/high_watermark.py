@@ -1,4 +1,4 @@
-"""High watermarks that stood still while records waited above them, as facts for the fold that finds them."""
+"""High watermarks that stood still while records waited above them, as events for the fold that finds them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def hw_stalls(states: DataFrame, terms: DataFrame, log: DataFrame, fetch: DataFr
     in:  partition_states(), leader_terms(), the tables log, fetch and high_watermark
     out: *TERM_KEY, from_us, until_us, high_watermark, waiting_records (the most), ended_by,
          pinned_by         followers that held it longest: they were in the ISR and had not fetched beyond it in this
-                           term (one that comes back with less than it had holds it again)
-         pinned_us         for how long, of the stall; 0 if nobody did
+                           term (one that comes back with less than it had counts once more)
+         pinned_us         for how long, of the stall; 0 if no follower did
          under_min_isr_us  time in which the ISR was below min.insync.replicas (no advance then from 3.7, KAFKA-15583)
     """
     of_leader: list[Column | str] = [*PARTITION_KEY, "seq", "at_us", "leader_epoch", F.col("node").alias("leader")]

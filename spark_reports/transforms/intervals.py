@@ -1,6 +1,6 @@
-"""Which interval holds a fact, which overlap, and what came first after a fact: with work that grows as the facts do.
+"""The interval that holds an event, overlaps, and the first event after another: the work grows with the events.
 
-A join on ranges alone compares every fact with every interval of its key, which is as facts times failovers.
+A join on ranges alone compares every event with every interval of its key: the work grows as events times failovers.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ BEYOND_ALL = (1 << 63) - 2
 
 
 def held_by(facts: DataFrame, intervals: DataFrame, key: Sequence[str], how: str = "inner") -> DataFrame:
-    """Facts, each with the columns of the interval of its key that holds it: from_seq <= seq <= until_seq.
+    """Events, each with the columns of the interval of its key that holds it: from_seq <= seq <= until_seq.
 
-    Both meet in slots of the run's order, each as wide as an interval is on average: a fact is compared with the few
+    Both meet in slots of the run's order, each as wide as an interval is on average: an event is compared with the few
     intervals of its slot, and an interval stands in about two slots.
-    in:  facts with *key and seq; intervals (they are broadcast) with *key, from_seq, until_seq; those of one key do not
-         overlap; the key begins with the run
-    how: inner, or left: facts that no interval holds stay, with nulls
+    in:  events with *key and seq; intervals (they are broadcast) with *key, from_seq, until_seq; those of one key do
+    not overlap; the key begins with the run
+    how: inner, or left: events that no interval holds stay, with nulls
     """
     keys = {name: f"_{name}" for name in key}
     average = F.expr(f"max(from_seq) * count(DISTINCT struct({', '.join(key)})) div count(*)")
@@ -35,7 +35,7 @@ def held_by(facts: DataFrame, intervals: DataFrame, key: Sequence[str], how: str
     first, last = F.expr("from_seq div _width"), F.expr("least(until_seq, _last) div _width")
     slotted = (
         intervals.join(F.broadcast(scale), RUN)
-        # What begins last may end anywhere: everything from there on is one slot.
+        # The interval that begins last may end anywhere: everything from there on is one slot.
         .withColumn("_in_slot", F.explode(F.sequence(first, F.greatest(first, last))))
         .drop("_last", "_width")
         .withColumnsRenamed(keys)
@@ -87,15 +87,15 @@ def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFra
 
 
 def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: str, found: str) -> DataFrame:
-    """Rows, each with the first fact of its key that came after it: union and window, in falling order.
+    """Rows, each with the first event of its key that came after it: union and window, in falling order.
 
-    in:    rows with *key and the column `after` (a seq); facts with *key and seq
-    out:   the columns of rows, and `found`: a struct of the fact's columns without the key, null if there is none
+    in:    rows with *key and the column `after` (a seq); events with *key and seq
+    out:   the columns of rows, and `found`: a struct of the event's columns without the key, null if there is none
     """
     row, fact = F.struct(*rows.columns), F.struct(*[name for name in facts.columns if name not in key])
     asked = rows.select(*key, F.col(after).alias("_seq"), row.alias("_row"))
     came = facts.select(*key, F.col("seq").alias("_seq"), fact.alias("_fact"))
-    # At one seq the row comes first: the fact itself is not after it.
+    # At one seq the row comes first: the event itself is not after it.
     falling = Window.partitionBy(*key).orderBy(F.col("_seq").desc(), F.col("_row").isNull())
     so_far = falling.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (

@@ -1,4 +1,4 @@
-"""Who was in sync, and why not: ISR membership as intervals."""
+"""The replicas in sync, and the reasons of those that were not: ISR membership as intervals."""
 
 from __future__ import annotations
 

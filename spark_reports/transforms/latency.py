@@ -17,9 +17,9 @@ AT_PRODUCER, AT_BROKER = "producer", "broker"
 def ack_latency(produce: DataFrame) -> DataFrame:
     """One row per topic, acks level and place of measurement; exact percentiles (nearest rank) of the time to the ack.
 
-    Producers of the scenario are asked themselves: from the send call to the ack, retries included; for acks=0 to the
-    hand-over to the socket. Of clients from outside the broker's view is known: from the arrival of the request that
-    was acked to its answer with the kernel; for acks=0 nobody can tell, and there is no figure.
+    For producers of the scenario the time is measured in the producer: from the send call to the ack, retries included;
+    for acks=0 to the hand-over to the socket. For clients from outside it is measured in the broker: from the arrival
+    of the acked request until the kernel has its answer; for acks=0 the time is unknown, and there is no figure.
     out: run, topic, acks, measured_at (producer or broker), records, p50_us, p95_us, p99_us, p999_us, max_us
     """
     answered = produce.filter(F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER))

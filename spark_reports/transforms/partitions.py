@@ -1,4 +1,4 @@
-"""What the controller decided about each partition, as intervals: the frame of the other definitions; and faults."""
+"""The controller's decisions about each partition, as intervals: the frame of the other definitions; and faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_LEADER = ""
 
 
 def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
-    """The control facts, with the reason of an ISR that its leader had proposed: who lags, and for how long.
+    """The control events, with the reason of an ISR that its leader had proposed: the lagging replica and its lag time.
 
     The controller only knows that it was proposed, and says so; where it took a broker out by itself, its own reason
     stays, even if the leader had asked for that ISR before and had no answer. Each proposer's last proposal counts: a
@@ -56,7 +56,7 @@ def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
 def run_ends(control: DataFrame) -> DataFrame:
     """One row per run.
 
-    out: run, end_us (virtual time of the last control fact, which is `run_finished` in a whole trace)
+    out: run, end_us (virtual time of the last control event, which is `run_finished` in a whole trace)
     """
     return control.groupBy(RUN).agg(F.max("at_us").alias("end_us"))
 
@@ -64,7 +64,7 @@ def run_ends(control: DataFrame) -> DataFrame:
 def partition_states(control: DataFrame) -> DataFrame:
     """One row per decision of the controller about a partition: its state from then until the next decision.
 
-    out: *PARTITION_KEY, seq, from_us, until_us, event, leader (null: nobody), leader_epoch, partition_epoch, isr,
+    out: *PARTITION_KEY, seq, from_us, until_us, event, leader (null: none), leader_epoch, partition_epoch, isr,
          replicas, replication_factor, min_isr, reason. Intervals of one partition touch while its topic exists;
          decisions at one instant leave some of length 0.
     """
@@ -106,7 +106,7 @@ def partition_states(control: DataFrame) -> DataFrame:
 
 
 def _decisions(control: DataFrame) -> DataFrame:
-    """What the controller decided about partitions; what it decided about a whole topic, once for each of them."""
+    """The controller's decisions about partitions; a decision about a whole topic appears once for each of them."""
     decided = control.filter(F.col("event").isin(*_STATE_EVENTS))
     whole_topic = control.filter(
         (F.col("event") == TOPIC_DELETED) | ((F.col("event") == CONFIG_ALTERED) & F.col("min_isr").isNotNull())
@@ -154,7 +154,7 @@ def stopped_intervals(control: DataFrame) -> DataFrame:
 
 
 def node_turns(control: DataFrame) -> DataFrame:
-    """One row per start and stop of a process and partition of its run: what a fold by partition must know of nodes.
+    """One row per start and stop of a process and partition of its run, for folds by partition.
 
     out: *PARTITION_KEY, seq, at_us, event (node_started, node_stopped), node
     """
@@ -166,7 +166,7 @@ def node_turns(control: DataFrame) -> DataFrame:
 def fault_intervals(control: DataFrame) -> DataFrame:
     """One row per fault, from its beginning to its end.
 
-    A fault without an end of its own lasts until one of its targets starts again if it stopped them (`stop`, `kill`,
+    A fault without its own end lasts until one of its targets starts again if it stopped them (`stop`, `kill`,
     `power_off`), until one of them continues, stops or starts if it froze them (`pause`), until the run's end if it is
     a state (`cut`, `latency`, ...) or a damage (`bitflip`, ...), and no time at all if it is a deed (`start`, `heal`,
     `elect`, `tear`, ...).
@@ -215,7 +215,7 @@ LASTING_VERBS = (
     "pause", "partition", "cut", "latency", "bandwidth", "loss", "hold", "bitflip", "slow_disk", "fill_disk",
     "fail_disk", "strobe_clock", "throttle",
 )  # fmt: skip
-"""What the verbs' declarations say; a test compares them."""
+"""Copied from the verbs' declarations; a test compares them."""
 
 
 def _without_end(stops: Column) -> Column:

@@ -37,8 +37,8 @@ def read_stalls(
     A stretch begins when the leader's high watermark passes the position, or with the last read while more wait; it
     ends with the next read or seek, when the consumer stops, or with the run. Those under SHORTEST_STALL_US are left
     out. A group counts as one consumer, whichever member reads, from its first read in a partition until its last
-    member has left; rebalances are part of its stalls. Without rows: consumers from outside that belong to no group,
-    of whom nobody knows whether they are still there, and groups whose members share their client.id with another.
+    member has left; rebalances are part of its stalls. Without rows: consumers from outside that belong to no group
+    (it is unknown whether they are still there), and groups whose members share their client.id with another.
     in:  tables control, consume and group, leader_terms(), high_watermark table
     out: run, topic, partition, client (null: a group), group (null: a consumer of the scenario), from_us, until_us,
          waiting_records (at its end), refused (answers with an error), errors (sorted names), recovered (a read ended
@@ -76,7 +76,7 @@ def read_stalls(
 
 
 def _own_moves(control: DataFrame, consume: DataFrame) -> DataFrame:
-    """Consumers of the scenario state where they begin, and their stop is a fact. out: _STEP"""
+    """Consumers of the scenario state where they begin, and their stop is an event. out: _STEP"""
     own = consume.filter(~F.col("client").startswith(OUTSIDE)).withColumn("group", F.lit(None).cast("string"))
     known = own.filter(F.col("event") == POSITION_RESET).select(*PARTITION_KEY, "client").distinct()
     stops = control.filter(F.col("event") == NODE_STOPPED).select(
@@ -87,7 +87,7 @@ def _own_moves(control: DataFrame, consume: DataFrame) -> DataFrame:
 
 
 def _group_moves(consume: DataFrame, group: DataFrame) -> DataFrame:
-    """What members read while their group had any. out: _STEP"""
+    """The members' reads while their group had any. out: _STEP"""
     lives = _lives_of_groups(group)
     is_then = F.col("seq").between(F.col("from_seq"), F.col("until_seq"))
     read = (
@@ -119,7 +119,7 @@ def _members(group: DataFrame) -> DataFrame:
 def _lives_of_groups(group: DataFrame) -> DataFrame:
     """One row per time a group had members with an assignment.
 
-    out: run, group, from_seq, until_seq (of the last one's leaving; beyond all facts if there is none), until_us
+    out: run, group, from_seq, until_seq (of the last one's leaving; beyond all events if there is none), until_us
     """
     is_empty = (F.col("event") == GROUP_REBALANCED) & (F.size("members") == 0)
     lives = F.when(F.col("event") == GROUP_ASSIGNED, True).when(
@@ -157,7 +157,7 @@ def _steps(error: Column, position: Column, high_watermark: Column) -> list[Colu
 
 
 def _high_watermarks(terms: DataFrame, moved: DataFrame) -> DataFrame:
-    """What leaders told consumers over time: where their high watermarks stood. out: _STEP without the consumer"""
+    """The high watermarks that leaders returned to consumers over time. out: _STEP without the consumer"""
 
     def as_step(rows: DataFrame) -> DataFrame:
         return rows.select(

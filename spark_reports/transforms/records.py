@@ -1,4 +1,4 @@
-"""The fate of every record: what its producer heard, whether it is there at the end, who read it."""
+"""The fate of every record: its producer's answer, whether it is there at the end, its readers."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def final_entries(final_log: DataFrame) -> DataFrame:
 
 
 def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
-    """One row per record that an operator deleted: what a leader had below the start that its log was raised to, and
-    what any replica had of a topic that was deleted, or got until its broker heard of it.
+    """One row per record that an operator deleted: records of a leader below the start that its log was raised to, and
+    records of a deleted topic that any replica had, or got until its broker heard of the deletion.
 
     in:  the trace tables     out: *RECORD_KEY
     """
@@ -182,8 +182,8 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
     is_failed = F.col("event") == RECORD_FAILED
     is_told = F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER, RECORD_FAILED)
     is_stored = F.col("event") == "stored"
-    # Numbers alone are folded in a hash table; with one string among them Spark would sort all facts, twice.
-    # A record without a key is sent before it has a partition (-1); what became of it later says which one it got.
+    # Numbers alone are folded in a hash table; with one string among them Spark would sort all events, twice.
+    # A record without a key is sent before it has a partition (-1); later events say which one it got.
     folded = facts.groupBy(RUN, "topic", "record").agg(
         F.max("partition").alias("partition"),
         F.min(F.when(is_sent, number("client"))).alias("client"),
@@ -238,7 +238,7 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
 
 
 def record_counts(fates: DataFrame) -> DataFrame:
-    """One row per run, topic and acks level: what became of the records.
+    """One row per run, topic and acks level: the fates of the records.
 
     in:  record_fates()
     out: run, topic, acks, sent, acked, handed_over, failed, unknown, and how many are lost, unseen, missing,

@@ -1,4 +1,4 @@
-"""Log end offset and high watermark of every replica over time, as that replica's own facts state them."""
+"""Log end offset and high watermark of every replica over time, as that replica's own events state them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN_STATE = (LEADERSHIP_BEGAN, FOLLOWING_BEGAN, LOG_TRUNCATED, LOG_RECOVERED)
 
 
 def replica_timeline(control: DataFrame, log: DataFrame, high_watermark: DataFrame) -> DataFrame:
-    """One row per fact that moved, or restated, a replica's ends; a stop of its broker is a row without offsets.
+    """One row per event that moved, or restated, a replica's ends; a stop of its broker is a row without offsets.
 
     out: *REPLICA_KEY, at_us, seq, event, log_end_offset, high_watermark, uncommitted_records (LEO - HW; null while the
          high watermark is not known), reason. Truncations make `log_end_offset` fall, so order by seq, not by offset.

@@ -1,4 +1,4 @@
-"""Who led a partition from when to when: the frame of what only a leader knows."""
+"""The leaders of a partition from when to when: the frame of values that only a leader knows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TERM_KEY = (*PARTITION_KEY, "leader_epoch", "leader")
 
 def leader_terms(control: DataFrame, turns: DataFrame) -> DataFrame:
     """One row per time a broker learned that it leads: its term, to when the controller chose another or none, its
-    broker stopped, or the run ended. What a deposed leader does before it hears of it belongs to no term.
+    broker stopped, or the run ended. A deposed leader's events before it hears of its removal belong to no term.
 
     in:  the table control, node_turns()
     out: *TERM_KEY, from_us, from_seq, until_us, until_seq, ended_by, log_end_offset and high_watermark at its beginning

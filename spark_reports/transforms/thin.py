@@ -1,4 +1,4 @@
-"""Fewer points for pictures, chosen so that no peak and no rare fact is lost."""
+"""Fewer points for pictures, chosen so that no peak and no rare event is lost."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from spark_reports.schema import PARTITION_KEY, RUN
 
 BINS = 700
 WHOLE_UP_TO = 4_000
-"""Partitions with no more points than this are drawn as they are."""
+"""Partitions with at most this many points are drawn as they are."""
 
 
 def thinned(points: DataFrame, ends: DataFrame, series: Sequence[str], peak: str, always: Column) -> DataFrame:
     """Of each of BINS stretches of the run and each series, keep the last point and those with the largest and the
     smallest `peak`.
 
-    series: columns that tell lines apart        always: points to keep in any case
+    series: columns that distinguish lines       always: points to keep in any case
     in:     points with *PARTITION_KEY, at_us, seq; run_ends()
     out:    the same columns; besides `always` at most three points for each series and stretch
     """

@@ -139,7 +139,7 @@ def offset_regressions(consume: DataFrame) -> DataFrame:
 
 
 def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
-    """Records of the final log that a consumer jumped over and never read, without having been told to seek.
+    """Records of the final log that a consumer jumped over and never read, without a seek by its user.
 
     in:  consume table, final_entries()
     out: as anomalies(); witness = the client
@@ -147,7 +147,7 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     of_consumer = [*PARTITION_KEY, "client"]
     in_order = Window.partitionBy(*of_consumer).orderBy("seq")
     is_read = F.col("event") == RECORD_READ
-    # A seek by the user is a reset that no error caused: what is read after it has nothing before it.
+    # A seek by the user is a reset that no error caused: records read after it have no predecessor.
     is_seek = (F.col("event") == POSITION_RESET) & F.col("error").isNull()
     stood = F.when(is_seek, F.lit(_ANYWHERE)).when(is_read, F.col("offset"))
     previous = F.last(stood, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))

@@ -1,4 +1,4 @@
-"""Why a record was lost: who held it when it was acked, who led without it, what erased it."""
+"""Why a record was lost: its holders at the ack, the leaders without it, the events that erased it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from spark_reports.transforms.records import RECORD_KEY
 
 
 def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
-    """One row per lost record, with the facts after its ack that decided.
+    """One row per lost record, with the events after its ack that decided its fate.
 
     in:  record_fates(), and the trace tables
     out: *RECORD_KEY, acks, sent_us, acked_us, acked_by, ack_offset,
@@ -105,9 +105,9 @@ TOLD_BY_THEIR_NODE = ("kill", "power_off", "stop", "start", "restart")
 
 
 def key_moments(control: DataFrame) -> DataFrame:
-    """One row per fact that belongs in the story of a run: faults, deaths, elections, ISR changes, truncations.
+    """One row per event that belongs in the story of a run: faults, deaths, elections, ISR changes, truncations.
 
-    Left out: what happened at time 0, when the cluster was built; an ISR written without a change; a log opened whole;
+    Left out: events at time 0, when the cluster was built; an ISR written without a change; a log opened whole;
     a fault whose effect its node states, in more words, when it stops or starts.
     out: run, seq, at_us, event, verb (of a fault), topic, partition, node, reason
     """
