@@ -1,4 +1,4 @@
-"""What the tests of the `highwater` command share: a scenario that loses two records, and an outcome."""
+"""Shared by the tests of the `highwater` command: a scenario that loses two records, and an outcome."""
 
 from __future__ import annotations
 

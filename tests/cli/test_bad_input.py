@@ -1,4 +1,4 @@
-"""Whatever is fed to the command: one clear error, the right exit code, and nothing left that reads as a run."""
+"""For any bad input the command gives one clear error, the right exit code, and leaves nothing that reads as a run."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_a_trace_that_says_something_else_than_the_run(hostile: Callable[[Damage
 
 
 def linked(name: str) -> Damage:
-    """What has this name is elsewhere, and whole there."""
+    """The target of this name is elsewhere, and whole there."""
 
     def link(run_dir: Path) -> None:
         outside = run_dir.parent / "outside"

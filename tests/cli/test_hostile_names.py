@@ -1,4 +1,4 @@
-"""What somebody has written into a trace does nothing to the terminal that shows it."""
+"""Hostile text in a trace does nothing to the terminal that shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def on_a_terminal(*words: str, code: int = 0) -> str:
-    """What a terminal without colours is sent by the command; its own line ends are taken off."""
+    """The command's output to a terminal without colours, without the terminal's own line ends."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "NO_COLOR": "1", "TERM": "xterm"}
     with subprocess.Popen([*COMMAND, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:

@@ -1,4 +1,4 @@
-"""Ctrl-C, and SIGTERM, while a command plays: what it has is kept and told, with how to go on; nothing is left over."""
+"""Ctrl-C, and SIGTERM, while a command plays: it keeps and reports its results, says how to go on, leaves no litter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.interrupting import Ended, interrupted
 SEARCH = ("search", "--profile", "kafka-2.0", "--out", "found")
 SEARCH_AS_TOLD = "search --profile kafka-2.0 --seeds"
 SEEDS, FILES = 20, 60
-"""More than any machine has played when the first of them are told."""
+"""More than any machine has played when the first of them are reported."""
 FILE_NAMES = [f"mini-{number}.yaml" for number in range(FILES)]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc here")
 
@@ -87,7 +87,7 @@ def test_a_run_that_is_stopped_is_no_run(tmp_path: Path) -> None:
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-# -------------------------------------------------------------------------------------- a process of theirs is killed
+# ---------------------------------------------------------------------------------- a process of a command is killed
 
 
 def kill_a_player(process: subprocess.Popen[bytes]) -> None:

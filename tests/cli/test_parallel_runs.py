@@ -1,4 +1,4 @@
-"""Runs that end together in one folder: each takes a number of its own, and all are kept."""
+"""Runs that end together in one folder: each takes a different number, and all are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command shows while nobody can say how much is done."""
+"""A command's output while its progress is unknown."""
 
 from __future__ import annotations
 

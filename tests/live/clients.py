@@ -24,7 +24,7 @@ class Writer(Protocol):
 
 
 class Reader(Protocol):
-    """commit: what has been polled"""
+    """commit: the polled records"""
 
     def poll(self) -> list[bytes]: ...
 
@@ -174,7 +174,7 @@ class KafkaPython:
 
 
 class Loop:
-    """An event loop in a thread of its own, so that this client, too, can be called."""
+    """An event loop in a separate thread, so that this client, too, can be called."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -44,7 +44,7 @@ def main(bootstrap: str, topic: str) -> None:
         assert message.value() == value, (message.value(), value)
         reads_s.append(time.monotonic() - began)
         read += 1
-        if read == 1:  # What a client does first is done: connections, metadata, its producer id.
+        if read == 1:  # The clients have done their first requests: connections, metadata, the producer id.
             acks_s, reads_s, started = [], [], time.monotonic()
             print("ready", flush=True)
         elif reads_s[-1] > SLOW_S:
@@ -57,7 +57,7 @@ def main(bootstrap: str, topic: str) -> None:
 
 @contextlib.contextmanager
 def honest_pair(bootstrap: str, topic: str) -> Iterator[dict[str, Any]]:
-    """What they saw is in the dictionary afterwards."""
+    """The dictionary has their results afterwards."""
     words = [sys.executable, __file__, bootstrap, topic]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     seen: dict[str, Any] = {}

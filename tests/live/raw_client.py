@@ -1,4 +1,4 @@
-"""A client that sends exactly what a test wants, over a socket of its own."""
+"""A client that sends exactly the bytes that a test gives it, over its own socket."""
 
 from __future__ import annotations
 

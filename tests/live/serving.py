@@ -1,4 +1,4 @@
-"""`highwater serve` in a process of its own, for tests that connect real clients to it."""
+"""`highwater serve` in a separate process, for tests that connect real clients to it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ROOT = Path(__file__).parents[2]
 
 
 PORTS_PER_PROCESS, FIRST_PORT, LAST_PORT = 64, 11_000, 32_000
-"""Below the ports that the kernel gives to clients; each worker of a test run has some of its own."""
+"""Below the ports that the kernel gives to clients; each worker of a test run has its own."""
 _taken = itertools.count()
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` ports in a row that nobody has now, and that none of the last few clusters had."""
+    """The first of `count` ports in a row that are free now, and that none of the last few clusters had."""
     blocks = (LAST_PORT - FIRST_PORT) // PORTS_PER_PROCESS
     first = FIRST_PORT + os.getpid() % blocks * PORTS_PER_PROCESS
     turns = itertools.islice(_taken, PORTS_PER_PROCESS)
@@ -52,7 +52,7 @@ class Served:
         assert self.process.returncode == 0, self.errors
 
     def end(self, number: signal.Signals = signal.SIGINT) -> None:
-        """Whatever its exit code is."""
+        """For any exit code."""
         self.process.send_signal(number)
         self.output, self.errors = self.process.communicate(timeout=60)
         last = (self.record / "last").read_text().strip()
@@ -82,7 +82,7 @@ def command(*words: str) -> list[str]:
 
 
 def fault(record: Path, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """`highwater fault`. code: that it must end with; None: whatever it is"""
+    """`highwater fault`. code: that it must end with; None: any"""
     done = subprocess.run(
         [sys.executable, "-m", "scenarios.cli", "fault", "--record", str(record), *words],
         capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=record,

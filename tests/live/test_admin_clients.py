@@ -1,4 +1,4 @@
-"""Admin clients of others at a live cluster: what they ask for is done, and they can read the answers."""
+"""Other projects' admin clients at a live cluster: their requests are carried out, and they can read the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What unmodified clients can do here: every acks with every compression, idempotence, groups; and brokers that die.
+"""Features for unmodified clients: every acks with every compression, idempotence, groups; and brokers that die.
 
 One cluster for all of them. librdkafka, kafka-python and aiokafka always run; kcat and KafkaJS where they are there.
 """
@@ -37,7 +37,7 @@ each_client = pytest.mark.parametrize("name", CLIENTS)
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """At the end nothing that was acked may be missing, for whatever client it was."""
+    """At the end no acked record of any client may be missing."""
     settings = [word for setting in SETTINGS for word in ("--set", setting)]
     with serving(tmp_path_factory.mktemp("serve"), "--topic", "t:1:3", *settings) as cluster:
         yield cluster
@@ -182,7 +182,7 @@ def test_leader_and_coordinator_die_in_mid_stream(served: Served, name: str) -> 
 
 
 def _commits(reader: Reader) -> bool:
-    """A client may be told that it has to look for its coordinator again."""
+    """A client may get an error that makes it look for its coordinator a second time."""
     try:
         reader.commit()
     except Exception:

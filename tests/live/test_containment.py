@@ -1,4 +1,4 @@
-"""A bug of ours that one client's request meets: live it costs that connection, in a simulation it ends the run."""
+"""A bug in Highwater that one client's request triggers: live it costs that connection, simulated it ends the run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_in_a_simulation_it_ends_the_run(one_bug: None) -> None:
 
 
 def test_a_replica_of_somebody_who_has_only_registered_as_a_broker_is_none(tmp_path: Path) -> None:
-    """Whoever speaks for a broker is obeyed, and may be given replicas; the run is kept, and says what it knows."""
+    """A client that speaks for a broker is obeyed, and may get replicas; the run is kept, with the events known."""
 
     async def assign_one_to_a_stranger(run: ScenarioRun) -> None:
         await run.is_ready.wait()

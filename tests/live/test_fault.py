@@ -99,7 +99,7 @@ def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, 
 
 @pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
 def test_a_teacher_cuts_the_client_of_a_student(tmp_path: Path, world: tuple[str, ...]) -> None:
-    """And nobody else's: what it sends waits on the way, and arrives when the network is whole again."""
+    """Only this client is cut: its requests wait on the way, and arrive when the network is whole again."""
     with serving(tmp_path, "--topic", "t:1:1", *world, brokers=1) as served:
         producers = [
             KafkaProducer(bootstrap_servers=served.bootstrap, client_id=name, acks="all", request_timeout_ms=60_000)

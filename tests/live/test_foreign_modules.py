@@ -32,7 +32,7 @@ def marks(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("where", ["current directory", "PYTHONPATH"])
 def test_processes_of_a_cluster_run_none_of_them(tmp_path: Path, where: str) -> None:
-    """A package `scenarios` on PYTHONPATH is Python's to run instead of ours, before ours can say anything."""
+    """Python runs a package `scenarios` on PYTHONPATH instead of ours, before ours can report an error."""
     in_path = where == "PYTHONPATH"
     foreign = spoil(tmp_path / "foreign", *([] if in_path else ["scenarios"]))
     record = tmp_path / "record" if in_path else foreign

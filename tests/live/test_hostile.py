@@ -1,4 +1,4 @@
-"""A live cluster under attack over TCP: whoever sends nonsense loses its connection, and nobody else notices."""
+"""A live cluster under attack over TCP: a client that sends nonsense loses its connection, and no other notices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def received(sock: socket.socket, count: int) -> bytes:
 
 
 class Honest:
-    """A connection that is held all the time, and asked over again and again."""
+    """A connection that is held all the time, with repeated requests."""
 
     def __init__(self, served: Served) -> None:
         self.sock = connect(served)
@@ -75,7 +75,7 @@ def was_closed(sock: socket.socket) -> bool:
 
 
 def throw(served: Served, frame: bytes) -> None:
-    """Send it over a connection of its own, look whether something comes back, and go."""
+    """Send it over a new connection, look whether something comes back, and go."""
     with contextlib.suppress(ConnectionError), connect(served) as sock:
         sock.sendall(framed(frame))
         sock.settimeout(0.002)
@@ -144,7 +144,7 @@ def test_limits_of_the_cluster_hold_for_whoever_connects(tmp_path):
         assert was_closed(crowd.pop())
         crowd[0].sendall(struct.pack(">i", 2001))
         assert was_closed(crowd[0])
-        crowd[1].sendall(struct.pack(">i", 1000) + b"\x00\x03")  # and no more
+        crowd[1].sendall(struct.pack(">i", 1000) + b"\x00\x03")  # and nothing else
         for silent in crowd[1:]:
             assert was_closed(silent)
         assert "honest" in Honest(served).asks()

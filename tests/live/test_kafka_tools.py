@@ -1,4 +1,4 @@
-"""Kafka's own command line tools, 4.1, at a live cluster: what an operator types works, and says what it says of Kafka.
+"""Kafka's own command line tools, 4.1, at a live cluster: an operator's commands work, with the output of Kafka.
 
 `tests/live/kafka_tools/install.sh DIR` fetches them; KAFKA_TOOLS_LIB names DIR.
 """
@@ -32,7 +32,7 @@ class Tools:
         self._folder = folder
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> str:
-        """What it prints, errors too."""
+        """Its output, errors too."""
         java = ("java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", f"{LIB}/*", tool)
         done = subprocess.run(
             [*java, *self._bootstrap, *arguments],

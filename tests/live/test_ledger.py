@@ -1,4 +1,4 @@
-"""What outside clients were told and can read is what Highwater's verdict says, record by record, through faults.
+"""Highwater's verdict agrees with the answers and reads of outside clients, record by record, through faults.
 
 Three client libraries write from processes of their own, with acks 0, 1 and all, idempotent and not, with timeouts so
 tight that they send again what was acknowledged. `pytest -m soak tests/live/test_ledger.py` injects 12 random faults in

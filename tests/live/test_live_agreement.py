@@ -19,7 +19,7 @@ NOT_COMPARED = {
     "luck-or-law": "which records die is drawn from the seed, with the delays of a simulated network",
     "shutting-down-follower-rejoins-any": "the ISR grows back within the one millisecond that a simulated answer takes",
 }
-"""By run name, or by scenario for all its variants: what is decided by less time than a live run can promise."""
+"""By run name, or by scenario for all its variants: outcomes that depend on less time than a live run can promise."""
 
 
 def lessons() -> list[Scenario]:

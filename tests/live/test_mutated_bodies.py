@@ -56,7 +56,7 @@ class Node:
         self._open: deque[socket.socket] = deque()
 
     def advertised(self) -> list[tuple[int, int]]:
-        """A controller here says nothing of what it speaks; it gets whatever any node does."""
+        """A controller here does not list its APIs; it gets the requests of any node."""
         if self._honest is None:
             return []
         self._honest.sendall(encode_request(API_VERSIONS, 0, 1, "honest", request(API_VERSIONS, 0)))
@@ -141,7 +141,7 @@ def events(served: Served) -> list[TraceEvent]:
 
 def impersonated(told: Sequence[TraceEvent]) -> list[str]:
     """Brokers that registered twice in the one life they had, or stopped in order for the controller alone: it believes
-    whoever says that it is this broker, as Kafka's does. Such a broker stays fenced until it is started again.
+    any client that claims to be this broker, as Kafka's does. Such a broker stays fenced until it is started again.
     """
     registered = Counter(
         (event.broker, event.broker_epoch) for event in told if isinstance(event, trace.BrokerRegistered)

@@ -1,4 +1,4 @@
-"""Every broker and controller in a process of its own: a kill is a SIGKILL, and the verdict is the same."""
+"""Every broker and controller in a separate process: a kill is a SIGKILL, and the verdict is the same."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ expect:
 
 
 def kills(count: int, seed: int) -> str:
-    """Whoever it is, for a random time, as soon as all replicas of all partitions are in sync again."""
+    """Kills of random brokers for random times, each as soon as all replicas of all partitions are in sync."""
     stream, steps = random.Random(seed), []
     for _ in range(count):
         victim = stream.choice(BROKERS)
@@ -129,7 +129,7 @@ def test_a_sigkilled_leader_takes_what_it_alone_had_acked(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("world", [simulated, live, processes])
 def test_a_log_that_has_rolled_is_told_in_full_after_any_death(tmp_path: Path, world: NewWorld) -> None:
-    """b7 leads two logs of a segment per record. What it flushed as it rolled survives the power; the end does not."""
+    """b7 leads two logs with a segment per record. Rolled segments were flushed and survive; the log end does not."""
     result = run_scenario(load_text(ROLLED, "rolled.yaml").scenario, runs_dir=tmp_path, world=world)
     assert failures(result) == [] and not result.broke_an_invariant
 
@@ -162,7 +162,7 @@ def test_a_hundred_kills_under_load_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_client_from_outside_is_read_along_in_every_process(tmp_path: Path) -> None:
-    """And a broker process that somebody kills behind our back is told of."""
+    """The trace also shows a broker process that an outsider kills."""
     with serving(tmp_path, "--processes") as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
         acked = []
@@ -181,7 +181,7 @@ def test_a_client_from_outside_is_read_along_in_every_process(tmp_path: Path) ->
         time.sleep(1)
         served.stop()
     assert sorted(served.summary["records"]["acked"]) == sorted(acked) and served.summary["records"]["lost"] == []
-    assert served.summary["verdict"] == ["unseen"]  # nobody has taken over from it yet
+    assert served.summary["verdict"] == ["unseen"]  # no broker has taken over from it yet
     assert "its process has died" in served.output
     assert processes_of(served.process.pid) == []
 
@@ -220,7 +220,7 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
 
 
 def test_nodes_that_all_die_at_their_start_end_the_run_at_once(tmp_path: Path) -> None:
-    """Here: of what the command is told to do before anything else, in their processes only."""
+    """Here the cause is code that the command runs first of all, in their processes only."""
     first = 'if __name__ == "__mp_main__":\n    raise OSError("the machine is out of luck")\n'
     words = [*command("--processes", "--port", str(free_ports(3)), "--record", str(tmp_path / "runs"))]
     words[1:3] = [str(program(tmp_path / "bin", first))]

@@ -50,4 +50,4 @@ def test_a_killed_leader_takes_what_it_alone_had_acked_over_tcp_as_well(tmp_path
     assert result.summary["live"] and not result.broke_an_invariant
     assert result.summary["bytes"]["fetch_payload_through_python"] == 0 < result.summary["bytes"]["sendfile"]
     cut = next(row for row in result.rows if isinstance(row.event, LogTruncated))
-    assert cut.causes and cut.causes[0] > 0  # what arrives over TCP still tells what it follows from
+    assert cut.causes and cut.causes[0] > 0  # events over TCP still have their causes

@@ -1,4 +1,4 @@
-"""A cluster for clients that are none of ours."""
+"""A cluster for clients of other projects."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ from tests.waiting import wait_for
 COUNT = int(os.environ.get("HIGHWATER_SOAK", "10000"))
 PER_REQUEST = 1000
 PATIENCE_S = 600
-"""The client's own: what is not answered by then has failed."""
+"""The client's own: a request without an answer by then has failed."""
 PAUSE_S = 2
 """Between two looks at everything there is, which cost the cluster something."""
 
 
 class HonestProducer:
-    """One record after the other to a topic of its own, each acknowledged by all in-sync replicas."""
+    """One record after the other to its own topic, each acknowledged by all in-sync replicas."""
 
     def __init__(self, bootstrap: str) -> None:
         from confluent_kafka import Producer
@@ -91,7 +91,7 @@ def replicas_on_disk(record: Path) -> int:
 
 
 class Observed:
-    """What an admin client sees, and what each step took."""
+    """The view of an admin client, and the time of each step."""
 
     def __init__(self, served: Served, producer: HonestProducer) -> None:
         from confluent_kafka.admin import AdminClient

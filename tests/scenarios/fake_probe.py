@@ -1,4 +1,4 @@
-"""What brokers and controllers would show of themselves, made by hand."""
+"""The state that brokers and controllers would show, made by hand."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def load_whole(text: str, *overrides: str) -> ScenarioFile:
 
 
 def errors_of(text: str, *overrides: str) -> tuple[Diagnostic, ...]:
-    """What is wrong with a text; () if it loads."""
+    """The problems of a text; () if it loads."""
     try:
         load_text(text, "test.yaml", overrides)
     except ScenarioInvalid as invalid:

@@ -1,4 +1,4 @@
-"""Runs told by hand for the golden screens and explanations, and golden text files that `pytest --rewrite` accepts."""
+"""Runs written by hand for the golden screens and explanations, and golden files that `pytest --rewrite` accepts."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def min_isr_1_and_an_empty_disk() -> TraceScript:
 def summary_of(
     script: TraceScript, expectations: Sequence[Expectation] = (), *, variant: str | None = None, acks: str = "1"
 ) -> dict[str, Any]:
-    """summary.json of a run told by hand; summary.build_summary makes the real one from a Scenario."""
+    """summary.json of a run written by hand; summary.build_summary makes the real one from a Scenario."""
     verdict = script.verdict()
     ledger = script.ledger
     return {

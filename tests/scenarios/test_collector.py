@@ -1,4 +1,4 @@
-"""What one search for cycles of garbage looks at: counted in objects, not in seconds."""
+"""The work of one search for cycles of garbage: counted in objects, not in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes traces by hand: a cluster of b1, b2, b3 with partition t-0, told in short verbs, one event each."""
+"""Writes traces by hand: a cluster of b1, b2, b3 with partition t-0, in short verbs, one event each."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ class TraceScript:
         )  # fmt: skip
 
     def commit_elr(self, *elr: str, alone: bool = False) -> int:
-        """Part of the decision told last, or a decision of its own."""
+        """Part of the latest decision, or a separate decision."""
         self.partition_epoch += alone
         return self.emit(
             trace.ElrCommitted(
@@ -295,7 +295,7 @@ class TraceScript:
         )  # fmt: skip
 
     def go_offline(self, *isr: str) -> int:
-        """The leader is gone, and nobody takes its place."""
+        """The leader is gone, and no broker takes its place."""
         self.epoch, self.partition_epoch = self.epoch + 1, self.partition_epoch + 1
         previous = self.view.leader(T0)
         return self.emit(
@@ -378,7 +378,7 @@ class TraceScript:
         crcs: Sequence[int] = (),
         epoch: int = 0,
     ) -> None:
-        """What is on the disk of `node`; by default it runs, b1 leads, and everything is below the high watermark."""
+        """The content of `node`'s disk; by default it runs, b1 leads, and everything is below the high watermark."""
         for offset, name in enumerate(names):
             crc = crcs[offset] if crcs else crc_of(name)
             self.emit(trace.LogEntryFound(node=node, **HERE, offset=offset, record=name, leader_epoch=epoch, crc=crc))

@@ -1,4 +1,4 @@
-"""A fabric with bare nodes on it: each writes down what happens to it, and does what a test tells it to, when."""
+"""A fabric with bare nodes on it: each writes down its inputs, and acts on a test's orders at given times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def frame(text: str | bytes, padding: int = 0) -> bytes:
 
 
 def milliseconds(at_us: int) -> float:
-    """Scripts begin one microsecond after the nodes have come up; nobody wants to read that."""
+    """Scripts begin one microsecond after the nodes have come up; this removes it from the times."""
     return round(at_us / MS, 2)
 
 

@@ -49,7 +49,7 @@ def partition_events(result: RunResult, kind: type[trace.TraceEvent], **columns:
 
 
 def test_it_is_elected_again_by_a_controller_that_had_found_it_dead() -> None:
-    """b1 and b3 are told of a leader that is not there; only a new epoch makes them look for it again.
+    """b1 and b3 hear of a leader that is not there; only a new epoch makes them look for it again.
 
     source: PartitionStateMachine.initializePartitionState, triggerOnlinePartitionStateChange
     """
@@ -60,7 +60,7 @@ def test_it_is_elected_again_by_a_controller_that_had_found_it_dead() -> None:
 
 
 def test_a_broker_that_was_told_of_it_while_it_was_dead_follows_it_once_it_lives() -> None:
-    """b3 starts when nobody but itself is in the registry. That b2 leads in epoch 0 is news to it at 28 s still.
+    """b3 starts when it is alone in the registry. At 28 s it still has to learn that b2 leads in epoch 0.
 
     source: ReplicaManager.makeFollowers: only change partition state when the leader is available
     """

@@ -1,4 +1,4 @@
-"""What an era does not promise does break in it, and not in the era that has the missing rule."""
+"""An invariant that an era does not promise breaks in it, and not in the era that has the missing rule."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_it_does_not_when_its_log_survives_nor_when_it_has_to_register() -> None
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("profile", [era for era, rules in PROFILES.items() if rules.unlike(Rules())])
 def test_what_breaks_in_an_era_is_mended_by_rules_that_it_lacks(profile: str) -> None:
-    """Whatever no missing rule would have kept is a bug of ours behind an excuse."""
+    """An invariant that no missing rule would have kept is a bug in Highwater that is wrongly excused."""
     for seed in range(1, 31):
         schedule = schedule_of(SeedJob(seed, profile, False))
         result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=True)

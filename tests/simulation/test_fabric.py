@@ -241,7 +241,7 @@ def test_other_links_do_not_notice() -> None:
 
 
 def test_a_hold_takes_one_api_and_what_comes_behind_it(lab: Lab) -> None:
-    """TCP keeps its order: whatever is behind a held message on the same connection waits with it."""
+    """TCP keeps its order: messages behind a held one on the same connection wait with it."""
     lab.holds(5, "a", "b", api=FETCH)
     lab.sends(10, "a", "produce 1", api=PRODUCE)
     lab.sends(20, "a", "fetch", api=FETCH)

@@ -63,7 +63,7 @@ def one_hour() -> str:
 
 
 def living_bytes() -> int:
-    """What Python's objects and Arrow's columns take; not what allocators keep for later, which differs by machine."""
+    """Memory of Python's objects and Arrow's columns, without the allocators' reserves, which differ by machine."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0] + int(pa.total_allocated_bytes())
 
@@ -88,6 +88,6 @@ def test_an_hour_of_rolling_faults_loses_nothing_and_memory_stays_flat(monkeypat
     assert result.verdict.kinds == () and result.held
     acked = len(result.summary["records"]["acked"])
     assert acked > 15_000
-    # What is sent has to be remembered, or nobody could say at the end what was lost; nothing else may pile up.
+    # The run must remember all sent records to find the lost ones at its end; nothing else may pile up.
     grown_bytes = samples[50] - samples[10]
     assert grown_bytes < 40 * 60 * RECORDS_PER_S * BYTES_TO_REMEMBER_A_RECORD, samples

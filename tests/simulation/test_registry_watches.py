@@ -1,4 +1,4 @@
-"""What a client of the registry has missed while it had no connection it is told as soon as it has one again."""
+"""A client of the registry that had no connection gets the events it missed as soon as it reconnects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ timeline:
 
 
 def test_a_watch_that_is_set_again_fires_at_once_for_what_was_missed() -> None:
-    """Nobody asks the registry for anything else in the meantime. source: DataTree.setWatches"""
+    """The registry gets no other request in the meantime. source: DataTree.setWatches"""
     result = run_scenario(load_text(COMES_UNSEEN, "test.yaml").scenario, runs_dir=None, keep_rows=True)
     events = [(row.at_us, row.event) for row in result.rows]
     registered = [at_us for at_us, event in events if isinstance(event, trace.BrokerRegistered)]

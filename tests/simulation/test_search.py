@@ -103,7 +103,7 @@ def test_shrinking_leaves_the_steps_that_are_needed() -> None:
 
 
 def test_shrinking_keeps_what_mends_and_the_kind_of_finding() -> None:
-    """Without the start nobody leads and records are lost; `heal: all` goes with the cut, the first start is enough."""
+    """Without the start no broker leads: records are lost. `heal: all` goes with the cut; the first start is enough."""
     tree = bundled("retry-duplicates-lost-ack")
     tree["workloads"]["p1"]["config"]["request.timeout.ms"] = 16000
     hold = {"at": "10s", "hold": {"from": "b1", "to": "p1", "api": "Produce", "part": "response"}, "as": "hold-1"}

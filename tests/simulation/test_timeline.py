@@ -1,4 +1,4 @@
-"""Faults begin, end and are told of; what fails comes out as itself."""
+"""Faults begin, end and appear in the trace; an exception comes out as itself."""
 
 from __future__ import annotations
 

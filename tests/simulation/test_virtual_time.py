@@ -55,7 +55,7 @@ def test_the_end_is_included_and_nothing_after_it() -> None:
 
 
 def test_tasks_take_turns_where_the_queue_says() -> None:
-    """Ten tasks that all wake at the same instants: the order is that of their places, whatever trio would choose."""
+    """Ten tasks that all wake at the same instants: the order is that of their places, not one that trio chooses."""
     said: list[tuple[int, int]] = []
 
     async def talk(time: VirtualTime, number: int) -> None:

@@ -1,4 +1,4 @@
-"""What a controller of the ZooKeeper era is asked while it takes over."""
+"""Requests to a controller of the ZooKeeper era while it takes over."""
 
 from __future__ import annotations
 

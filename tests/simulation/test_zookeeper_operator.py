@@ -1,4 +1,4 @@
-"""What an operator may ask in the ZooKeeper era, and what comes of it."""
+"""An operator's requests in the ZooKeeper era, and their results."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def report(report_and_work: tuple[ReportResult, Work]) -> ReportResult:
 
 @pytest.fixture(scope="session")
 def report_work(report_and_work: tuple[ReportResult, Work]) -> Work:
-    """What that report was for Spark."""
+    """The work of that report for Spark."""
     return report_and_work[1]
 
 
@@ -87,7 +87,7 @@ def ask(report: ReportResult) -> Ask:
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, list[Fact]], Path]:
-    """Facts with their times in seconds -> a run folder with these facts as its trace."""
+    """Events with their times in seconds -> a run folder with these events as its trace."""
 
     def write(name: str, facts: list[Fact]) -> Path:
         run_dir = tmp_path_factory.mktemp("written") / name

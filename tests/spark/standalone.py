@@ -24,7 +24,7 @@ from spark_reports.java import find_java, java_home_for_spark
 WORKERS = 2
 DAEMON_MEMORY = "256m"
 WORKER_MEMORY = "512m"
-"""What a worker has for its executor: give `--conf spark.executor.memory=512m`."""
+"""A worker's memory for its executor: give `--conf spark.executor.memory=512m`."""
 START_S = 120.0
 STOP_S = 30.0
 
@@ -67,7 +67,7 @@ def _start(log: Path, words: list[str], environment: Mapping[str, str]) -> subpr
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     command = [str(program), f"org.apache.spark.deploy.{words[0]}", *words[1:]]
     with log.open("wb") as file:
-        # A session of its own: whatever it starts can be found again, and nothing else is.
+        # A new session: its children can be found later, and no other process is.
         return subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
 
 
@@ -86,7 +86,7 @@ def _wait_for(page: int, workers: int, daemons: list[subprocess.Popen[bytes]]) -
 
 
 def _stop(daemons: list[subprocess.Popen[bytes]]) -> None:
-    """Workers first: they end their executors. What is left of their sessions is ended by force."""
+    """Workers first: they end their executors. Processes left of their sessions are ended by force."""
     for daemon in reversed(daemons):
         daemon.send_signal(signal.SIGTERM)
     for daemon in daemons:

@@ -1,6 +1,6 @@
-"""Small traces made by hand from the real facts: a partition t-0 on b1, b2, b3, told step by step.
+"""Small traces made by hand from the real events: a partition t-0 on b1, b2, b3, step by step.
 
-This is no second simulator: it keeps each replica's records, so that the facts of a step can be written in a line.
+This is not a second simulator: it keeps each replica's records, so that one line can state the events of a step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NODES = ("b1", "b2", "b3")
 
 
 class Story:
-    """Steps state facts at the time set by `at`; `finish` writes down the disks and ends the run."""
+    """Steps state events at the time set by `at`; `finish` writes down the disks and ends the run."""
 
     def __init__(self, run_dir: Path, acks: int = 1, min_isr: int = 2) -> None:
         self.writer = TraceWriter(run_dir / "trace")
@@ -84,7 +84,7 @@ class Story:
         self.emit(t.RecordSent(client=client, topic="t", partition=0, record=record, acks=self.acks))
 
     def produce(self, record: str, client: str = "p1", ack: bool = True) -> None:
-        """Send, append on the leader, and (unless told not to) ack a millisecond later."""
+        """Send, append on the leader, and (by default) ack a millisecond later."""
         assert self.leader
         self.send(record, client)
         self.emit(

@@ -44,7 +44,7 @@ AT_ONCE = 50
 
 
 def test_the_verbs_are_what_their_declarations_say() -> None:
-    """Spark reads only the trace, so it has words of its own."""
+    """Spark reads only the trace, so it has its own words."""
     lasting = [verb.name for verb in VERBS.values() if verb.name in STAYING or verb.lasts is Lasts.WHILE_PAUSED]
     assert list(LASTING_VERBS) == lasting
     assert sorted(TOLD_BY_THEIR_NODE) == sorted(every.TOLD_BY_THEIR_NODE)
@@ -111,8 +111,8 @@ def told_slowly(run_dir: Path) -> dict[str, slow.Found]:
 
 
 def differences(spark: SparkSession, run_dirs: Sequence[Path]) -> tuple[list[str], set[str]]:
-    """What Spark, asked once for all runs, finds and plain Python does not (+), and the reverse (-); and the tables
-    that had rows to compare."""
+    """Rows that Spark, asked once for all runs, finds and plain Python does not (+), and the reverse (-); and the
+    tables that had rows to compare."""
     tables = ResultTables(read_trace(spark, run_dirs))
     found: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     for name, columns in COMPARED.items():

@@ -459,7 +459,7 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
 
 @pytest.fixture(scope="module")
 def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str, str]]]:
-    """What Spark finds in every case at once: each case is a run."""
+    """Spark's results for every case at once: each case is a run."""
     folders = [
         written(f"case-{n}", [(i / 10, event) for i, event in enumerate(events)])
         for n, (events, _) in enumerate(CASES.values())

@@ -58,7 +58,7 @@ def test_a_followed_trace_tells_how_it_stands_and_ends_with_its_folder(
 def test_a_trace_that_grows_is_told_as_it_stands_each_time(
     spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
 ) -> None:
-    """b1 dies and b2 is elected at 14 s: first the facts until then are there, then the others as well."""
+    """b1 dies and b2 is elected at 14 s: first the events until then are there, then the others as well."""
     trace_dir, later = tmp_path / "trace", tmp_path / "later"
     _split(leader_kill_dir / "trace", trace_dir, later, at_us=14_000_000)
     told: list[tuple[int, PartitionNow]] = []

@@ -1,4 +1,4 @@
-"""Traces that somebody has damaged or rewritten: what Spark cannot read is named, and what it can read is no markup."""
+"""Damaged or rewritten traces: the error names a file that Spark cannot read, and readable text is never markup."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_nothing_is_left_of_what_spark_was_asked(moment: str, run_dir: Path, tmp
 
 
 def test_an_interrupted_report_leaves_the_one_before(run_dir: Path, tmp_path: Path) -> None:
-    """Its page and its tables stay as they are, together with whatever else is in the folder."""
+    """Its page and its tables stay as they are, together with all other files in the folder."""
     out = run_dir / "report"
     (out / "tables" / "records").mkdir(parents=True)
     before = {out / "report.html": "the page before", out / "tables" / "records" / "part-0.parquet": "its table"}

@@ -1,4 +1,4 @@
-"""Joins of facts with intervals against the same thing told by loops."""
+"""Joins of events with intervals against the same result by loops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_fact_meets_the_interval_that_holds_it(seed: int, spark: SparkSession)
     draw = random.Random(seed)
     intervals = intervals_of(draw)
     edges = [(run, node, at) for run, node, first, last, _ in intervals for at in (first, last, max(0, first - 1))]
-    # A run and a node without any interval, and facts long after the last one began.
+    # A run and a node without any interval, and events long after the last one began.
     facts = [*edges, ("none", "b1", 5), ("long", "b9", 7), ("short", "b1", 10**12)]
     held = {
         (*fact, number)

@@ -1,4 +1,4 @@
-"""The reports name facts by the constants that are declared with them: a fact that is renamed is renamed here too."""
+"""The reports name events by the constants that are declared with them: a renamed event is renamed here too."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def emptied(group: str) -> t.TraceEvent:
 
 
 def group_reads(run_dir: Path) -> None:
-    """Group g reads, leaves while a record waits, comes back; others read of whom nobody knows where they belong."""
+    """Group g reads, leaves while a record waits, comes back; other readers belong to no known group."""
     story = Story(run_dir, min_isr=1)
     story.begin()
     place: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Charts' data in columns: what page.js unpacks is told by the same few lines here."""
+"""Charts' data in columns: a few lines here unpack them as page.js does."""
 
 from __future__ import annotations
 

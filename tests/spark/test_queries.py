@@ -282,7 +282,7 @@ SHOW TABLES LIKE 'trace*'
 
 
 def test_questions_are_answered(spark: SparkSession, leader_kill_dir: Path) -> None:
-    """Whatever is usual in SQL is admitted, by both looks; the first of them is run."""
+    """All usual SQL is admitted, by both looks; the first of them is run."""
     answers = ask(spark, [leader_kill_dir], QUESTIONS.strip().replace("\n", ";\n"), "q.sql", 10)
     assert next(answers).columns[:2] == ["client", "n"]
 
@@ -310,7 +310,7 @@ def test_a_question_of_any_size_has_a_bounded_answer(spark: SparkSession, leader
 
 
 def test_every_column_says_what_it_is(spark: SparkSession, leader_kill_dir: Path) -> None:
-    """Also those that are computed, whatever the columns say that they are computed from."""
+    """Computed columns have their own descriptions, too, not those of their source columns."""
     names = ("ack_latency", "lost_records", "isr_intervals", "trace_control", "trace_group")
     described = list(ask(spark, [leader_kill_dir], "; ".join(f"DESCRIBE {name}" for name in names), "q.sql", 100))
     for name, answer in zip(names, described, strict=True):

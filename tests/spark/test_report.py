@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 
 
 class _Page(HTMLParser):
-    """What a browser would fetch, and the text a reader sees."""
+    """The addresses that a browser would fetch, and the text a reader sees."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

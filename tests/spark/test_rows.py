@@ -1,4 +1,4 @@
-"""Rows that stay columns: what is chosen is what Python would choose, and the page holds few of them as dicts."""
+"""Rows that stay columns: the choice is the same as Python's, and the page holds few of them as dicts."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ COUNTS = {"runs": 1, "record_counts": 1, "availability": PARTITIONS, "ack_latenc
 )
 """Of the others. Faults and stops are of no partition: a chart shows them all."""
 MOST_BYTES = 12_000_000
-"""What is held before the text is put together. As dicts the rows would be 360 MB, those of lost_records alone 33."""
+"""Memory held before the text is put together. As dicts the rows would be 360 MB, those of lost_records alone 33."""
 
 _WORDS = {
     "run": "0001", "topic": "t", "node": "b1", "leader": "b1", "previous_leader": "b2", "anomaly": "lost",
@@ -169,7 +169,7 @@ def test_the_page_holds_no_table_as_dicts(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def _column(field: pa.Field, count: int) -> pa.Array:
-    """Row i = 0, 1, ... is of partition i modulo PARTITIONS, and has a time and a reason of its own."""
+    """Row i = 0, 1, ... is of partition i modulo PARTITIONS, and has its own time and reason."""
     if field.name == "partition":
         return pa.array([place % PARTITIONS for place in range(count)], field.type)
     if pa.types.is_list(field.type):

@@ -1,4 +1,4 @@
-"""Who held a high watermark, what was at risk, how a follower caught up, what a fetch carried: one story by hand."""
+"""Holders of a high watermark, records at risk, a follower that catches up, the content of fetches: one story."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def sweep(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 SLOW = "network.links.1.latency={exponential: 1s, least: 1s}"
-"""So slow that the followers are always behind and out of the ISR: what is lost is no matter of the seed."""
+"""So slow that the followers are always behind and out of the ISR: the losses do not depend on the seed."""
 
 
 def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Fewer points for pictures: what may go, and what has to stay."""
+"""Fewer points for pictures: points that may go, and points that must stay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMA = "run string, topic string, partition bigint, node string, at_us bigint,
 
 
 def random_series(number: int) -> list[tuple[Any, ...]]:
-    """Two replicas of one partition: few points or many, spread or in bursts, some of them rare facts."""
+    """Two replicas of one partition: few points or many, spread or in bursts, some of them rare events."""
     chance = random.Random(f"series {number}")
     size = chance.choice((0, 1, WHOLE_UP_TO, WHOLE_UP_TO + 1, 300, 800))
     times = sorted(chance.choice((chance.randrange(END_US), 500)) for _ in range(size))

@@ -59,7 +59,7 @@ def _names(summary: Mapping[str, Any]) -> Iterable[str]:
 def disagreements(
     topic: str, ledger: Sequence[Sent], read: Sequence[Found], summary: Mapping[str, Any]
 ) -> Iterable[str]:
-    """summary: of the run. Its lists name records of all topics; the values tell which are this ledger's."""
+    """summary: of the run. Its lists name records of all topics; the values show which are this ledger's."""
     ours = {record.value for record in ledger}
     said = {
         kind: {value_of(name) for name in names if value_of(name) in ours}
@@ -84,7 +84,7 @@ def disagreements(
 
 
 def _logs(topic: str, read: Sequence[Found], logs: Mapping[str, Sequence[str]]) -> Iterable[str]:
-    """What the reader found, in its order, is what the summary says of the logs."""
+    """The reader's records, in their order, agree with the logs in the summary."""
     found: dict[str, list[str]] = {}
     for record in sorted(read, key=lambda one: (one.partition, one.offset)):
         found.setdefault(f"{topic}-{record.partition}", []).append(record.value)

@@ -1,4 +1,4 @@
-"""A client process that keeps its own books: what it sent, what was acknowledged at which offset, and what can be read.
+"""A client process that keeps its own books: records sent, acknowledged (with their offsets), and readable.
 
     python outside.py write LIBRARY BOOTSTRAP TOPIC PARTITIONS FILE     until its standard input ends
     python outside.py read LIBRARY BOOTSTRAP TOPIC PARTITIONS FILE      from the first offset to the last
@@ -32,7 +32,7 @@ Told = Callable[[str, int, int], None]
 
 
 class Books:
-    """What became of each record, by its value; written when all is over."""
+    """The fate of each record, by its value; written when all is over."""
 
     def __init__(self) -> None:
         self.entries: dict[str, dict[str, Any]] = {}
@@ -63,7 +63,7 @@ def ended_fate(acks: str) -> str:
 
 
 class Pace:
-    """Which producers send their next record now."""
+    """The producers that send their next record now."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
@@ -192,7 +192,7 @@ async def write_aiokafka(bootstrap: str, topic: str, partitions: int, books: Boo
     async def answered(future: Any, told: Told, acks: str, partition: int) -> None:
         try:
             data = await future
-        except Exception:  # Whatever the library says, the record has no ack.
+        except Exception:  # With any error of the library the record has no ack.
             told("failed", partition, -1)
         else:
             told(ended_fate(acks), partition, -1 if data is None else data.offset)

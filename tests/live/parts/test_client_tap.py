@@ -1,4 +1,4 @@
-"""What is told of clients that state nothing themselves."""
+"""Events about clients that state nothing themselves."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ expect: {}
 
 
 def test_an_unmodified_client_loses_what_the_dead_leader_alone_had_acked(tmp_path: Path) -> None:
-    """Whatever the moment at which the leader dies: what the client was told is lost, is missing for a consumer."""
+    """The leader may die at any moment: the records reported lost are missing for a consumer."""
     file = tmp_path / "failover.yaml"
     file.write_text(FAILOVER)
     with serving(tmp_path, "--scenario", str(file)) as served:

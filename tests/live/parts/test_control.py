@@ -1,4 +1,4 @@
-"""What a node tells the process that runs the cluster, through the pair of sockets between them."""
+"""A node's reports to the process that runs the cluster, through the pair of sockets between them."""
 
 from __future__ import annotations
 

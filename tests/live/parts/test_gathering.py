@@ -8,7 +8,7 @@ from replica.trace.events import NodeStarted, TraceLog, TraceRow
 
 
 class Mouth:
-    """One process: what it tells becomes readable in the rounds that it is told for."""
+    """One process: its events become readable in the rounds for which they are stated."""
 
     def __init__(self, name: str) -> None:
         self.name = name

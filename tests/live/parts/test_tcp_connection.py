@@ -1,4 +1,4 @@
-"""TCP connections of the live world: what is promised of them whatever the socket, the network and the log do."""
+"""TCP connections of the live world: their promises hold for all behaviour of the socket, the network and the log."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_a_machine_without_power_is_silent_and_resets_what_speaks_to_it_when_it_
             bench.near.send(frame(b"into the dark"), FETCH, "request", None)
             nursery.start_soon(bench.dial)
             await trio.sleep(0.1)
-            assert bench.ended == []  # nothing is heard, and nobody is refused
+            assert bench.ended == []  # nothing is heard, and no client is refused
             bench.b.powered = True
             bench.fabric.move_on()
             await bench.wait_for(lambda: bench.ended)
@@ -311,7 +311,7 @@ def test_what_has_come_in_before_a_reset_is_read_until_an_answer_fails(answers: 
 
 
 def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
-    """What the simulated network and our own resets promise is what this machine's TCP does."""
+    """The simulated network and our own resets behave as this machine's TCP does."""
 
     async def test(bench: Bench) -> None:
         for text in (b"first", b"second"):
@@ -331,7 +331,7 @@ def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
 
 
 class Outsider:
-    """A client of somebody else's that has sent requests to b."""
+    """A client from outside that has sent requests to b."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench

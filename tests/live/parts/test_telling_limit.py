@@ -1,4 +1,4 @@
-"""What a client from outside can make the trace tell is bounded, what is left out is counted, and nothing is wrong."""
+"""The events that a client from outside can cause are bounded, the omitted ones are counted, and all are true."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_connections_without_end_are_counted(tmp_path: Path, monkeypatch: pytest
 
 
 class Reader:
-    """One client, and what is told of it."""
+    """One client, and the events about it."""
 
     def __init__(self, at_once: int) -> None:
         self.rows: list[TraceRow] = []

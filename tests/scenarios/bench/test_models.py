@@ -1,4 +1,4 @@
-"""The models that benchmarks are measured on: what they say of themselves is what is in their traces and files."""
+"""The models that benchmarks are measured on: their declared outcome agrees with their traces and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `bench wire` says of a trickle that the cluster cannot keep up with."""
+"""`bench wire` reports a trickle that the cluster cannot keep up with."""
 
 from scenarios.cli.bench_wire import _lone, _queue
 

@@ -18,7 +18,7 @@ def delete_records(script: TraceScript, start: int, *followers: str) -> None:
 
 
 def find(script: TraceScript, node: str, start: int, *names: str) -> None:
-    """What is left on the disk of `node`; `names` begin at `start`."""
+    """The rest of the log on the disk of `node`; `names` begin at `start`."""
     for offset, name in enumerate(names, start):
         script.emit(
             trace.LogEntryFound(node=node, **HERE, offset=offset, record=name, leader_epoch=0, crc=1000 + int(name[1:]))

@@ -1,4 +1,4 @@
-"""How the checker reads a trace: what it remembers, what it reports, and how often."""
+"""How the checker reads a trace: its memory, its reports, and how often it checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Story = Callable[[TraceScript], None]
 
 
 def test_what_a_disk_lost_may_still_be_committed_on_the_word_of_its_broker() -> None:
-    """b2 told b1 of r0 and lost it; b3, which held the high watermark up, is fenced before b2 registers anew."""
+    """b2 reported r0 to b1 and lost it; b3, which held the high watermark up, is fenced before b2 registers anew."""
     script = TraceScript()
     script.send("r0")
     script.request("r0")
@@ -50,7 +50,7 @@ def test_records_are_told_apart_by_their_crc() -> None:
 
 
 def test_a_storm_of_retries_does_not_pile_up_readings() -> None:
-    """Eight batches sent again over ten connections: the ways to tell their copies apart multiply with each append."""
+    """Eight batches sent again over ten connections: the ways to distinguish their copies multiply with each append."""
     route = _Route()
     for connection in range(10):
         for crc in range(8):

@@ -37,7 +37,7 @@ def shrink_and_grow(script: TraceScript) -> None:
 
 
 def clean_failover_of_acks_1(script: TraceScript) -> None:
-    """What the leader alone had goes; the same batch sent again gets its offset in the new epoch."""
+    """Records that only the leader had are cut; the same batch, sent again, gets its offset in the new epoch."""
     script.replicate("r0")
     script.send("r1")
     script.request("r1")
@@ -331,7 +331,7 @@ def s25_min_isr(script: TraceScript) -> None:
 
 def s25_unheard(script: TraceScript) -> None:
     script.fail_over("b2", "b2", "b3")
-    script.append("b1", 0, "r0")  # b1 leads on in its old epoch, and nobody has fetched
+    script.append("b1", 0, "r0")  # b1 leads on in its old epoch, and no follower has fetched
     script.advance(1, node="b1", epoch=0)
 
 

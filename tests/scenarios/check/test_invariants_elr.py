@@ -1,4 +1,4 @@
-"""Eligible leader replicas: what the checker says to a controller that minds them, and to one that does not."""
+"""Eligible leader replicas: the checker's answer to a controller that respects them, and to one that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the invariants see in the brokers and controllers themselves, beside the trace: logs, epochs, metadata."""
+"""Invariants that read the brokers and controllers themselves, beside the trace: logs, epochs, metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invariants of the end: what has to be in place once a cluster is at rest."""
+"""The invariants of the end: conditions that must hold once a cluster is at rest."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: s
 def test_a_record_that_cannot_be_written_for_want_of_replicas_is_no_second_finding(
     acks: int, isr: list[str], broken: list[str]
 ) -> None:
-    """min.insync.replicas is 2: the producer is told to try again, and hears nothing else before it gives up."""
+    """min.insync.replicas is 2: the producer gets a retriable error, and no other answer before it gives up."""
     script = TraceScript()
     script.replicate("r0")
     script.propose(isr)

@@ -1,4 +1,4 @@
-"""What a run does for each of many partitions: counted in calls, not in seconds, so that nothing becomes quadratic.
+"""The work of a run for each of many partitions: counted in calls, not in seconds, so that nothing becomes quadratic.
 
 When a broker dies, an event or two of every partition follow. Looking at all partitions for each of them would stop the
 cluster for minutes.
@@ -29,7 +29,7 @@ from scenarios.run.probe import PARTITIONS_PER_PROBE, PartitionRounds
 FEW, MANY = 200, 400
 NEARLY_TWICE = 2.2
 CALLS_PER_PLACE = 200
-"""A flow of its own for every 32 partitions takes a thousand calls for each."""
+"""A separate flow for every 32 partitions takes a thousand calls for each."""
 CALLS_PER_TOPIC = 300
 """A flow for each topic, and the keys of its configuration found anew, take a thousand."""
 RULES = PROFILES["kafka-4.1"]
@@ -52,7 +52,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 class Told:
-    """A controller whose decisions are told at once to those who look on."""
+    """A controller whose decisions reach its listeners at once."""
 
     def __init__(self) -> None:
         self.view = ClusterView(("b1", "b2", "b3"), ("c1",))
@@ -121,7 +121,7 @@ def test_so_do_the_histories_of_its_partitions() -> None:
 
 
 def test_a_fenced_broker_that_stays_in_isrs_is_found_in_each_of_them() -> None:
-    """What is looked at is what has changed, and nothing that is wrong is missed."""
+    """The checker looks only at changes, and misses no violation."""
     told = Told()
     told.create(FEW)
     told.log.at_us = 2_000_000

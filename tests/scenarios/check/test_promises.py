@@ -1,4 +1,4 @@
-"""What each era promises, and what becomes of an invariant that it does not."""
+"""The promises of each era, and the verdict on an invariant that it does not promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""summary.json: what other programs may rely on."""
+"""summary.json: the fields that other programs may rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which missing rule is to blame: found by playing the same run with a rule added, not argued."""
+"""The missing rule that is to blame: found by a replay of the same run with a rule added."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_record_that_survived_has_no_decisive_step_and_no_remedy() -> None:
 
 
 def test_the_world_matters_as_long_as_the_producer_may_send_again() -> None:
-    """Nobody has the record any more, and its producer has not been told: what happens next decides what it is told."""
+    """The record is gone everywhere, and its producer has no answer yet: the next events decide the answer."""
     script = TraceScript()
     script.replicate("r0", acks=-1)
     script.send("r1", acks=-1)

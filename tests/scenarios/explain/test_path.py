@@ -1,4 +1,4 @@
-"""The journey of a request: what it says is what the trace says, and a run played again for it is the same run."""
+"""The journey of a request: it agrees with the trace, and a run replayed for it is the same run."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_error_screen(name: str, request: pytest.FixtureRequest) -> None:
     assert screen == golden.read_text()
 
 
-# (what the file has, what stands there instead, code, text under the caret, suggestion)
+# (text of the file, its replacement, code, text under the caret, suggestion)
 SINGLE_ERRORS = [
     ("schema: 1", "schema: 2", "E110", "2", None),
     ("id: small", "id: Small Thing", "E113", "Small Thing", None),

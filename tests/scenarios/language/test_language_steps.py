@@ -1,4 +1,4 @@
-"""Every verb, trigger and modifier of the timeline: what a file says and what the runner is given."""
+"""Every verb, trigger and modifier of the timeline: the text in a file and the step for the runner."""
 
 from __future__ import annotations
 

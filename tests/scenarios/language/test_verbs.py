@@ -31,7 +31,7 @@ HEAD_OF_EXAMPLES = HEAD.replace("b1: {rack: A}", "b1: {rack: A, config: {log.dir
 EARLIER = ("{at: 1s, cut: {between: [b1, b2]}, as: isolation}", "{at: 2s, hold: {from: b1, to: b2}, as: freeze}")
 
 OF_MEANING = ("E112", "E120", "E125", "E126", "E130", "E131", "E132", "E133", "E134", "E135")
-"""What the schema cannot know: bounds of what is written with a unit, names, what may not stand beside what."""
+"""Rules that the schema cannot express: bounds of values with a unit, names, fields that exclude each other."""
 
 VALUES: tuple[Any, ...] = (
     None, True, 0, 5, -1, "", "fast", "none", "all", "both", "200ms", "-2s", "0s", "1.5kB", "50kB/s", "10%", "101%",
@@ -42,7 +42,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def trees(verb: Declaration) -> Iterator[Any]:
-    """What might stand behind a verb: its examples, and these with one value taken away, changed or added."""
+    """Possible arguments of a verb: its examples, and these with one value taken away, changed or added."""
     yield from VALUES
     for example in verb.examples:
         tree = yaml.safe_load(example)
@@ -62,7 +62,7 @@ def validator() -> jsonschema.Draft202012Validator:
 
 
 def codes_of(step: str) -> list[str]:
-    """What the parser notes about one step, in a cluster that has the names of the examples."""
+    """The parser's problems with one step, in a cluster that has the names of the examples."""
     problems = Problems()
     scope = Scope(
         Reader(problems),

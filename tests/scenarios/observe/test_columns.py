@@ -1,4 +1,4 @@
-"""What a long run keeps of its batches in columns, against plain dicts and lists."""
+"""The columns in which a long run keeps its batches, against plain dicts and lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of clients that state nothing themselves, and what comes of it: the tap, the mirror and the verdict.
+"""Events about clients that state nothing themselves, and their effect on the tap, the mirror and the verdict.
 
 A log that is written by hand stands for the broker; test_client_tap and test_resent_batches have real ones.
 """
@@ -134,7 +134,7 @@ class World:
         return [entry.name for entry in self.ledger]
 
     def final(self, node: str = "b1", of: TopicPartition = T0) -> list[str]:
-        """What the log of a node holds when the run ends."""
+        """The content of a node's log when the run ends."""
         names = []
         for offset, name, batch in self.mirror.records(of, node):
             names.append(name)
@@ -348,7 +348,7 @@ def test_the_latency_is_that_of_the_request_at_the_broker() -> None:
         client.sends(value, acks=acks)
 
     def answered(error: ErrorCode, left_us: int) -> None:
-        # Told as of the step in progress, which began when the request came.
+        # Stated with the time of the step in progress, which began when the request came.
         client.tell(ProduceAnswered((PartitionAnswered(T0, error, 0, None),), left_us), 1_000)
 
     sends(1_000, "a", acks=1)
@@ -423,7 +423,7 @@ def test_a_topic_that_is_made_again_lacks_nothing_of_the_one_before() -> None:
 
 
 def test_a_broker_that_had_nothing_of_a_deleted_topic_is_not_waited_for() -> None:
-    """It never says that its log is gone; what it gets of the topic of today counts."""
+    """It never states that its log is gone; only records of the present topic count."""
     world = World()
     world.leads("b1")
     world.deletes_topic("b1")
@@ -455,7 +455,7 @@ def test_what_is_sent_again_to_the_new_topic_and_lost_there_is_lost() -> None:
 
 
 def test_a_batch_that_claims_two_billion_records_is_no_work() -> None:
-    """On a disk it may be, whoever has let it in: what reads, is told of and looks at it counts what there is."""
+    """Such a batch may be on a disk, from any source: all readers of it count the records that exist."""
     world = World()
     client = world.connects()
     client.writes(0, "x")

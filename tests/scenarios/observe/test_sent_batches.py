@@ -1,4 +1,4 @@
-"""Which records stand in a log, where batches of several senders are the same to the byte."""
+"""The records in a log, where batches of several senders are the same to the byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the disk of a dead process says beyond the events that it told: of logs of one segment, and of many."""
+"""Changes on the disk of a dead process that it did not report: in logs of one segment, and of many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = TopicPartition("t", 2)
 
 
 class Broker:
-    """A log with two records in a segment, and the view of those whom its process tells."""
+    """A log with two records in a segment, and the view that its process reports to."""
 
     def __init__(self, root: Path) -> None:
         self.disk = Disk(root, sync=False)
@@ -68,7 +68,7 @@ class Broker:
         self.seen.log_start_offset, self.seen.log_end_offset = self.log.log_start_offset, self.log.log_end_offset
 
     def die(self) -> list[TraceEvent]:
-        """What is stated of it then. Afterwards the view agrees with the log."""
+        """The events stated about it then. Afterwards the view agrees with the log."""
         self.stated.clear()
         state_untold(self._trace, self.view, NODE, [self.disk])
         assert self.seen.log_end_offset == self.log.log_end_offset

@@ -1,4 +1,4 @@
-"""Runs for other tools: what each tool's own reader checks, and names that would be orders to it."""
+"""Runs for other tools: the checks of each tool's own reader, and names that it would take as commands."""
 
 from __future__ import annotations
 

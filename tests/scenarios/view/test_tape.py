@@ -1,4 +1,4 @@
-"""The tape and the questions: what the page plays is what the trace says."""
+"""The tape and the questions: the page plays what is in the trace."""
 
 from __future__ import annotations
 

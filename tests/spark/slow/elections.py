@@ -1,4 +1,4 @@
-"""Elections, ISR changes and key moments, told slowly: what the controller decided, and since when nobody led."""
+"""Elections, ISR changes and key moments, the slow way: the controller's decisions, and the times without a leader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def elections(rows: list[Row]) -> Found:
     """(topic, partition, seq, at_us, leader, lost_us, leading_us, first_write_us, elect_us, write_us)"""
     leader: dict[Place, str | None] = {}
     lost_us: dict[Place, int] = {}
-    """Of a partition without a leader at work: since when. It ends as the chosen one learns that it leads."""
+    """Since when a partition has had no working leader. It ends as the chosen one learns that it leads."""
     chosen: list[dict[str, Any]] = []
     epoch: dict[Place, int] = {}
     down: set[str] = set()

@@ -1,4 +1,4 @@
-"""How a broker that came back caught up, and what fetches carried, told slowly: fetch by fetch."""
+"""How a broker that came back caught up, and the content of fetches, the slow way: fetch by fetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who had a lost record, who led without it and what took it, told slowly: every replica's log, record by record."""
+"""Holders of a lost record, leaders without it, and its deletion, the slow way: every replica's log by record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.spark.slow.truth import Found, Place, Row
 
 
 class Logs:
-    """What each replica's log holds now: offset -> names of records."""
+    """The present content of each replica's log: offset -> names of records."""
 
     def __init__(self) -> None:
         self.names: dict[tuple[Any, ...], tuple[str, ...]] = {}

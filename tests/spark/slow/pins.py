@@ -1,4 +1,4 @@
-"""Who held a high watermark back, told slowly: at every moment of a stall, who was in the ISR and not yet beyond it."""
+"""Holders of a high watermark, the slow way: members of the ISR not yet beyond it, at every moment of a stall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the definitions of the report mean, told a second time: one run's rows in plain Python, slow and obvious.
+"""The report's definitions a second time: one run's rows in plain Python, slow and obvious.
 
 Each function goes through the rows of a trace in their order and keeps what is true now. They are for comparison with
 what Spark finds, on runs small enough for them.
@@ -143,7 +143,7 @@ def _leader_down(states: list[tuple[int, State | None]], rows: list[Row]) -> lis
 
 
 class Term:
-    """One leader's term: what it has seen so far."""
+    """One leader's term: its state so far."""
 
     def __init__(self, row: Row) -> None:
         self.leader, self.epoch = row["node"], row["leader_epoch"]
@@ -350,7 +350,7 @@ def read_stalls(rows: list[Row]) -> Found:
     living: set[str] = set()
 
     def reader(row: Row) -> tuple[str | None, str | None]:
-        """(client, group); (None, None) if nobody knows where it belongs"""
+        """(client, group); (None, None) if it is unknown where it belongs"""
         client = row.get("client") or ""
         if not client.startswith("client/"):
             return client, None
