@@ -1,9 +1,9 @@
 """The admitted parts of a `report --sql` question, by Spark's own names: all others are refused.
 
-Every entry of these lists computes from its arguments alone. Not on them, on purpose: what starts a program
-(ScriptTransformation), calls Java (reflect, java_method, try_reflect), reads or reveals a file's name (read_files,
-input_file_name), parses XML, Avro or Protobuf (these load what the data names), reveals who runs Spark (current_user),
-and every command but SHOW TABLES and DESCRIBE.
+Every entry of these lists computes from its arguments alone. Left out on purpose: parts that start a program
+(ScriptTransformation), call Java (reflect, java_method, try_reflect), read or reveal a file's name (read_files,
+input_file_name), parse XML, Avro or Protobuf (these load files that the data names), reveal the user of Spark
+(current_user), and every command but SHOW TABLES and DESCRIBE.
 """
 
 from __future__ import annotations

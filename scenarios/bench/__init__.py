@@ -1,4 +1,4 @@
-"""What `highwater bench` measures.
+"""The measurements of `highwater bench`.
 Rooms: model/ (traces of any length whose outcome is known).
 
 May import: scenarios.bench.model, scenarios.language.parse, scenarios.process, scenarios.run,

@@ -43,7 +43,7 @@ FETCH_PATH_KEPT = "fetch path, CRC checked, appended"
 
 @dataclass(slots=True)
 class _Round:
-    """What one row of one round moved and cost; CPU and switches of both ends."""
+    """Bytes and cost of one row of one round; CPU and switches of both ends."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
@@ -193,7 +193,7 @@ def _send_splice(sock: socket.socket, log: Log, total: int, found: _Round) -> No
 
 
 def _send_fetches(sock: socket.socket, log: Log, total: int, found: _Round) -> None:
-    """What a leader does per fetch: decode the request, find the slice, frame it, send header and slice."""
+    """A leader's work per fetch: decode the request, find the slice, frame it, send header and slice."""
     offset, correlation_id = 0, 0
     while offset < log.log_end_offset:
         correlation_id += 1

@@ -1,4 +1,4 @@
-"""The report of a short run: what it costs in a new session, and in one that has made others before."""
+"""The report of a short run: its cost in a new session, and in one that has made others before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is held against: expectations, promises, and the verdict.
+"""The checks of a run: expectations, promises, and the verdict.
 Rooms: invariants/.
 
 May import: scenarios.language, scenarios.language.values, scenarios.language.verbs, scenarios.observe.

@@ -37,7 +37,7 @@ class Expectation:
 
 @dataclass(slots=True)
 class RunSight:
-    """What conditions may look at: the listeners of the run, and the names its steps have captured with `as`."""
+    """The state that conditions may read: the listeners of the run, and the names its steps have captured with `as`."""
 
     view: ClusterView
     ledger: RecordLedger

@@ -1,9 +1,9 @@
-"""Which invariants the rules of a run promise (replica/RULES.md).
+"""The invariants that the rules of a run promise (replica/RULES.md).
 
-An older rule lets some invariants break by design: that is what the newer rule was made for. A broken invariant that
+An older rule lets some invariants break by design: the newer rule was made to prevent that. A broken invariant that
 the rules of the run promise is a bug in Highwater; any other is a finding about the era, and a scenario may expect it.
 Damage that configuration allows (unclean elections, disks that lose bytes) is not covered here: truth.py re-bases.
-Only where an old rule makes more of lost bytes than their loss does a gap say `after_lost_bytes`.
+A gap says `after_lost_bytes` only where an old rule makes the damage of lost bytes worse.
 """
 
 from __future__ import annotations

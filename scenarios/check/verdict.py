@@ -22,7 +22,7 @@ class Anomaly:
     """One broken promise in one partition, with its witness.
 
     kind: Highwater's name; `jepsen` is Jepsen's      our_bug: no era and no setting accounts for it
-    records, offsets, replicas, client: what it is about, empty where that says nothing
+    records, offsets, replicas, client: its subject, empty where that says nothing
     seqs: events of the trace that prove it      sentence: the same in words
     """
 
@@ -62,7 +62,7 @@ class Verdict:
 
 
 RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
-"""What `Verdict.records` holds: three by the producer's answer, then those found by comparing with the logs."""
+"""The keys of `Verdict.records`: three by the producer's answer, then those found by comparing with the logs."""
 
 
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:

@@ -1,4 +1,4 @@
-"""`highwater bench wire`: what the live brokers do under librdkafka, and librdkafka's own mock cluster beside them."""
+"""`highwater bench wire`: the live brokers under load by librdkafka, beside librdkafka's own mock cluster."""
 
 from __future__ import annotations
 

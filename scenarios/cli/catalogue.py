@@ -1,4 +1,4 @@
-"""`highwater list`, `show` and `check`: what there is to run, and whether a file can be. Nothing heavy is imported."""
+"""`highwater list`, `show` and `check`: the scenarios, and the errors of a file. Nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _show_document(file: ScenarioFile) -> dict[str, Any]:
 
 
 def story(text: str) -> str:
-    """The comment a file opens with, without its `#`: what to watch."""
+    """The comment at the top of a file, without its `#`: the events to watch."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):

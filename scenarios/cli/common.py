@@ -1,4 +1,4 @@
-"""What the commands share: finding and loading a scenario, errors in one voice, one way to run."""
+"""Shared by the commands: finding and loading a scenario, errors in one style, one way to run."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
 
 
 def _played(run_dir: Path) -> tuple[str, Scenario]:
-    """What the run's own lock file says; it is played again."""
+    """The scenario in the run's own lock file, for a replay."""
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text
     from scenarios.run.runs import RunNotFound, read_lock, read_summary

@@ -99,7 +99,7 @@ class _Kept(NamedTuple):
 
 
 def _play(asked: _Asked, processes: int) -> tuple[int, list[Found], BaseException | None]:
-    """How many seeds were played, from the first without a gap; what was found; Ctrl-C, or what else ended it."""
+    """How many seeds were played, from the first without a gap; the findings; Ctrl-C, or another cause of the end."""
     work = [asked.job(seed) for seed in asked.seeds]
     found: list[Found] = []
     played = 0

@@ -1,7 +1,7 @@
-"""Which of the rules that an era lacks is to blame for a broken invariant: the same run, with a rule added each time.
+"""Finds the missing rule that is to blame for a broken invariant: the same run, with a rule added each time.
 
-`promises.py` knows which rules could have kept an invariant; in one run mostly a single one would have. Nothing is
-argued: a rule is to blame if the run with that rule added, same seed, does not break the invariant.
+`promises.py` knows which rules could have kept an invariant; in one run mostly a single one would have. The
+proof is a run: a rule is to blame if the run with that rule added, same seed, does not break the invariant.
 """
 
 from __future__ import annotations

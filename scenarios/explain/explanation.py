@@ -22,7 +22,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Who held the record at a moment: a word per broker, and what its producer believed."""
+    """The holders of the record at a moment: a word per broker, and its producer's belief."""
 
     at_us: int
     brokers: Mapping[str, str]

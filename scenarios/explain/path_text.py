@@ -14,7 +14,7 @@ LISTED_MAX = 40
 
 
 def journey_text(journey: Journey, style: Style, run: str) -> str:
-    """A headline, then one line per stage: when, where, how long, what; and what happened while it waited."""
+    """A headline, then one line per stage: when, where, how long, what; and the events while it waited."""
     records = f"  {_names(journey.records)}" if journey.records else ""
     head = style.bold(f"  {journey.request.api} {journey.name}{records}")
     lines = ["", f"{head}    {run}", ""]

@@ -1,4 +1,4 @@
-"""Which settings would have saved a lost record, as far as its own trace proves it; nothing here is a rule of thumb."""
+"""Settings that would have saved a lost record, as far as its own trace proves it; nothing here is a rule of thumb."""
 
 from __future__ import annotations
 

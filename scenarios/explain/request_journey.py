@@ -27,7 +27,7 @@ class RequestUnknown(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stop. took_us: how long the request stayed there, None for what happened in passing; happened: meanwhile,
+    """One stop. took_us: how long the request stayed there, None for a stop without a wait; happened: meanwhile,
     in order: (when, what)"""
 
     at_us: int

@@ -1,4 +1,4 @@
-"""Which single change would have saved a record: the same run played again, same seed, with one thing different.
+"""Single changes that would have saved a record: the same run played again, same seed, with one thing different.
 
 No rule of thumb: each entry is a whole run, judged by the checker like any other. A change is a list of
 `path=value` settings, so `highwater run` with the same settings shows the same.

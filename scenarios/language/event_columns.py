@@ -1,4 +1,4 @@
-"""Which columns an `events` entry may name, for each event of the trace, and the short words that stand for some."""
+"""The columns that an `events` entry may name, for each event of the trace, and short words for some of them."""
 
 from __future__ import annotations
 

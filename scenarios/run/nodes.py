@@ -34,7 +34,7 @@ class ServerNodes:
     def new_life(
         self, host: Host, incarnation: int, log_dir: Path, disks: dict[str, Disk], clock: WallClock
     ) -> Callable[[trio.Nursery], None]:
-        """What starts it."""
+        """returns: a function that starts it"""
         name = host.name
         elsewhere = host.stand_in(incarnation, disks, clock)
         if elsewhere is not None:

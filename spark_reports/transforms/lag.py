@@ -19,7 +19,7 @@ def replication_lag(
 
     lag_records: records the follower had not asked beyond (>= 0).
     lag_us:      age of the oldest record it lacked, since the leader had it in this term; 0 while it lacked none.
-    peak_lag_us: what that age had grown to just before this moment: the fetch that ends a lag no longer shows it.
+    peak_lag_us: that age just before this moment: the fetch that ends a lag no longer shows it.
     behind_us:   time since it was last caught up, by the rule that shrinks the ISR (Replica.updateFetchStateOrThrow:
                  its fetch reached the leader's end, or the leader's end at its fetch before); 0 while it lacked none.
     A leader knows nothing of a follower before its first fetch of the term: no row before it. The last moment of a term

@@ -200,7 +200,7 @@ def _reading(number: int, replicated: Batches) -> Iterator[EventColumns]:
 
 
 def found_records(number: int, end_us: int) -> EventColumns:
-    """What a round left in the log of every replica."""
+    """The records of a round that remain in the log of every replica."""
     stored = Batches(number, np.arange(STORED_TICKS))
     entries = stored.record_kind(
         "log_entry_found", np.full(len(stored.tick), end_us),

@@ -47,7 +47,7 @@ from scenarios.observe.trace_writer import TraceWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedFigures:
-    """What a report on the trace must find. Times in virtual microseconds, per partition where not said otherwise.
+    """The results that a report on the trace must have. Times in virtual microseconds; values per partition by default.
 
     acked, lost, missing, duplicated: records by acks (1, -1)
     ack_latency: by acks, (median, 99th percentile, largest)

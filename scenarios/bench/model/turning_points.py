@@ -51,7 +51,7 @@ def beginning() -> Rare:
 
 
 def _roles(number: int, isr: tuple[str, ...], nodes: Sequence[str], partition_epoch: int) -> list[TraceEvent]:
-    """What the brokers learn at the begin of a term."""
+    """The roles that brokers learn at the beginning of a term."""
     leader = BROKERS[leader_of(number)]
     end = number * STORED_TICKS * RECORDS_PER_BATCH
     events: list[TraceEvent] = []

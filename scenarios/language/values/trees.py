@@ -1,4 +1,4 @@
-"""Values and conditions as plain data, the way a file has them: what lock.py puts together."""
+"""Values and conditions as plain data, the way a file has them, for lock.py."""
 
 from __future__ import annotations
 

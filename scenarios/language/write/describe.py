@@ -112,7 +112,7 @@ def timeline_lines(scenario: Scenario) -> list[str]:
 
 
 def sketch(scenario: Scenario, *, plain: bool = False) -> list[str]:
-    """Three rows over one time axis: what producers send, what goes wrong, what is undone or checked."""
+    """Three rows over one time axis: records of producers, faults, and steps that undo or check."""
     fault, undo, check, send = ("x", "o", "?", ".") if plain else (SIGNS["fault"], SIGNS["undone"], "?", "●")
     rows = {"sends": [" "] * _SKETCH_WIDTH, "faults": [" "] * _SKETCH_WIDTH, "undone": [" "] * _SKETCH_WIDTH}
     for workload in scenario.producers:
