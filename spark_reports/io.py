@@ -38,7 +38,7 @@ class Trace(NamedTuple):
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
-    """Lay a schema over the trace files of `run_dirs`; nothing is read before it is asked for.
+    """Lay a schema over the trace files of `run_dirs`; nothing is read before it is needed.
 
     raises: RunFolderUnusable
     """
@@ -100,7 +100,7 @@ def _run_of_row(run_dirs: Sequence[Path]) -> Column:
     """The run's name: of one run a constant, which costs nothing; of several, a part of the file's address."""
     if len(run_dirs) == 1:
         return F.lit(run_dirs[0].resolve().name)
-    # As Spark spells it: .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded. Asked of every row, so no regex.
+    # As Spark spells it: .../<run>/trace/<table>/part-NNNNN.parquet, percent-encoded. It runs for every row: no regex.
     encoded = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/", -4), "/", 1)
     decoded = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
     return F.when(F.contains(encoded, F.lit("%")), decoded).otherwise(encoded)

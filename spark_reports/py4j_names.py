@@ -15,7 +15,7 @@ _CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
 
 
 class _RememberingClass(JavaClass):  # type: ignore[misc]
-    """A Java class that asks for each of its methods once; fields are asked for each time."""
+    """A Java class that looks up each of its methods once; fields are looked up each time."""
 
     def __getattr__(self, name: str) -> Any:
         member = super().__getattr__(name)

@@ -44,7 +44,7 @@ class QueryRefused(Exception):
 
 
 class Answer(NamedTuple):
-    """`rows` as plain values; `more`: there were more of them than asked for."""
+    """`rows` as plain values; `more`: there were more of them than requested."""
 
     statement: Statement
     columns: list[str]

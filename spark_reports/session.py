@@ -179,7 +179,7 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
             what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise SparkFailed(f"Spark did not start: {what}\n{_tail(jvm_log)}") from error
     if threading.current_thread() is threading.main_thread():
-        # PySpark's own asks the JVM to cancel all jobs, in the middle of what is being asked of it.
+        # PySpark's own handler asks the JVM to cancel all jobs, in the middle of another request.
         signal.signal(signal.SIGINT, on_interrupt)
     _silence_query_errors()
     remember_names(session._jvm)
@@ -188,8 +188,8 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
 
 
 def name_call_site(session: SparkSession) -> None:
-    """For the queries of this thread. Else Spark searches the JVM's stack at every step of every plan for who made it,
-    which only the web UI shows: a quarter of the time it takes to begin a query.
+    """For the queries of this thread. Else Spark searches the JVM's stack at every step of every plan for its origin,
+    which only the web UI shows: this takes a quarter of the time to begin a query.
     """
     for form in ("short", "long"):
         session.sparkContext.setLocalProperty(f"callSite.{form}", "highwater")

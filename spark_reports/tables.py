@@ -46,7 +46,7 @@ def in_memory(name: str, table: DataFrame) -> DataFrame:
 
 
 class ResultTables(Mapping[str, DataFrame]):
-    """Every table over a trace, by name; each is defined when it is first asked for, with what it follows from.
+    """Every table over a trace, by name; each is defined on its first use, with the tables that it follows from.
 
     Defining takes PySpark longer than a small trace takes to read. Threads may ask at once; one at a time defines.
     """

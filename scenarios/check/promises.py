@@ -19,7 +19,7 @@ class Gap:
     """Values of a switch under which invariants can break, and the rule that closed the gap.
 
     invariants: the one that breaks first and those that break in its wake, by the names invariants/checker.py reports
-    rule: who brought it, and what it says
+    rule: its source (KIP or issue), and its content
     only_with: another switch and the value without which nothing breaks
     after_lost_bytes: nothing breaks before a disk has lost bytes that a replica had written
     """

@@ -157,7 +157,7 @@ def execute(
 
 
 def exit_code_of(results: Sequence[RunResult], fail_on: Sequence[str] = ()) -> ExitCode:
-    """Our bug first, then what was expected or asked not to happen."""
+    """Our bug first, then failed expectations and forbidden outcomes."""
     if any(result.broke_an_invariant for result in results):
         return ExitCode.OUR_BUG
     if any(not result.held for result in results):

@@ -291,7 +291,7 @@ def _see_also(summary: Summary, again: str | None) -> list[str]:
 
 
 def compare_table(summaries: Sequence[Summary], style: Style) -> str:
-    """The variants of one scenario side by side, then what became of every record in each."""
+    """The variants of one scenario side by side, then the fate of every record in each."""
     names = [summary["variant"] or "as written" for summary in summaries]
     rows = [_compared(summary, style) for summary in summaries]
     labels = list(rows[0])

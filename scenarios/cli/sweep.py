@@ -272,7 +272,7 @@ def _results(plan: _Plan, out: Path, swept: Swept) -> dict[str, Any]:
 
 
 def _exit_code(rows: Sequence[Mapping[str, Any]], fail_on: Sequence[str]) -> ExitCode:
-    """Our bug first, then what was asked not to happen, then what was not decided in time."""
+    """Our bug first, then forbidden outcomes, then runs that were not decided in time."""
     if any(row["our_bugs"] or row["crashed"] for row in rows):
         return ExitCode.OUR_BUG
     if any(kind in row["verdicts"] or (kind == "any" and row["verdicts"]) for row in rows for kind in fail_on):

@@ -1,5 +1,5 @@
-"""The causal story of one record: who appended it, who acked it and why so early or late, who held it when the leader
-died, who was elected and why, who truncated it. Everything is read from the trace.
+"""The causal story of one record: its append, its ack and the reason for its time, the holders when the leader died,
+the election and its reason, the truncation. Everything is read from the trace.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ _TEXT_WIDTH = 76
 
 
 def explanation_text(story: Explanation, style: Style, outcomes: Sequence[RecordFate] | None = None) -> str:
-    """Headline, moments (decisive ones marked), the table of who held it when, and what would have saved it: as the
-    trace proves it, or, with `outcomes`, as the same run with one thing changed showed it."""
+    """Headline, moments (decisive ones marked), the table of its holders over time, and changes that would have saved
+    it: as the trace proves them, or, with `outcomes`, as runs with one thing changed showed them."""
     acks = "all" if story.acks == ACKS_ALL else str(story.acks)
     dot = style.sign("dot")
     headline = f"  {_headline(story)}"

@@ -22,7 +22,7 @@ TOLD_MAX = 6
 
 
 class RequestUnknown(ValueError):
-    """No such request, or more than one; the text says what there is."""
+    """No such request, or more than one; the text lists the requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def request_of(row: TraceRow) -> RequestCompleted:
 
 
 def _short_name(request: RequestCompleted) -> str:
-    """Client, correlation id, and who was asked: enough, unless clients share a client.id."""
+    """Client, correlation id, and the broker addressed: enough, unless clients share a client.id."""
     return f"{request.peer}:{request.correlation_id}@{request.node}"
 
 

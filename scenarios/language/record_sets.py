@@ -11,7 +11,7 @@ _ITEM = re.compile(r"([a-z]{1,8})(\d{1,7})(?:\s*\.\.\s*([a-z]{1,8})(\d{1,7}))?",
 
 
 class RecordSetError(ValueError):
-    """The text is no set of records."""
+    """The text is not a set of records."""
 
 
 def parse_record_names(text: str) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""When a partition could not be written to or read from.
+"""Times in which a partition could not be written to or read from.
 
 Writes are judged by demand: a window is a stretch without a single ack while some record waited for one. It begins
 when the first such record was sent (or at the last ack before, if that is later) and ends with the next ack; if none
-follows, when the last waiting record was given up, or with the run. Reads are judged by service: a window is a stretch
-in which no running broker leads the partition.
+follows, when the producer gave up the last waiting record, or with the run. Reads are judged by service: a window is
+a stretch in which no running broker leads the partition.
 """
 
 from __future__ import annotations

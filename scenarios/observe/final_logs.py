@@ -141,7 +141,7 @@ class FinalReplica:
 
 
 class Presence:
-    """Partition and all offsets of every record in a final log, as far as they are asked for."""
+    """Partition and all offsets of every record in a final log, as far as they are requested."""
 
     def __init__(self) -> None:
         self._index = NameIndex()

@@ -1,4 +1,4 @@
-"""Every record of a run: the answer its producer got, who read it, and what the disks held when the run ended.
+"""Every record of a run: its producer's answer, its readers, and the content of the disks when the run ended.
 
 `RecordLedger` is a listener of `replica.trace.TraceLog`. Its words:
 
@@ -147,7 +147,7 @@ class RecordLedger:
 
     @cached_property
     def present(self) -> Presence:
-        """Every record in a final log; asked once the run is over (`close`)."""
+        """Every record in a final log; called once the run is over (`close`)."""
         found = Presence()
         for partition in sorted(self.final):
             found.add_log(partition, self.final_log(partition))

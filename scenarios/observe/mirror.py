@@ -107,7 +107,7 @@ class LogMirror:
         return log
 
     def columns(self, partition: TopicPartition) -> BatchColumns:
-        """Every batch of a partition, for who keeps a list of some."""
+        """Every batch of a partition, for callers that keep a list of some."""
         known = self._columns.get(partition)
         if known is None:
             known = self._columns[TopicPartition(*partition)] = BatchColumns()

@@ -24,7 +24,7 @@ class NameIndex:
     """Places of names, from 0 in the order in which they were added.
 
     Workloads name their records by a prefix and a running number, so that is what is kept, and for each prefix an array
-    of places by number. Any other name is kept as a word. A name is made anew when it is asked for.
+    of places by number. Any other name is kept as a word. A name is built anew on each request.
     """
 
     __slots__ = ("_numbers", "_places", "_prefix_places", "_prefixes", "_spelling", "_word_places", "_words")

@@ -68,7 +68,7 @@ class _Column:
 class RecordTable:
     """The records by place. Times in microseconds; `*_seq` are places in the trace; UNKNOWN when it did not happen.
 
-    origins: who sent a record where, and with which acks
+    origins: a record's sender and partition, and its acks
     words: the values of the columns acked_by, error, first_reader
     """
 

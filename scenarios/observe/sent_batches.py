@@ -113,7 +113,7 @@ class SentBatches:
         self.names = NameIndex()
         self._partitions: dict[TopicPartition, PartitionBatches] = {}
         self._senders = WordTable()
-        # Of each batch: who sent it last, where it was appended last, and where its records begin; those end where the
+        # Of each batch: its last sender, place of its last append, and the start of its records; those end where the
         # next batch's begin.
         self._sender = array("h")
         self._base_offset = array("q")

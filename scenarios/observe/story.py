@@ -60,7 +60,7 @@ class PartitionHistory:
 
 
 class Standing(NamedTuple):
-    """From one event on: who holds a partition, who leads it, who is in its ISR. assigned None: it no longer exists"""
+    """From one event on: a partition's replicas, its leader, its ISR. assigned None: it no longer exists"""
 
     seq: int
     at_us: int
@@ -88,7 +88,7 @@ def _is_internal(event: trace.TraceEvent) -> bool:
 
 
 class Story:
-    """Listener, after the view it is given. `lines` in order; `histories` per partition, made when they are asked for.
+    """Listener, after the view it is given. `lines` in order; `histories` per partition, made on request.
 
     An event of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
     of thousands of events when a broker dies.
@@ -231,7 +231,7 @@ class Story:
         self._proposals[event.topic, event.partition, event.node] = (frozenset(event.isr), event.reason)
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        """The controller's word; the reason is the leader's, if it is the leader who asked for it."""
+        """The controller's word; the reason is the leader's, if the leader asked for the change."""
         self._stands(row, event)
         key = (event.topic, event.partition, event.proposed_by or "")
         isr, reason = self._proposals.pop(key, (None, ""))

@@ -31,7 +31,7 @@ class CommittedLog:
     """One partition's committed log.
 
     end: trueHW      peak: the highest `end` ever      leader_peaks: the highest HW each broker has had as a leader
-    rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs commit nothing any more
+    rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs no longer commit
     corrupted: first offset that each broker's disk has damaged unnoticed
     start: records below were deleted on purpose, so no replica has to hold them
     shortfall: how many records the latest leader lacked without an excuse (0: complete)

@@ -165,7 +165,7 @@ class ClusterView:
         return known.leader if known else None
 
     def coordinator(self, group_id: str) -> str | None:
-        """Of a consumer group: who leads the partition it is kept in; None while there is none."""
+        """Of a consumer group: the leader of the partition that stores it; None while there is none."""
         partitions = sum(name.topic == OFFSETS_TOPIC for name in self.partitions)
         return self.leader(TopicPartition(OFFSETS_TOPIC, partition_of(group_id, partitions))) if partitions else None
 

@@ -139,12 +139,12 @@ def _serve(play: Callable[[Any], Any], pipe: Connection, scratch: str) -> None:
 def _outcome(play: Callable[[Job], Any], job: Job) -> Any:
     try:
         return play(job)
-    except Exception as error:  # Raised again where it was asked for.
+    except Exception as error:  # Raised a second time in the process that requested the run.
         return _Raised(_as_sent(error), traceback.format_exc())
 
 
 def _as_sent(error: Exception) -> Exception:
-    """Some exceptions cannot be made anew from what they were made of."""
+    """Some exceptions cannot be rebuilt from their arguments."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301
     except Exception:

@@ -86,7 +86,7 @@ class ClusterUnderTest:
         self._ids = scenario.cluster.ids
         self._servers = (*scenario.cluster.controllers, *scenario.cluster.brokers)
         self.has_died_out = False
-        """No node is left, and the last one ended unasked: nothing can happen any more but what an operator does."""
+        """No node is left, and the last one ended unasked: from now on only an operator can act."""
         self._cores = Cores(scenario, fabric, trace)
         self._nodes = ServerNodes(scenario, self._cores)
         self.bootstrap = self._cores.bootstrap
@@ -169,7 +169,7 @@ class ClusterUnderTest:
             raise failure
 
     def _state_untold(self, name: str) -> None:
-        """A node's own process may have done what it could not report any more."""
+        """A node's own process may have done things that it could no longer report."""
         machine = self.machines[name]
         if not machine.host.reports_all:
             state_untold(self.trace, self.view, name, list(machine.disks.values()))

@@ -16,7 +16,7 @@ from scenarios.run.fault_words import Done, Nodes, by_number, performs
 
 
 class DiskFaults:
-    """`resolve` is asked when a step fires."""
+    """`resolve` is called when a step fires."""
 
     def __init__(self, cluster: ClusterUnderTest, resolve: Callable[[Selector], Nodes]) -> None:
         self._cluster = cluster

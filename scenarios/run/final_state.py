@@ -79,7 +79,7 @@ def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: 
         return list(enumerate(names, header.base_offset))
     try:
         return [(record.offset, record_name(record.value)) for record in read_records(batch)]
-    except KafkaError:  # compressed with what is not at hand
+    except KafkaError:  # its codec is not installed
         count = header.record_count if is_believable(header) else 1
         return [(offset, f"?{offset}") for offset in range(header.base_offset, header.base_offset + count)]
 

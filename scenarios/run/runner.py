@@ -53,7 +53,7 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A finished run. `summary` is what summary.json holds; `rows` only if asked for.
+    """A finished run. `summary` is the content of summary.json; `rows` only on request.
 
     broken: every invariant that did not hold, also those that the verdict leaves to other anomalies to show
     """

@@ -17,7 +17,7 @@ RUNS_DIR = Path("runs")
 
 
 class RunNotFound(ValueError):
-    """No such run; the text lists what there is."""
+    """No such run; the text lists the runs that exist."""
 
 
 def list_runs(runs_dir: Path = RUNS_DIR) -> list[Path]:

@@ -36,7 +36,7 @@ class InForce:
 
 
 class EndOffsetAnswers:
-    """Listener that collects the answers to `check: end_offset` steps; each is the first one after it was asked."""
+    """Listener that collects the answers to `check: end_offset` steps; each is the first one after its request."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[EndOffsetTest, str]] = []

@@ -67,7 +67,7 @@ class _Trouble:
         return {**self.step(after_ms, verb, payload), "as": self.named(label), "for": f"{for_ms}ms"}
 
     def elections(self) -> list[Tree]:
-        """Leaders one after the other; a broker that is no replica or not in sync is refused."""
+        """Leaders one after the other; a broker that holds no replica or is not in sync is refused."""
         steps, after_ms = [], 0
         for _ in range(self.rng.randint(2, 8)):
             after_ms += self.rng.choice(_GAPS_MS)
@@ -90,7 +90,7 @@ def _leaders_in_a_row(trouble: _Trouble) -> list[Tree]:
 
 
 def _late_orders(trouble: _Trouble) -> list[Tree]:
-    """A broker hears late who leads: leaders and followers of different epochs meet (KIP-320)."""
+    """A broker hears late of its leader: leaders and followers of different epochs meet (KIP-320)."""
     hold = {"from": "controller", "to": trouble.rng.choice(trouble.brokers), "api": "LeaderAndIsr"}
     return [trouble.lasting(0, "hold", hold, trouble.rng.choice((700, 2500, 6000)), "hold"), *trouble.elections()]
 

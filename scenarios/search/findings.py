@@ -21,7 +21,7 @@ class Finding:
 
 
 def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
-    """Run it, and say what is wrong with the outcome: nothing, if all is well.
+    """Run it and return the findings: none, if all is well.
 
     Old rules let invariants break by design, and records with them: then the era explains the fate of a safe schedule's
     records. With no such invariant broken, the only explanation is a bug in Highwater.

@@ -52,7 +52,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FindingKind:
-    """One kind of finding, apart for what the era promises and what it does not. first: who showed it first"""
+    """One kind of finding; broken promises of the era are kinds apart. first: the schedule that showed it first"""
 
     kind: str
     our_bug: bool
@@ -122,7 +122,7 @@ def without_step(schedule: Schedule, number: int) -> Schedule:
 
 
 def _may_go(steps: list[dict[str, Any]], number: int) -> bool:
-    """Whether a step is no mending, or a later one mends the same."""
+    """Whether a step ends no fault, or a later one ends the same fault."""
     step = steps[number]
     mending = next((verb for verb in (*_MENDED_BY_ALL, *_MENDED_BY_LABEL) if verb in step), None)
     if mending is None:

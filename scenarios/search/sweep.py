@@ -32,7 +32,7 @@ LATENCY_DIGITS = 3
 
 
 class VaryUnreadable(ValueError):
-    """A `--vary` that is no `path=value,value,...`; the text says why."""
+    """A `--vary` that is not `path=value,value,...`; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def invalid_values(
 ) -> tuple[ScenarioInvalid | None, int]:
     """(why some value is wrong in every combination, how many combinations are invalid).
 
-    A value that some combination takes is no mistake: the combinations that refuse it become rows that say so.
+    A value that is valid in some combination is no mistake: combinations that refuse it become rows that say so.
     """
     refused = dict(_refused(scenario, settings))
     for axis in axes:

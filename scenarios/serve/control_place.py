@@ -1,6 +1,6 @@
 """How other commands of the same user find a running cluster: a socket in a private directory, and files about it.
 
-The socket is AF_UNIX and never TCP: who may open it is decided by the file system. A cluster is found through the
+The socket is AF_UNIX and never TCP: file permissions decide which users may open it. A cluster is found through the
 folder its run is kept in, or, without one, in a private directory of this user.
 """
 

@@ -1,4 +1,4 @@
-"""Lines for the viewer of a live cluster, who may stop reading at any time: the cluster does not wait."""
+"""Lines for the viewer of a live cluster. The viewer may stop reading at any time: the cluster does not wait."""
 
 from __future__ import annotations
 

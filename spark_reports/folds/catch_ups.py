@@ -46,7 +46,7 @@ class _Return:
 
 
 def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """The first life of a broker is no return."""
+    """The first life of a broker does not count as a return."""
     known: set[str] = set()
     returned: dict[str, _Return] = {}
     for what, at_us, node, offset, end, size_bytes, records in facts:

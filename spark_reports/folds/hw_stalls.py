@@ -1,4 +1,4 @@
-"""High watermarks that stood still while records waited above them: for how long, and who held them."""
+"""High watermarks that stood still while records waited above them: their length, and the followers that held them."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class _View:
 def replication_lag(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """A row for each fetch, and for each known follower at each append of its leader and at the end of its term.
 
-    A leader that was down knows nothing of its followers any more, though its epoch may be the same.
+    A leader that was down has lost its knowledge of its followers, though its epoch may be the same.
     """
     lives: dict[str, int] = {}
     life: dict[str, int] = {}

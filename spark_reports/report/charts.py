@@ -89,7 +89,7 @@ class _PartitionChart:
         return {**spec, "datasets": self._datasets}
 
     def _chart(self, points: Points) -> Layer:
-        """Layers refer to their data by name: Altair copies what it is given each time layers are put together."""
+        """Layers refer to their data by name: Altair copies its input each time layers are put together."""
         name = next((name for name, known in self._datasets.items() if known == points), f"data-{len(self._datasets)}")
         self._datasets[name] = points
         return alt.Chart(alt.NamedData(name=name))

@@ -238,7 +238,7 @@ def size(count: float | None) -> str:
 
 
 def blame(lost: Rows, elections: Rows) -> str:
-    """One sentence or two on who brought losses about, for the table of many runs; empty when nothing was lost."""
+    """One sentence or two on the causes of losses, for the table of many runs; empty when nothing was lost."""
     said = []
     who = zip(lost.values("acked_by"), lost.values("acks"), lost.values("elected"), strict=True)
     last = {one: place for place, one in enumerate(who)}

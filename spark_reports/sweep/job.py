@@ -170,7 +170,7 @@ def _crashed(run: Run, error: BaseException) -> pa.Table:
 
 
 def _why(error: BaseException) -> str:
-    """The line of a Java error that says what happened, which is hardly ever its first."""
+    """The line of a Java error with the cause, which is hardly ever its first."""
     text = str(error)
     causes = re.findall(r"most recent failure: (?:Lost task \S+ in stage \S+ )?(.*)|Caused by: (.*)", text)
     lines = [one or other for one, other in causes] or text.splitlines()

@@ -6,5 +6,5 @@ from pyspark.sql import DataFrame
 
 
 def settled(table: DataFrame) -> DataFrame:
-    """The same rows, computed when they are first asked for. A cache would keep their plan as part of every other."""
+    """The same rows, computed on their first use. A cache would keep their plan as part of every other."""
     return table.localCheckpoint(eager=False)

@@ -157,7 +157,7 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
         .filter(is_read & (F.col("offset") > F.col("previous") + 1))
         .select(*of_consumer, F.sequence(F.col("previous") + 1, F.col("offset") - 1).alias("skipped"))
     )
-    # Hardly any consumer jumps: then neither what it read nor what there was need be gone through.
+    # Hardly any consumer jumps: then neither its reads nor the final logs need to be searched.
     jumped = F.broadcast(gaps.select(*of_consumer).distinct())
     reads = consume.filter(is_read).join(jumped, of_consumer, "left_semi")
     there = entries.join(jumped, list(PARTITION_KEY), "left_semi")

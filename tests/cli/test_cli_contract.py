@@ -239,7 +239,7 @@ def test_a_mistake_is_one_clear_message(highwater: Highwater, words: tuple[str, 
     done = highwater(*words)
     assert (done.code, done.out) == (code, "")
     assert said in done.err
-    # Usage errors of click bring the usage and a hint along; ours are a line and perhaps its fix.
+    # Usage errors of click include the usage and a hint; ours are a line and perhaps its fix.
     assert len(done.error_lines) <= 4
     assert not any(Path().iterdir())
 

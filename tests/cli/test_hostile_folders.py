@@ -237,7 +237,7 @@ def test_a_folder_that_takes_no_files_though_permissions_allow_it(
 
 
 def test_where_nothing_can_be_written_nothing_is_begun(whole: Path, highwater: Highwater, tmp_path: Path) -> None:
-    """Asked of Spark, or of a seed, it would take longer than saying so."""
+    """The error comes before Spark starts and before a seed is played, because both take longer."""
     (tmp_path / "a-file").write_text("mine")
     (tmp_path / "page" / "report.html").mkdir(parents=True)
     (tmp_path / "others" / "tables").mkdir(parents=True)

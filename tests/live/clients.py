@@ -165,7 +165,7 @@ class KafkaPython:
 
     def grouped(self, bootstrap: str, topic: str, group: str) -> Reader:
         reader = KafkaPythonReader(bootstrap, group)
-        reader.consumer.partitions_for_topic(topic)  # Else it may join before it knows what there is to assign.
+        reader.consumer.partitions_for_topic(topic)  # Else it may join before it knows the partitions to assign.
         reader.consumer.subscribe([topic])
         return reader
 

@@ -22,7 +22,7 @@ PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 9, 4
 
 
 class RawClient:
-    """client_id: None for a client that does not say who it is"""
+    """client_id: None for a client without one"""
 
     def __init__(self, address: tuple[str, int], client_id: str | None = "raw") -> None:
         self._sock = socket.create_connection(address, PATIENCE_S)

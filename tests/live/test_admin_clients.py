@@ -49,7 +49,7 @@ def test_kafka_python(tmp_path: Path) -> None:
 
 
 def test_the_zookeeper_era(tmp_path: Path) -> None:
-    """The broker that is the controller creates topics, and every broker those that are asked about."""
+    """The broker that is the controller creates topics, and every broker those that a metadata request names."""
     with serving(tmp_path, "--topic", "orders:1:3", "--profile", "kafka-2.0") as served:
         admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
         (made,) = admin.create_topics({"t": {"num_partitions": 2, "replication_factor": 3}})["topics"]

@@ -44,7 +44,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 class Raw:
-    """A connection that sends what it is given."""
+    """A connection that sends the given bytes."""
 
     def __init__(self, served: Served, name: str) -> None:
         host, port = served.bootstrap.split(",")[0].split(":")

@@ -64,7 +64,7 @@ def make_topic(served: Served, topic: str, partitions: int = 1) -> None:
 
 
 def all_in_sync(served: Served, topic: str = "") -> bool:
-    """Of a topic, or of all that there are; and every broker knows what it is of every partition."""
+    """Of a topic, or of all topics; and every broker knows its role in every partition."""
     told = order(served, "list")["state"]["partitions"]
     parts = [one for one in told if one["partition"].rpartition("-")[0] == topic or not topic]
     return bool(parts) and all(

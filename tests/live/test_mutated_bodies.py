@@ -32,7 +32,7 @@ SEED = int(os.environ.get("SEED", "1"))
 NAMES = ["t", "u", "g", "h", "hostile", "", "consumer", "range", "compression.type", "0", "1", "127.0.0.1"]
 OPEN_AT_ONCE = 48
 ROUND = 200
-"""So many frames, and then every node is asked whether it is there."""
+"""After so many frames a request to every node checks that it still answers."""
 
 EVERYTHING = [(key, version) for key, (low, high) in sorted(VERSIONS.items()) for version in range(low, high + 1)]
 Address = tuple[str, int]

@@ -193,7 +193,7 @@ def test_topics_that_clients_make_are_in_the_log_too(tmp_path: Path, world: tupl
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_topic_is_deleted_and_made_again_under_clients_that_go_on(tmp_path: Path, name: str) -> None:
-    """It comes again by itself, as soon as one of them asks for it: the new one lacks nothing of the old one."""
+    """It is recreated as soon as one of them asks for it; records of the old topic are not missing in the new one."""
     with serving(tmp_path, "--topic", "t:1:1", brokers=3) as served:
         admin = AdminClient({"bootstrap.servers": served.bootstrap})
         reader = Consumer(

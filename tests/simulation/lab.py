@@ -83,7 +83,7 @@ class Node:
 
 
 class Lab:
-    """Nodes a, b, ... that start at 0 and accept connections; the script says what happens at which millisecond."""
+    """Nodes a, b, ... that start at 0 and accept connections; the script has the millisecond of each event."""
 
     def __init__(
         self, names: str = "ab", latency: Latency | None = None, links: dict[tuple[str, str], Latency] | None = None

@@ -1,4 +1,4 @@
-"""A leader that a ZooKeeper-era controller found dead, and that comes back: everybody has to hear of it again."""
+"""A leader that a ZooKeeper-era controller found dead, and that comes back: all brokers have to hear of it anew."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def partition_events(result: RunResult, kind: type[trace.TraceEvent], **columns:
 
 
 def test_it_is_elected_again_by_a_controller_that_had_found_it_dead() -> None:
-    """b1 and b3 hear of a leader that is not there; only a new epoch makes them look for it again.
+    """b1 and b3 hear of a leader that is not there; only a new epoch makes them look for it anew.
 
     source: PartitionStateMachine.initializePartitionState, triggerOnlinePartitionStateChange
     """

@@ -65,7 +65,7 @@ timeline:
 
 
 def test_a_broker_that_starts_again_counts_from_there() -> None:
-    """b2 lags from 51 s on; b1 looks 20 s + 15 s * k after the run began, and not at 4 s + 15 s * k any more."""
+    """b2 lags from 51 s on; b1 looks 20 s + 15 s * k after the run began, and no longer at 4 s + 15 s * k."""
     result = run_scenario(load_text(TEXT, "file").scenario, runs_dir=None, keep_rows=True)
     assert shrinks(result)[-1] == 95
 

@@ -31,7 +31,7 @@ STOP_S = 30.0
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The address of a cluster (`spark://127.0.0.1:port`) for the length of the block; nothing of it runs afterwards.
+    """The address of a cluster (`spark://127.0.0.1:port`) for the length of the block, which ends all of its processes.
 
     folder: for logs and the workers' files     environment: further variables of the workers
     """

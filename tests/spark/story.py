@@ -176,7 +176,7 @@ class Story:
         self._roles("the controller said so")
 
     def change_isr(self, isr: tuple[str, ...], reason: str) -> None:
-        """The leader proposes with `reason`; the controller, who does not know it, writes the ISR."""
+        """The leader proposes with `reason`; the controller, which does not know the reason, writes the ISR."""
         before, self.isr = self.isr, isr
         self.emit(
             t.IsrProposed(

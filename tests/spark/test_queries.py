@@ -165,7 +165,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def asked_for() -> Iterator[tuple[int, list[str]]]:
-    """A server on the loopback: its port, and the paths that were asked for."""
+    """A server on the loopback: its port, and the requested paths."""
     paths: list[str] = []
 
     class Noting(http.server.BaseHTTPRequestHandler):
@@ -212,7 +212,7 @@ def test_a_refused_statement_keeps_those_before_it_from_being_run(spark: SparkSe
 
 
 def test_what_names_turn_out_to_be_is_looked_at_again(spark: SparkSession, leader_kill_dir: Path) -> None:
-    """The second look alone keeps out what the first does not see; here it is asked without the first."""
+    """The second look alone keeps out what the first does not see; here it is called without the first."""
     state = spark._jsparkSession.sessionState()
     skip = spark._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     path = next((leader_kill_dir / "trace" / "control").iterdir())

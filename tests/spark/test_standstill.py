@@ -84,7 +84,7 @@ def test_who_held_the_high_watermark_is_told_where_an_ack_waits_for_it() -> None
     what = "For 33 s (12.000 to 45.000 s) no write of p1 to t-0 succeeded."
     told = standstills(tables(**rows))
     assert lines(told) == [what, f"12 {stood}", "45 b3 left the ISR: b3 lags."]
-    # A note repeats nothing of the headline.
+    # A note does not repeat the headline.
     assert [note[:11] for note in held_back(stalls, told)] == ["At 60.000 s"]
     assert lines(standstills(tables((-1, 1), **rows)))[1] == f"12 for acks=all: {stood}"
     assert lines(standstills(tables((0, 1), **rows))) == [what]

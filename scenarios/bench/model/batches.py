@@ -115,7 +115,7 @@ def _kind(event: str, batches: Batches, at_us: Ints, **columns: Any) -> EventCol
 
 
 def batches_of(number: int) -> list[EventColumns]:
-    """Everything that befalls the batches of a round, but for its turning points."""
+    """All events of the batches of a round, without its turning points."""
     every = Batches(number, np.arange(TICKS))
     replicated = every.where(every.tick < STORED_TICKS)
     return [*_producing(number, every), *_replicating(number, every, replicated), *_reading(number, replicated)]

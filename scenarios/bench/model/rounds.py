@@ -1,4 +1,4 @@
-"""The rounds of the model of `model.trace`: how long each part of one takes, and who leads it."""
+"""The rounds of the model of `model.trace`: the length of each part of a round, and its leader."""
 
 from __future__ import annotations
 

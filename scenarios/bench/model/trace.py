@@ -84,7 +84,7 @@ class ModelTrace:
         return cls(max(1, round(events / events_per_round())))
 
     def truth(self) -> ExpectedFigures:
-        """By arithmetic from the constants of the rounds; nothing of the trace is read."""
+        """By arithmetic from the constants of the rounds, without reading the trace."""
         of_one_acks = self.rounds * (PARTITIONS // 2) * RECORDS_PER_BATCH
         sent, held = of_one_acks * (1 + NORMAL_TICKS + HELD_TICKS), of_one_acks * HELD_TICKS
         first_held_us = STORED_TICKS * TICK_US + int(linger_us(np.array([STORED_TICKS]))[0]) + APPENDED_US

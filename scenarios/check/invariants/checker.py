@@ -36,7 +36,7 @@ from scenarios.observe.truth import Truth
 from scenarios.observe.view import ClusterView
 
 EVENTS_KEPT = 20
-"""events of a partition that a violation brings along"""
+"""events of a partition that a violation includes"""
 
 Handler = Callable[[TraceRow, Any], None]
 
@@ -181,7 +181,7 @@ class InvariantChecker:
         self._handlers = self._table()
 
     def _table(self) -> dict[type, tuple[bool, tuple[Handler, ...]]]:
-        """Per kind of event: whether it belongs to a partition, and who wants it; the truth first."""
+        """Per kind of event: whether it belongs to a partition, and its handlers; the truth first."""
         table = {}
         tables = [self.truth.handlers, *(invariant.handlers() for invariant in self.invariants)]
         for kind in EVENT_CLASSES:
@@ -238,8 +238,8 @@ class InvariantChecker:
         return [violation.event for violation in new]
 
     def report(self, name: str, sentence: str, partition: TopicPartition | None) -> None:
-        """Once for each property and partition. Weakened: a topic that was deleted is not judged any more, nor what is
-        made anew under its name: events name topics, and a broker may not know yet which of the two it holds."""
+        """Once for each property and partition. Weakened: a deleted topic is no longer judged, nor is a new topic with
+        its name: events name topics, and a broker may not know yet which of the two it holds."""
         if (name, partition) in self._said or (partition is not None and partition.topic in self.view.deleted_topics):
             return
         row = self._row

@@ -112,7 +112,7 @@ class Converges(Invariant):
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        """A dead client cannot learn what became of its records."""
+        """A dead client cannot learn the fate of its records."""
         self.quiescence.disturbed(row, event)
         if event.node in self.view.clients:
             self.unanswered = {record: sent for record, sent in self.unanswered.items() if sent.client != event.node}

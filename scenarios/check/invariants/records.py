@@ -55,7 +55,7 @@ class AckedIsCommitted(Invariant):
         self.disk_lost[TopicPartition(event.topic, event.partition)] = None
 
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
-        """The logs are found once the run is over: nothing is promised any more."""
+        """The final logs are read after the end of the run, when promises no longer apply."""
         partition = TopicPartition(event.topic, event.partition)
         found = self.found.get(partition)
         if found is None:
@@ -249,7 +249,7 @@ class ConnectionKeepsOrder(Invariant):
             self.broken(sentence, event.topic, event.partition)
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
-        """The client's side of a connection that it gives up shows in what becomes of its requests."""
+        """When a client gives up a connection, its side shows in the outcome of its requests."""
         if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and (event.client, event.peer) in self.lives:
             self.lives[event.client, event.peer] += 1
 

@@ -60,7 +60,7 @@ def load_file(path: str | Path, overrides: Sequence[str] = (), only: str | None 
 
 
 def load_text(text: str, name: str, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:
-    """As `load_file`, with the text at hand; `name` is what diagnostics call it. raises: ScenarioInvalid"""
+    """As `load_file`, for a text; `name` is its name in diagnostics. raises: ScenarioInvalid"""
     problems = Problems()
     loaded = None
     with suppress(TooManyProblems):

@@ -104,7 +104,7 @@ def _read_prefix(scope: Scope, node: Node, path: str) -> str:
 
 
 def _next_prefix(scope: Scope) -> str:
-    """By the producer's place in the file, skipping what another producer above has asked for."""
+    """By the producer's place in the file, skipping values that another producer above has requested."""
     free = [prefix for prefix in PREFIXES[len(scope.producers) :] if prefix not in scope.prefixes]
     return free[0] if free else f"p{len(scope.producers)}".translate(str.maketrans("0123456789", "abcdefghij"))
 

@@ -1,4 +1,4 @@
-"""Expectations back to plain data: the half of lock.py that says what must be seen."""
+"""Expectations back to plain data: the half of lock.py for expected results."""
 
 from __future__ import annotations
 

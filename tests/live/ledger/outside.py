@@ -3,7 +3,7 @@
     python outside.py write LIBRARY BOOTSTRAP TOPIC PARTITIONS FILE     until its standard input ends
     python outside.py read LIBRARY BOOTSTRAP TOPIC PARTITIONS FILE      from the first offset to the last
 
-It imports nothing of Highwater. A line of FILE is JSON: `{"value", "partition", "offset", "acks", "fate"}` with the
+It imports no module of Highwater. A line of FILE is JSON: `{"value", "partition", "offset", "acks", "fate"}` with the
 fates `acked`, `handed-over` (acks=0), `failed` and `unknown`; when reading, `{"value", "partition", "offset"}`.
 """
 

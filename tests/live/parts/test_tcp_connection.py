@@ -460,7 +460,7 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
             await send_one(nursery)
             await bench.wait_for(lambda: len(bench.ended) == 3)
             assert "has stalled for longest" in bench.ended[2] and memory.total_bytes == 6 * MIB
-            del queue[0]  # a handler has done it, and looks at nothing of it any more
+            del queue[0]  # a handler has done it, and no longer reads it
             assert memory.total_bytes == 3 * MIB
             await send_one(nursery)
             await bench.wait_for(lambda: len(queue) == 2)

@@ -68,7 +68,7 @@ def test_requests_without_end_are_counted_and_those_of_others_are_told(
 
 @pytest.mark.live
 def test_connections_without_end_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are closed for nonsense and those that say nothing at all; over each something may have been asked."""
+    """Those that are closed for nonsense and those that say nothing at all; each may have carried a request."""
     monkeypatch.setattr(telling_limit, "CONNECTIONS_AT_ONCE", 5)
     monkeypatch.setattr(telling_limit, "CONNECTIONS_PER_SECOND", 0)
     with live_cluster(tmp_path, "t:1:1", brokers=1) as cluster:

@@ -66,7 +66,7 @@ def test_what_was_lost_before_the_deletion_stays_lost() -> None:
 
 
 def test_a_new_replica_begins_where_the_deletion_has_left_off() -> None:
-    """It lacks nothing of what counts, so it may join the ISR."""
+    """It has all records that count, so it may join the ISR."""
     script = TraceScript(brokers=("b1", "b2", "b3"))
     script.replicate("r0", "r1", "r2", via=("b2",))
     script.commit_isr("b1", "b2")

@@ -175,7 +175,7 @@ class Leaders:
     def __init__(self, rows: list[Row]) -> None:
         self.terms: dict[Place, Term] = {}
         self.deposed: dict[tuple[Any, ...], Term] = {}
-        """Until it hears of it, a deposed leader goes on to see its followers; nothing else of it counts."""
+        """Until it hears of it, a deposed leader goes on to see its followers; none of its other events count."""
         self.lag: Found = set()
         """(topic, partition, leader, follower, at_us, seq, lag_records, lag_us, peak_lag_us, behind_us)"""
         self.stalls: list[Stall] = []
