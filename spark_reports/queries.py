@@ -142,7 +142,7 @@ def _explained(table: DataFrame, docs: Mapping[str, str]) -> DataFrame:
 
 @contextlib.contextmanager
 def _one_clear_error(statement: Statement, file: str) -> Iterator[None]:
-    """raises: QueryRefused for what is wrong with the statement, SparkFailed where there is too much to it"""
+    """raises: QueryRefused for an error in the statement, SparkFailed where it needs too much"""
     try:
         yield
     except NotAdmitted as refused:

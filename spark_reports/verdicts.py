@@ -1,4 +1,4 @@
-"""The verdict of many runs at once, in the runner's vocabulary, for comparison with what the runner itself said."""
+"""The verdict of many runs at once, in the runner's vocabulary, for comparison with the runner's own verdict."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "luck-or-law": ("workloads.p1.config.acks=0,1,all", "topics.t.config.min.insync.replicas=1,2"),
     "acks1-leader-kill": ("workloads.p1.config.acks=0,1,all",),
 }
-"""Three-broker class scenarios, with what is varied."""
+"""Three-broker class scenarios, with the varied settings."""
 _CHUNK = 8
 _WARM_UP = 16
 TIME_LIMIT_S = 60.0

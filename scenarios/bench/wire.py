@@ -129,7 +129,7 @@ class RecordLatency(NamedTuple):
 
 
 def _timed(cluster: MeasuredCluster, work: Callable[[], int], settle: Callable[[], object] = lambda: None) -> Taken:
-    """settle: waits for what the brokers still have to do; it costs their CPU, and not the client's time"""
+    """settle: waits for the brokers' remaining work; this costs their CPU, and not the client's time"""
     cpu_s, own_s, began = cluster.cpu_s(), time.process_time(), time.perf_counter()
     records = work()
     wall_s, own_s = time.perf_counter() - began, time.process_time() - own_s

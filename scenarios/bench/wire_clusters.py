@@ -30,7 +30,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class ClusterFailed(Exception):
-    """The cluster to be measured did not come up; the text has what it said."""
+    """The cluster to be measured did not come up; the text has its output."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class EventWatch:
 
 
 def value_fits(value: object, wanted: EventValue, captured: Captured) -> bool:
-    """Whether a column holds what a scenario asks for; lists compare as sets, `@name` by what it stands for."""
+    """Whether a column holds the expected value; lists compare as sets, `@name` by its nodes."""
     if isinstance(wanted, NumberTest):
         return isinstance(value, int) and not isinstance(value, bool) and wanted.holds(value)
     if isinstance(wanted, str) and wanted.startswith("@"):

@@ -146,13 +146,13 @@ GAPS: tuple[Gap, ...] = (
         "the oldest rule of all: consumers read below the high watermark only",
     ),
 )
-"""Everything an era does not promise. An old value of a switch is listed here with what it breaks."""
+"""Everything an era does not promise. An old value of a switch is listed here with the invariants it breaks."""
 
 
 def gaps(rules: Rules, invariant: str, *, bytes_lost: bool = False) -> tuple[Gap, ...]:
     """Why these rules do not promise the invariant; () when they promise it.
 
-    bytes_lost: whether a disk of the run has lost any of what was written to it
+    bytes_lost: whether a disk of the run has lost any written bytes
     """
     return tuple(
         gap

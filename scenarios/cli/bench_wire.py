@@ -18,7 +18,7 @@ BUDGETS = {
 }
 
 SERVED_AT_LEAST = 0.95
-"""Of what is offered; the last answers of a trickle come after its end."""
+"""Of the offered load; the last answers of a trickle come after its end."""
 
 
 @bench.command()

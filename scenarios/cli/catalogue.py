@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @plain_option
 @format_option
 def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
-    """The bundled scenarios, by lesson, each with what it expects."""
+    """The bundled scenarios, by lesson, each with its expectations."""
     found = catalogue.sections(tag)
     if not found:
         raise click.UsageError(f"No scenario has the tag `{tag}`. There are: {', '.join(catalogue.all_tags())}")

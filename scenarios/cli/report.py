@@ -110,7 +110,7 @@ def report(
 
 
 def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
-    """Ends the command where its page or its tables cannot go, or would take the place of what is not a report's."""
+    """Ends the command where its page or its tables cannot go, or would replace files that are not a report's."""
     must_hold_files(folder)
     if (folder / "report.html").is_dir():
         fail(

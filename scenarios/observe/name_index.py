@@ -23,7 +23,7 @@ _WORD = -1
 class NameIndex:
     """Places of names, from 0 in the order in which they were added.
 
-    Workloads name their records by a prefix and a running number, so that is what is kept, and for each prefix an array
+    Workloads name their records by a prefix and a running number, so the index keeps for each prefix an array
     of places by number. Any other name is kept as a word. A name is built anew on each request.
     """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """In place of what was there. raises: OSError"""
+    """Replaces an earlier file. raises: OSError"""
     temporary = path.with_name(f".{path.name}-{os.getpid()}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")

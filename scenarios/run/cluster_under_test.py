@@ -1,6 +1,6 @@
-"""One cluster in a world: machines with disks, the processes on them, and what an operator can do to them by name.
+"""One cluster in a world: machines with disks, the processes on them, and an operator's actions on them by name.
 
-It is the same in virtual time and live: which world it is, only `worlds` says.
+It is the same in virtual time and live: only `worlds` knows the world.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NotPossibleNow(Exception):
 
 @dataclass(slots=True)
 class Machine:
-    """A host of the fabric with what outlives its processes: disks, wall clock, and how often it was started.
+    """A host of the fabric with the parts that outlive its processes: disks, wall clock, and the count of its starts.
 
     disks: one per log directory, by its name in log.dirs; a single one has none
     stopping: its process was asked to shut down in order     starts_when_stopped: and to start again after that

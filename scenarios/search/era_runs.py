@@ -31,7 +31,7 @@ class EraJob:
 def moved_to(scenario: Scenario, profile: str) -> Scenario:
     """The same under the rules of another era; the switches that it flips stay flipped.
 
-    raises: ScenarioInvalid when it asks for what that era cannot do
+    raises: ScenarioInvalid when it needs a feature that the era lacks
     """
     flipped = scenario.rules.unlike(PROFILES[scenario.profile])
     moved = replace(scenario, profile=profile, rules=PROFILES[profile].changed(flipped))

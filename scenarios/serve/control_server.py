@@ -1,7 +1,7 @@
 """The operator's end of a live cluster: one request per connection of a private socket, answered between two steps.
 
 request: {"words": [...], "for": ..., "as": ...}, {"yaml": step}, {"end": name} or {"list": true}, as JSON. All is
-judged by the language's own rules, and what it does goes through the run's timeline, as the steps of a file do.
+judged by the language's own rules, and each action goes through the run's timeline, as the steps of a file do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Answer = dict[str, Any]
 
 
 class BadRequest(ValueError):
-    """Not what `highwater fault` would send."""
+    """A request that `highwater fault` would not send."""
 
 
 class ControlServer:
@@ -119,7 +119,7 @@ class ControlServer:
         return {**answer, "fault": step.name, "step": text}
 
     async def _told(self, submit: Any) -> Answer:
-        """Hand it to the timeline, which acts between two steps of the cluster, and wait for what it says."""
+        """Hand it to the timeline, which acts between two steps of the cluster, and wait for its answer."""
         said: list[tuple[str, bool]] = []
         done = trio.Event()
 

@@ -103,7 +103,7 @@ class Server:
     """One cluster, from its first port to the end of its run.
 
     port: of the first broker, the others follow     host: the address to listen on
-    reads_along: make events of what clients send, receive and read, record by record
+    reads_along: make events of the records that clients send, receive and read
     in_processes: a separate process for every broker and controller
     """
 
@@ -271,8 +271,8 @@ class DeletionWatch:
 class LossWatch:
     """Listener: says at once when a new leader does not have records that were acked.
 
-    A topic that is made again under the name of one that was deleted has nothing to do with what was acked before, nor
-    with what a broker still acks that has not heard of the deletion.
+    A topic that is recreated under the name of a deleted one is unrelated to records acked before, and to records acked
+    by a broker that has not heard of the deletion.
     """
 
     def __init__(self, say_line: SayLine) -> None:

@@ -62,7 +62,7 @@ def write_report(
 
     Both appear when they are whole, in place of earlier ones; nothing else in `out` is touched.
     tables_dir: where the tables go instead; nothing else in it is touched
-    progress: called with what is being done and the share done, 0 to 1, from this thread
+    progress: called with the present work and the share done, 0 to 1, from this thread
     spark:    a session to use; without one, one is started and stopped
     master:   where that runs; workers of a cluster must find `run_dirs` and `out` at the same paths
     conf:     its Spark settings, which win over ours

@@ -66,7 +66,7 @@ def render(tables: Tables, versions: str) -> str:
     """
     runs = sorted(tables["runs"], key=lambda row: row["run"])
     sections = [_run(row, _of_run(row["run"], tables)) for row in runs]
-    # Arrow keeps tens of megabytes of what it has read; charts, and then Vega's engine with a hundred, take room, too.
+    # Arrow keeps tens of megabytes after its reads; charts, and then Vega's engine with a hundred, take room, too.
     pa.default_memory_pool().release_unused()
     _draw(sections)
     pa.default_memory_pool().release_unused()

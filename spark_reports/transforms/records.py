@@ -167,7 +167,7 @@ def _names(produce: DataFrame) -> DataFrame:
 
 
 def _named(folded: DataFrame, names: DataFrame, column: str) -> DataFrame:
-    """With a column of numbers replaced by what they stand for."""
+    """With a column of numbers replaced by their meanings."""
     of_column = names.select(F.col("number").alias(column), F.col("name").alias("_name"))
     joined = folded.join(F.broadcast(of_column), column, "left")
     return joined.withColumn(column, F.col("_name")).drop("_name")

@@ -1,4 +1,4 @@
-"""Every bundled scenario, with every variant, does what it says; and what the main ones are known for."""
+"""Every bundled scenario, with every variant, meets its expectations; and the known results of the main ones."""
 
 from __future__ import annotations
 

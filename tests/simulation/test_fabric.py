@@ -1,4 +1,4 @@
-"""The simulated network, by what two or three bare nodes see: one connection takes 2 ms to make, a message 1 ms."""
+"""The simulated network, as two or three bare nodes see it: one connection takes 2 ms to make, a message 1 ms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """No name of a node, topic or client means anything: under other names the same happens at the same time.
 
 Brokers that are all called `bN` have the ids N, others their places in the file. So a scenario whose first broker is
-b3 is first given names in the order of its file: ids decide ties, and they are part of what Kafka shows.
+b3 is first given names in the order of its file: ids decide ties, and Kafka shows them.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def test_brokers_that_never_come_up_are_an_error_of_their_own() -> None:
 
 
 def test_a_bug_in_a_core_comes_out_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in a group nor with what else breaks while the run is taken down."""
+    """Neither in a group nor with other errors while the run is taken down."""
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("on purpose")

@@ -1,4 +1,4 @@
-"""How much work a report is for Spark: counts that are the same on every machine, and what time they take is not."""
+"""How much work a report is for Spark: counts that are the same on every machine, unlike the time they take."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ FROM x"""
     assert found[0].text.endswith("FROM records") and found[1].text.endswith("FROM x")
 
 
-# By what stands in it: the statement, and what the refusal says. {file} is a file to be read, {out} one to be made.
+# By its content: the statement, and the text of the refusal. {file} is a file to be read, {out} one to be made.
 REFUSED = {
     "a program": ("SELECT TRANSFORM(a) USING r'echo x > {out}; cat' AS (b) FROM VALUES (1) AS t(a)", "TRANSFORM"),
     "a program in a subquery": (

@@ -42,7 +42,7 @@ Handler = Callable[[TraceRow, Any], None]
 
 
 class LeaderSnapshot(NamedTuple):
-    """A broker that believes it leads. isr: committed as it knows it; maximal_isr: joined with what it has proposed."""
+    """A broker that believes it leads. isr: committed as it knows it; maximal_isr: joined with its proposals."""
 
     node: str
     topic_partition: TopicPartition
@@ -70,7 +70,7 @@ class EpochCacheSnapshot(NamedTuple):
 
 
 class MetadataLogSnapshot(NamedTuple):
-    """A controller's copy of the metadata log: (epoch, start offset), oldest first, and what it knows is committed.
+    """A controller's copy of the metadata log: (epoch, start offset), oldest first, and its known committed end.
 
     log_start_offset: records before it exist only in a snapshot
     """
@@ -96,7 +96,7 @@ class Probe(Protocol):
         ...
 
     def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
-        """Of every controller of the quorum that was ever up; one that is down has what its disk has."""
+        """Of every controller of the quorum that was ever up; one that is down has the log on its disk."""
         ...
 
 

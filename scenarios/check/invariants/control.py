@@ -1,4 +1,4 @@
-"""Invariants of the controller's decisions and of what brokers know of them."""
+"""Invariants of the controller's decisions and of the brokers' knowledge of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LeaderInIsr(Invariant):
         self.checker.unsettle(row.at_us)
 
     def _judge(self, state: PartitionView) -> Iterator[tuple[str, str]]:
-        """(invariant, sentence) for what is wrong as things stand; the next event of the same instant may mend it."""
+        """(invariant, sentence) for each violation at this point; the next event of the same instant may remove it."""
         partition, isr = state.topic_partition, ", ".join(state.isr)
         if not state.isr and not self.checker.rules.elr:
             yield "S19", f"the ISR of {partition} is empty"

@@ -81,8 +81,8 @@ class AckedIsCommitted(Invariant):
 
 
 class ReadsAreCommitted(Invariant):
-    """S11, S28: a consumer reads only below the high watermark of the broker that serves it, and what it reads is the
-    committed record at that offset, for good.
+    """S11, S28: a consumer reads only below the high watermark of the broker that serves it, and each record read is
+    the committed one at that offset, for good.
 
     The serving broker's highest high watermark so far stands for the one at read time, for the answer travels.
     Weakened: records of a leader epoch before a re-basing may still arrive after it.
@@ -298,7 +298,7 @@ class _Route:
         return True
 
     def _forget(self) -> None:
-        """Let go of what has passed in every reading."""
+        """Drop the batches that have passed in every reading."""
         for connection, waiting in list(self._waiting.items()):
             passed = min(reading.get(connection, 0) for reading in self._readings)
             for place in list(waiting):

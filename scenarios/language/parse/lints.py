@@ -99,7 +99,7 @@ def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
 
 
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:
-    """E120 for what an operator asks of a KRaft controller only, so far; a topic's settings are in the registry."""
+    """E120 for requests that so far only a KRaft controller takes; a topic's settings are in the registry."""
     if scenario.rules.membership != "zk-session":
         return
     for step in scenario.timeline:

@@ -19,7 +19,7 @@ _SKETCH_WIDTH = 64
 
 
 def step_sentence(step: Step, records: str = "") -> str:
-    """`kill leader(t-0)  (victim)`; records: names of what a produce step sends, where they are known."""
+    """`kill leader(t-0)  (victim)`; records: names of a produce step's records, where they are known."""
     text = step.payload.sentence()
     if records and isinstance(step.payload, Produce):
         text += f": {records}"

@@ -41,7 +41,7 @@ T0 = TopicPartition("t", 0)
 
 
 def read(method: str, text: str) -> tuple[object, list[str]]:
-    """The value of one scalar, and the codes of what is wrong with it."""
+    """The value of one scalar, and the codes of its errors."""
     problems = Problems()
     reader = Reader(problems)
     node = Scalar(Place(SourceText.of("x", text), 0, 0), text)

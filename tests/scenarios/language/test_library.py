@@ -50,7 +50,7 @@ def test_the_library_is_complete() -> None:
 
 @pytest.mark.parametrize("name", IDS)
 def test_a_bundled_scenario(name: str) -> None:
-    """It loads, opens with what to watch, cites sources, expects something, has a contrast, and survives the lock."""
+    """It loads, opens with events to watch, cites sources, expects something, has a contrast, and survives the lock."""
     file = load_file(catalogue.find_scenario(name))
     assert file.scenario.id == name
     assert len(story(file.text)) > 100

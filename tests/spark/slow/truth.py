@@ -1,7 +1,7 @@
 """The report's definitions a second time: one run's rows in plain Python, slow and obvious.
 
 Each function goes through the rows of a trace in their order and keeps what is true now. They are for comparison with
-what Spark finds, on runs small enough for them.
+Spark's results, on runs small enough for them.
 """
 
 from __future__ import annotations
