@@ -137,7 +137,7 @@ def _names(payload: Payload) -> tuple[str, ...]:
 
 
 def _durability(scenario: Scenario, reader: Reader) -> None:
-    """W201, W202: acks=all that promises less than it seems to."""
+    """W201, W202: a min.insync.replicas too small or too large for acks=all."""
     if reader.problems.any_error:
         return
     for producer in scenario.producers:
