@@ -165,7 +165,7 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
     }
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
-    logging.getLogger().addFilter(_is_no_call_that_broke)
+    _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)
     with _environment(environment), jvm_log.open("a") as log:
         try:
@@ -232,8 +232,15 @@ def _silence_query_errors() -> None:
         PySparkLogger.getLogger(name).setLevel("CRITICAL")
 
 
+def _silence_broken_calls() -> None:
+    """Py4J logs a call that Ctrl-C or the end of the JVM breaks off, with its traceback, and raises the same error. It
+    logs with its own logger when the connection is closed, with the root logger before.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_call_that_broke)
+
+
 def _is_no_call_that_broke(record: logging.LogRecord) -> bool:
-    """Py4J logs a call that Ctrl-C or the end of the JVM breaks off, with its traceback, and raises the same."""
     return not str(record.msg).endswith("while sending command.")
 
 

@@ -64,7 +64,7 @@ def interrupted(
     out, errors = map(bytes.decode, process.communicate(timeout=200))
     assert sessions_left([process.pid]) == []
     assert list(temporary.iterdir()) == []
-    assert "Traceback" not in out + errors
+    assert "Traceback" not in out + errors, out + errors
     if on == "stdout":
         out = "".join(heard) + out
     return Ended(process.returncode, out, [line for line in errors.splitlines() if line.strip() and "%" not in line])
