@@ -11,7 +11,7 @@ demo: .venv/.installed
 
 # Three workers on two cores: one waits for live clusters most of the time, one has the Spark session.
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 3
 
 check: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -20,10 +20,10 @@ check: .venv/.installed-dev
 	$(BIN)/mypy --config-file tests/mypy.ini tests
 
 soak: .venv/.installed-dev
-	$(BIN)/python -m pytest -m 'soak and not night' -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m 'soak and not night' -n 2
 
 night: .venv/.installed-dev
-	$(BIN)/python -m pytest -m night -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m night -n 2
 
 # The page of `highwater view`: needs Node, and is committed, so that a user does not.
 page:

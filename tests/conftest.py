@@ -11,9 +11,11 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.golden_runner import check_transcript
 
@@ -33,11 +35,27 @@ LIVE = Path(__file__).parent / "live"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Live tests wait more than they compute: those of one module run one after the other, modules side by side."""
     for item in items:
         if LIVE in item.path.parents:
             item.add_marker(pytest.mark.live)
-            item.add_marker(pytest.mark.xdist_group(f"live {item.path.stem}"))
+
+
+class ByNeed(LoadScopeScheduling):
+    """Spark tests in one worker, so that there is one session; live tests, which wait more than they compute, one
+    module after the other. Every other test goes to the next free worker.
+
+    Not by `xdist_group`: pytest-xdist 3.8 writes the group into the ids of tests, which pytest 9.2 does not allow.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith("tests/spark/"):
+            return "tests/spark"
+        return nodeid.partition("::")[0] if nodeid.startswith("tests/live/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
+    return ByNeed(config, log)
 
 
 @pytest.fixture

@@ -24,14 +24,6 @@ Row = dict[str, Any]
 Ask = Callable[..., list[Any]]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All Spark tests in one worker, so that there is one session however many workers there are."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
