@@ -37,6 +37,7 @@ from scenarios.check.promises import GAPS
 from scenarios.cli.main import cli
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
+from scenarios.language.questions import ANSWER_KINDS, answer_table
 from scenarios.language.rules_table import as_markdown, rule_rows
 from scenarios.language.verbs.every import GROUPS
 from scenarios.language.write.step_table import step_table
@@ -198,6 +199,10 @@ def test_the_table_of_switches(generated: Generated) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_steps_of_a_timeline(group: str, generated: Generated) -> None:
     generated(LANGUAGE, f"steps: {group}", step_table(GROUPS[group]))
+
+
+def test_the_answers_of_a_question(generated: Generated) -> None:
+    generated(LANGUAGE, "questions", answer_table(ANSWER_KINDS.items()))
 
 
 def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:

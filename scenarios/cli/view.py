@@ -14,9 +14,8 @@ from scenarios.cli.common import fail, must_hold_files
 from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from replica.trace.events import TraceRow
+    from scenarios.language.questions import ScenarioQuestion
 
 PAGE_NAME = "view.html"
 RUNS_MAX = 9
@@ -109,7 +108,7 @@ def write_page(folders: Sequence[Path], page: Path) -> Path:
     for folder in folders:
         summary, rows = rows_of(folder)
         try:
-            documents.append(run_document(rows, summary, _question(folder)))
+            documents.append(run_document(rows, summary, *_asked(folder)))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
     _write(page, page_of(documents))
@@ -129,15 +128,16 @@ def _write(page: Path, text: str) -> None:
         raise
 
 
-def _question(folder: Path) -> str:
-    """The scenario's own question, from its lock; none where there is no lock."""
-    import yaml
+def _asked(folder: Path) -> tuple[str, tuple[ScenarioQuestion, ...]]:
+    """The question that the scenario answers, and those that it asks, from its lock; none without a readable lock."""
+    from scenarios.language.diagnostics import ScenarioInvalid
+    from scenarios.language.parse.loading import load_file
 
     try:
-        lock: Mapping[str, Any] = yaml.safe_load((folder / "scenario.lock.yaml").read_text(encoding="utf-8"))
-        return str(lock.get("question", ""))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError):
-        return ""
+        scenario = load_file(folder / "scenario.lock.yaml").scenario
+    except ScenarioInvalid:
+        return "", ()
+    return scenario.question or "", scenario.questions
 
 
 def open_page(page: Path) -> None:

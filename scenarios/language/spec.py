@@ -19,6 +19,7 @@ from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules
 from scenarios.language.diagnostics import Diagnostic
 from scenarios.language.expect import Expect
+from scenarios.language.questions import ScenarioQuestion
 from scenarios.language.selectors import Selector
 from scenarios.language.steps import Delay, Step
 
@@ -185,6 +186,7 @@ class Scenario:
     title: str
     variant: str | None = None
     question: str | None = None
+    questions: tuple[ScenarioQuestion, ...] = ()
     sources: tuple[Source, ...] = ()
     lesson: int | None = None
     tags: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from replica.trace.events import TraceRow
+from scenarios.language.questions import ScenarioQuestion
 from scenarios.view.moments import decisive_place, stories_of, story_json
 from scenarios.view.questions import questions_of
 from scenarios.view.tape import head, record_tape
@@ -22,8 +23,13 @@ _TITLE_PLACE = "HIGHWATER_TITLE"
 _DATA_PLACE = "HIGHWATER_DATA"
 
 
-def run_document(rows: Sequence[TraceRow], summary: Mapping[str, Any], question: str = "") -> dict[str, Any]:
-    """One run as the page reads it. question: the scenario's own"""
+def run_document(
+    rows: Sequence[TraceRow],
+    summary: Mapping[str, Any],
+    question: str = "",
+    questions: Sequence[ScenarioQuestion] = (),
+) -> dict[str, Any]:
+    """One run as the page reads it. question: the one that the scenario answers; questions: its own of predict mode"""
     tape = record_tape(rows)
     stories = stories_of(rows, summary)
     return {
@@ -31,7 +37,7 @@ def run_document(rows: Sequence[TraceRow], summary: Mapping[str, Any], question:
         "tape": tape.as_json(),
         "opens_at": decisive_place(tape, stories, summary),
         "stories": [story_json(story, tape) for story in stories],
-        "questions": [question.as_json() for question in questions_of(rows, tape, summary)],
+        "questions": [question.as_json() for question in questions_of(rows, tape, summary, questions)],
     }
 
 

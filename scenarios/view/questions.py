@@ -9,8 +9,10 @@ from typing import Any
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from scenarios.language.questions import ScenarioQuestion
 from scenarios.language.record_sets import format_record_names
 from scenarios.observe.view import ClusterView
+from scenarios.view.own_questions import answered, place_of
 from scenarios.view.tape import Tape
 
 QUESTIONS_MAX = 8
@@ -30,12 +32,21 @@ class Question:
         return [self.before, self.ask, list(self.options), self.answer, self.because]
 
 
-def questions_of(rows: Sequence[TraceRow], tape: Tape, summary: Mapping[str, Any]) -> list[Question]:
-    """In the order of the run, at most QUESTIONS_MAX."""
+def questions_of(
+    rows: Sequence[TraceRow], tape: Tape, summary: Mapping[str, Any], own: Sequence[ScenarioQuestion] = ()
+) -> list[Question]:
+    """In the order of the run, at most QUESTIONS_MAX. own: those of the scenario, which come before the others"""
     asker = _Asker(tape, tuple(summary["records"]["lost"]))
+    for question in own:
+        place, found = place_of(question, tape), answered(question, rows, summary)
+        if place is not None and found is not None:
+            asker.ask_at(place, question.ask, *found)
+    room = QUESTIONS_MAX - len(asker.found)
+    asker.found, chosen = [], asker.found
     for row in rows:
         asker(row)
-    return sorted(asker.found, key=lambda question: question.before)[:QUESTIONS_MAX]
+    chosen += sorted(asker.found, key=lambda question: question.before)[:room]
+    return sorted(chosen, key=lambda question: question.before)
 
 
 class _Asker:
@@ -67,7 +78,11 @@ class _Asker:
 
     def _ask(self, row: TraceRow, ask: str, options: Sequence[str], answer: str, because: str) -> None:
         place = self.tape.places.get(row.seq)
-        if place is None or len(set(options)) < 2:
+        if place is not None:
+            self.ask_at(place, ask, options, answer, because)
+
+    def ask_at(self, place: int, ask: str, options: Sequence[str], answer: str, because: str) -> None:
+        if len(set(options)) < 2:
             return
         while place > 0 and self.tape.at_us[place - 1] == self.tape.at_us[place]:
             place -= 1  # Events of the same instant would give the answer away.

@@ -105,7 +105,7 @@ def _event(scope: Scope, node: Node, path: str) -> EventTest | None:
         return None
     never = "never" in node.entries
     head = node.entries["never" if never else "event"][1]
-    event = _event_name(scope, head, f"{path}.{'never' if never else 'event'}")
+    event = event_name(scope, head, f"{path}.{'never' if never else 'event'}")
     if event is None:
         return None
     columns = columns_of(event)
@@ -129,7 +129,7 @@ def _event(scope: Scope, node: Node, path: str) -> EventTest | None:
     )
 
 
-def _event_name(scope: Scope, node: Node, path: str) -> str | None:
+def event_name(scope: Scope, node: Node, path: str) -> str | None:
     text = scope.reader.text(node, path, "an event")
     event = ALIASES_OF_EVENT.get(text, text)
     if event in CLASS_OF_EVENT:

@@ -173,6 +173,10 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
         )
         if nothing:
             warn(reader, "W205", f"step {step.index + 1} changes nothing", f"{_path(step)}.{step.verb}", _path(step))
+    for number, question in enumerate(scenario.questions, 1):
+        if question.at_us is not None and question.at_us > scenario.duration_us:
+            path = f"questions.{number}"
+            warn(reader, "W203", f"question {number} is asked after the end of the run", f"{path}.at", path)
     for workload in scenario.workloads.values():
         if workload.start_us > scenario.duration_us:
             path = f"workloads.{workload.name}"

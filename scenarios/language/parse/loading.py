@@ -12,6 +12,7 @@ from scenarios.language.parse.cluster import read_cluster, read_era, read_networ
 from scenarios.language.parse.expect import read_expect
 from scenarios.language.parse.lints import lint
 from scenarios.language.parse.override_paths import suggest_whole_paths
+from scenarios.language.parse.questions import read_questions
 from scenarios.language.parse.steps import read_labels, read_timeline
 from scenarios.language.parse.variants import Override, apply_variant
 from scenarios.language.parse.workloads import read_workloads
@@ -29,6 +30,7 @@ FIELDS = (
     "variant",
     "title",
     "question",
+    "questions",
     "sources",
     "lesson",
     "tags",
@@ -177,6 +179,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         title=fields.text("title", ""),
         variant=variant or fields.read("variant", lambda n, p: reader.slug(n, p, "`variant`"), None),
         question=fields.text("question", None),
+        questions=fields.read("questions", lambda n, p: read_questions(scope, n, p), ()),
         sources=fields.read("sources", lambda n, p: _read_sources(reader, n, p), ()),
         lesson=fields.integer("lesson", None, 1, 4),
         tags=fields.read("tags", lambda n, p: _read_tags(reader, n, p), ()),

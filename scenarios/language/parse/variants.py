@@ -7,6 +7,7 @@ A variant's `patch` is merged into the file: mappings key by key, everything els
 from __future__ import annotations
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, SourceText, did_you_mean
+from scenarios.language.parse.questions import only_answered_from_the_trace
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence, parse
 
 
@@ -33,6 +34,9 @@ def apply_variant(base: Mapping, variant: Mapping) -> Mapping:
         merged = merge(tree, patch)
         assert isinstance(merged, Mapping)
         tree = merged
+    if "questions" in tree.entries and not (isinstance(patch, Mapping) and "questions" in patch.entries):
+        key_node, questions = tree.entries["questions"]
+        tree.entries["questions"] = (key_node, only_answered_from_the_trace(questions))
     for key in ("title", "expect"):
         if key in variant.entries:
             tree.entries[key] = variant.entries[key]

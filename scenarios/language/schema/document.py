@@ -7,6 +7,7 @@ from typing import Any
 from replica.rules import PROFILES
 from scenarios.language.parse.loading import REQUIRED_FIELDS, SEED_MAX, VARIANTS_MAX
 from scenarios.language.parse.steps import MODIFIERS, TIMES_MAX
+from scenarios.language.questions import QUESTIONS_MAX
 from scenarios.language.schema.definitions import definitions
 from scenarios.language.schema.static_half import (
     CLUSTER,
@@ -14,6 +15,7 @@ from scenarios.language.schema.static_half import (
     EXPECT,
     NETWORK,
     PRODUCER,
+    QUESTION,
     SOURCE,
     TOPIC,
 )
@@ -39,6 +41,7 @@ def _properties() -> dict[str, Schema]:
         "variant": ref("slug"),
         "title": text(),
         "question": text(),
+        "questions": {**array(QUESTION), "maxItems": QUESTIONS_MAX},
         "sources": array(SOURCE),
         "lesson": integer(1, 4),
         "tags": array(ref("slug")),

@@ -3,13 +3,46 @@
 from __future__ import annotations
 
 from scenarios.language.anomalies import ANOMALIES
-from scenarios.language.expect import LATENCY_STATISTICS
+from scenarios.language.expect import LATENCY_STATISTICS, RECORD_KINDS
 from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS, PARTITIONS_MAX
 from scenarios.language.parse.workloads import WORKLOADS_MAX
+from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
 from scenarios.language.spec import BATCH_MAX
 from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, pattern, ref, table, text
 
 NONE: Schema = {"const": "none"}
+_ANSWERED = {
+    NamedThing.PARTITION: ref("partitionName"),
+    NamedThing.RECORD: pattern("[a-z]{1,8}[0-9]{1,7}"),
+    NamedThing.RECORDS: {"enum": list(RECORD_KINDS)},
+}
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": QUESTION_CHARACTERS_MAX}
+_ANSWER_FROM = {
+    **mapping({**{kind: _ANSWERED[declared.names] for kind, declared in ANSWER_KINDS.items()}, "by": ref("time")}),
+    "oneOf": [
+        {"required": [kind], **({} if declared.has_moment else {"not": {"required": ["by"]}})}
+        for kind, declared in ANSWER_KINDS.items()
+    ],
+}
+QUESTION = {
+    **mapping(
+        {
+            "at": ref("time"),
+            "before": text("an event of the trace"),
+            "ask": _TEXT,
+            "choices": {**array(_TEXT, 2), "maxItems": CHOICES_MAX, "uniqueItems": True},
+            "answer": _TEXT,
+            "answer_from": _ANSWER_FROM,
+            "because": _TEXT,
+        },
+        ["ask"],
+    ),
+    "allOf": [
+        {"oneOf": [{"required": [when]} for when in ("at", "before")]},
+        {"oneOf": [{"required": ["answer", "choices", "because"]}, {"required": ["answer_from"]}]},
+    ],
+    "dependentRequired": {"choices": ["answer"]},
+}
 SOURCE = mapping({"ref": text(), "url": text(), "recalled": {"type": "boolean"}}, ["ref"])
 
 _CPU_TIMES = {name: ref("time") for name in ("request", "produce", "fetch", "replicate", "connection")}

@@ -24,6 +24,7 @@ from scenarios.language.values.trees import (
     time_text,
 )
 from scenarios.language.write.lock_expect import expect_tree
+from scenarios.language.write.lock_questions import question_tree
 
 
 class _Dumper(yaml.SafeDumper):
@@ -50,6 +51,7 @@ def as_tree(scenario: Scenario) -> Tree:
         "variant": scenario.variant,
         "title": scenario.title,
         "question": scenario.question,
+        "questions": [question_tree(question) for question in scenario.questions] or None,
         "sources": [
             given({"ref": source.ref, "url": source.url, "recalled": source.recalled or None})
             for source in scenario.sources
