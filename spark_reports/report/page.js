@@ -37,17 +37,30 @@
     return names.length ? values[0].map((_, row) => Object.fromEntries(names.map((name, i) => [name, values[i][row]]))) : [];
   }
 
-  function draw(figure) {
-    const spec = JSON.parse(figure.querySelector("script").textContent);
-    for (const name of Object.keys(spec.datasets)) spec.datasets[name] = unpacked(spec.datasets[name]);
-    widen(spec, Math.max(NARROWEST, figure.clientWidth - MARGIN));
-    const options = {
-      actions: false, renderer: "svg", config: COLOURS, ast: false,
-      tooltip: { theme: dark.matches ? "dark" : "light", id: "vg-tooltip-element" },
-    };
-    return vegaEmbed(figure.querySelector(".canvas"), spec, options)
-      .then(() => document.getElementById("vg-tooltip-element")?.classList.add("hw-tooltip"))
-      .catch((error) => { figure.querySelector(".canvas").textContent = "This chart could not be drawn: " + error; });
+  // What goes wrong while Vega works through a chart's data it only writes to the console.
+  // Its class of views is in no other reach than through one of them.
+  const attentive = vegaEmbed(document.createElement("div"), { data: { values: [] }, mark: "point" }, { actions: false })
+    .then(({ view }) => class extends view.constructor {
+      error(what) { this.broken ??= what; }
+    });
+
+  // Whatever is wrong with a chart is said in its place, and the others are drawn.
+  async function draw(figure) {
+    const canvas = figure.querySelector(".canvas");
+    try {
+      const spec = JSON.parse(figure.querySelector("script").textContent);
+      for (const name of Object.keys(spec.datasets)) spec.datasets[name] = unpacked(spec.datasets[name]);
+      widen(spec, Math.max(NARROWEST, figure.clientWidth - MARGIN));
+      const { view } = await vegaEmbed(canvas, spec, {
+        actions: false, renderer: "svg", config: COLOURS, ast: false, viewClass: await attentive,
+        tooltip: { theme: dark.matches ? "dark" : "light", id: "vg-tooltip-element" },
+      });
+      if (view.broken) throw view.broken;
+      document.getElementById("vg-tooltip-element")?.classList.add("hw-tooltip");
+    } catch (error) {
+      canvas.textContent = `This chart could not be drawn: ${error}`;
+      canvas.classList.add("broken");
+    }
   }
 
   const figures = Array.from(document.querySelectorAll(".chart"));

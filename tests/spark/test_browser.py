@@ -151,6 +151,26 @@ def test_a_sweep_draws_every_setting_in_every_chart(axes: Any, expected: Any, tm
     assert drawn == [marks for figure in FIGURES for marks in expected(figure.name)]
 
 
+@pytest.mark.parametrize(
+    ("broken", "notice"),
+    [
+        ('"datasets":{', '"datasets":{,'),  # no JSON
+        ('"datasets":{', '"datasets":{"one-more":{"s":null},'),  # no columns
+        ('"mark":', '"transform":[{"calculate":"datum.no.such.field","as":"value"}],"mark":'),  # Vega meets it at work
+    ],
+    ids=["json", "columns", "expression"],
+)
+def test_an_error_in_a_charts_data_is_said_in_its_place(broken: str, notice: str, tmp_path: Path) -> None:
+    whole = swept(ACKS)
+    assert whole.count(broken) >= len(FIGURES)
+    path = tmp_path / "broken.html"
+    path.write_text(whole.replace(broken, notice, 1), encoding="utf-8")
+    page = opened(path, tmp_path, height=ALL_OF_IT)
+    said = re.findall(r'<div class="(canvas[^"]*)"[^>]*>(This chart could not be drawn: \w*Error)?', page.document)
+    assert [bool(notice) for _, notice in said] == [True] + [False] * (len(FIGURES) - 1)
+    assert len(marks_of(page.document)) == len(FIGURES) - 1 and page.console == []
+
+
 def test_charts_far_down_are_drawn_for_the_printer(tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
     html = swept(ACKS, MIN_ISR, ("partitions", tuple("123456789")))
@@ -158,7 +178,7 @@ def test_charts_far_down_are_drawn_for_the_printer(tmp_path: Path) -> None:
     for script, is_drawn in (("", False), (printed, True)):
         path.write_text(html + script, encoding="utf-8")
         page = opened(path, tmp_path)
-        charts = page.document.split('<div class="chart"')[1:]
+        charts = page.document.split('<figure class="chart"')[1:]
         assert len(charts) == 9 * len(FIGURES) and page.console == []
         assert ('class="marks"' in charts[0], 'class="marks"' in charts[-1]) == (True, is_drawn)
 
