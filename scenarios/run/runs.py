@@ -1,4 +1,6 @@
-"""Run folders by the names people give them: a path, a number, an id, `last`, `last~1`, or a unique beginning."""
+"""Run folders by the names people give them: a path, a number, an id, `last`, `last~1`, or a unique beginning, and
+each of these after the folder that the run is kept in, as `mine/last`.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +59,9 @@ def _named(name: str, runs_dir: Path) -> Path:
             return path
     except OSError as error:
         raise RunNotFound(f"no run `{name[:80]}`: {error.strerror}") from error
+    # In a folder that was given with --out; its `last` is a file, which names the newest run there.
+    if path.name != name and path.parent.is_dir() and (not path.exists() or path.name == "last"):
+        return _named(path.name, path.parent)
     runs = list_runs(runs_dir)
     back = re.fullmatch(r"last(?:~(\d{1,6}))?", name)
     if back is not None:

@@ -33,6 +33,21 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
     assert highwater("diff", "last", "last~1").code == 2
 
 
+def test_names_of_runs_hold_in_a_folder_of_ones_own(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    for words in ((), ("--set", "workloads.p1.config.acks=0")):
+        highwater("run", "mini.yaml", "--out", "mine/of-today", *words)
+    names = ("last", "last~1", "2", "0001", "mini")
+    found = [highwater("explain", f"mine/of-today/{name}", "r0", "--format", "json") for name in names]
+    newer, older = (highwater("explain", f"mine/of-today/{run}", "r0", "--format", "json").document
+                    for run in ("0002-mini", "0001-mini"))  # fmt: skip
+    assert newer != older
+    assert [answer.document for answer in found] == [newer, older, newer, older, newer]
+    for name in ("last~2", "no-such"):
+        missing = highwater("explain", f"mine/of-today/{name}", "r0")
+        assert missing.code == 2 and "in mine/of-today/" in missing.err
+
+
 def test_a_summary_that_is_none_is_one_error(highwater: Highwater) -> None:
     Path("mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
