@@ -17,7 +17,7 @@ from replica.wording import duration
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.story import PartitionHistory, Story, value_at
-from scenarios.observe.wording import count_of
+from scenarios.observe.wording import count_of, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.style import Style
 
@@ -44,13 +44,8 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
 
 
 def _headline(summary: Summary, style: Style) -> list[str]:
-    setting = summary["setting"]
     name = summary["scenario"] + (f" ({summary['variant']})" if summary["variant"] else "")
-    parts = [name, count_of(setting["brokers"], "broker")]
-    for topic, values in setting["topics"].items():
-        sizes = f"{topic}: {count_of(values['partitions'], 'partition')}, RF {values['replication_factor']}"
-        parts.append(f"{sizes}, min.insync.replicas {values['min.insync.replicas']}")
-    parts += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
+    parts = [name, *settings_of(summary)]
     kind = "live" if summary.get("live") else "of virtual time"
     lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"

@@ -16,6 +16,7 @@ from scenarios.terminal.exit_codes import ExitCode
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
     from scenarios.language.questions import ScenarioQuestion
+    from scenarios.view.page import RunOfPage
 
 PAGE_NAME = "view.html"
 RUNS_MAX = 9
@@ -101,17 +102,17 @@ def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
 
 def write_page(folders: Sequence[Path], page: Path) -> Path:
     """The page of finished runs; it appears under its name only when it is whole."""
-    from scenarios.view.page import page_of, run_document
+    from scenarios.view.page import page_of, run_of_page
 
     must_hold_files(page.parent)
-    documents: list[dict[str, Any]] = []
+    played: list[RunOfPage] = []
     for folder in folders:
         summary, rows = rows_of(folder)
         try:
-            documents.append(run_document(rows, summary, *_asked(folder)))
+            played.append(run_of_page(rows, summary, *_asked(folder)))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
-    _write(page, page_of(documents))
+    _write(page, page_of(played))
     return page
 
 

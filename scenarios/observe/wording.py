@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def seconds(at_us: int) -> str:
@@ -14,6 +15,16 @@ def seconds(at_us: int) -> str:
 def count_of(number: int, noun: str) -> str:
     """`1 record`, `5 records`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def settings_of(summary: Mapping[str, Any]) -> list[str]:
+    """What a run was built of: `3 brokers`, `t: 1 partition, RF 3, min.insync.replicas 2`, `p1 acks=all`."""
+    setting = summary["setting"]
+    found = [count_of(setting["brokers"], "broker")]
+    for topic, values in setting["topics"].items():
+        sizes = f"{topic}: {count_of(values['partitions'], 'partition')}, RF {values['replication_factor']}"
+        found.append(f"{sizes}, min.insync.replicas {values['min.insync.replicas']}")
+    return [*found, *(f"{producer} acks={acks}" for producer, acks in setting["acks"].items())]
 
 
 def replay_command(scenario: str, variant: str | None, seed: int, settings: Sequence[str] = ()) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scenarios.view.tape import NOTHING, Tape, head
+from scenarios.observe.wording import settings_of
+from scenarios.view.tape import NOTHING, Tape
 
 _OF_THE_RUN = ("run_started", "node_started")
 """Events that name the run, or that every run begins with."""
+
+_SETTING = re.compile(r", acks=\w+")
+"""In a sentence: what was set differently is no event in which two runs differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +27,12 @@ class Difference:
 
 
 def first_difference(one: Tape, other: Tape) -> Difference | None:
-    """None: the same events at the same times, in the same words."""
+    """None: the same events at the same times, in the same words but for the settings that they quote."""
     left, right = _told(one), _told(other)
     for place in range(max(len(left), len(right))):
         mine = left[place] if place < len(left) else (None, "", "")
         theirs = right[place] if place < len(right) else (None, "", "")
-        if mine != theirs:
+        if _but_for_settings(mine) != _but_for_settings(theirs):
             return Difference(place, (mine[0], theirs[0]), (mine[2], theirs[2]))
     return None
 
@@ -42,9 +47,14 @@ def _told(tape: Tape) -> list[tuple[int | None, str, str]]:
     return found
 
 
+def _but_for_settings(event: tuple[int | None, str, str]) -> tuple[int | None, str, str]:
+    at_us, node, text = event
+    return at_us, node, _SETTING.sub("", text)
+
+
 def settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The differences between the settings of two summaries, as pairs of lines; empty where one has none."""
-    left, right = ([*head(summary)["built"], *_rules(summary)] for summary in (one, other))
+    left, right = ([*settings_of(summary), *_rules(summary)] for summary in (one, other))
     only_left = [line for line in left if line not in right]
     only_right = [line for line in right if line not in left]
     width = max(len(only_left), len(only_right))

@@ -7,14 +7,17 @@ import gzip
 import html
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.events import TraceRow
 from scenarios.language.questions import ScenarioQuestion
+from scenarios.view.difference import first_difference
 from scenarios.view.moments import decisive_place, stories_of, story_json
 from scenarios.view.questions import questions_of
-from scenarios.view.tape import head, record_tape
+from scenarios.view.tape import Tape, head, record_tape
 
 PLAYER = "player.html"
 """Built from page/ by `make page`."""
@@ -23,33 +26,56 @@ _TITLE_PLACE = "HIGHWATER_TITLE"
 _DATA_PLACE = "HIGHWATER_DATA"
 
 
-def run_document(
+@dataclass(frozen=True, slots=True)
+class RunOfPage:
+    """document: the run as the page reads it"""
+
+    tape: Tape
+    document: dict[str, Any]
+
+
+def run_of_page(
     rows: Sequence[TraceRow],
     summary: Mapping[str, Any],
     question: str = "",
     questions: Sequence[ScenarioQuestion] = (),
-) -> dict[str, Any]:
-    """One run as the page reads it. question: the one that the scenario answers; questions: its own of predict mode"""
+) -> RunOfPage:
+    """question: the one that the scenario answers; questions: its own of predict mode"""
     tape = record_tape(rows)
     stories = stories_of(rows, summary)
-    return {
+    document = {
         "head": {**head(summary), "question": question},
         "tape": tape.as_json(),
         "opens_at": decisive_place(tape, stories, summary),
         "stories": [story_json(story, tape) for story in stories],
         "questions": [question.as_json() for question in questions_of(rows, tape, summary, questions)],
     }
+    return RunOfPage(tape, document)
 
 
-def page_of(documents: Sequence[Mapping[str, Any]]) -> str:
-    """The page of one run, or of several side by side. documents: of `run_document`"""
-    first = documents[0]["head"]
-    data = json.dumps(documents, separators=(",", ":"), ensure_ascii=True).encode()
+def page_of(runs: Sequence[RunOfPage]) -> str:
+    """The page of one run, or of several side by side."""
+    first = runs[0].document["head"]
+    documents = [{**run.document, "differs": _difference(runs[0].tape, run.tape)} for run in runs]
+    data = json.dumps({"brokers": _marks(), "runs": documents}, separators=(",", ":"), ensure_ascii=True).encode()
     # No name of a file and no time in the gzip header: the same runs make the same page.
     packed = base64.b64encode(gzip.compress(data, mtime=0)).decode()
     player = files("scenarios.view").joinpath(PLAYER).read_text(encoding="utf-8")
     before, between, after = _cut(player)
     return f"{before}{html.escape(first['title'])} - Highwater{between}{packed}{after}"
+
+
+def _difference(first: Tape, tape: Tape) -> list[Any] | None:
+    """When the run parts from the first run of the page, and what happens then in each."""
+    found = None if tape is first else first_difference(first, tape)
+    if found is None:
+        return None
+    there, here = (sentence or "the run has ended" for sentence in found.sentences)
+    return [min(at_us for at_us in found.at_us if at_us is not None), here, there]
+
+
+def _marks() -> list[list[str]]:
+    return [[mark.light, mark.dark, " ".join(map(str, mark.dash)) or "none"] for mark in BROKER_MARKS]
 
 
 def _cut(player: str) -> tuple[str, str, str]:

@@ -6,7 +6,7 @@ The page computes no rule of Kafka: after each event it sets what the event has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from replica.trace import events as trace
 from replica.trace.events import EVENT_NAMES, TraceRow
 from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView, PartitionView
+from scenarios.observe.wording import settings_of
 from scenarios.view.sentences import sentence_of
 
 EVENTS_MAX = 60_000
@@ -75,10 +76,8 @@ DOWN, RUNNING, PAUSED = range(3)
 class PlacesOfNames:
     """Places of names in a list, in the order of their first use."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._places: dict[str, int] = {}
-        for name in names:
-            self.place(name)
 
     def place(self, name: str | None) -> int:
         return NOTHING if name is None else self._places.setdefault(name, len(self._places))
@@ -97,7 +96,6 @@ class PlacesOfNames:
 class FaultSpan:
     """A fault while it is in force. until_us None: it is never undone"""
 
-    name: str
     verb: str
     text: str
     targets: tuple[str, ...]
@@ -252,9 +250,9 @@ class _Recorder:
             self.tape.nodes.place(event.node)
             self.tape.roles[event.node] = event.role
         elif isinstance(event, trace.PartitionCreated):
-            self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            self.tape.partitions.place(_partition_name(event))
         elif isinstance(event, trace.FaultBegan):
-            began = FaultSpan(event.fault, event.verb, event.reason, event.targets, row.at_us)
+            began = FaultSpan(event.verb, event.reason, event.targets, row.at_us)
             self._faults[event.fault] = began
             self.tape.faults.append(began)
         elif isinstance(event, trace.FaultEnded) and event.fault in self._faults:
@@ -329,7 +327,7 @@ class _Recorder:
             found.append(["gone", self.tape.partitions.place(str(name))])
 
     def _appended(self, event: trace.BatchAppended) -> list[Any]:
-        place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+        place = self.tape.partitions.place(_partition_name(event))
         count = event.last_offset - event.base_offset + 1
         names = self._records(event)
         records = [self.tape.records.place(name) for name in names] if len(names) == count else [NOTHING] * count
@@ -340,17 +338,17 @@ class _Recorder:
         known = _KNOWN_BY_PRODUCER.get(type(event))
         if known is not None:
             assert isinstance(event, trace.RecordSent | trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed)
-            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            place = self.tape.partitions.place(_partition_name(event))
             found.append(["record", records.place(event.record), known, nodes.place(event.client), place])
         elif isinstance(event, trace.BatchRefused) and event.will_retry:
-            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            place = self.tape.partitions.place(_partition_name(event))
             for name in event.records:
                 found.append(["record", records.place(name), RETRIED, nodes.place(event.client), place])
         elif isinstance(event, trace.RecordRead):
-            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            place = self.tape.partitions.place(_partition_name(event))
             found.append(["read", nodes.place(event.client), place, event.offset + 1, records.place(event.record)])
         elif isinstance(event, trace.PositionReset):
-            place = self.tape.partitions.place(f"{event.topic}-{event.partition}")
+            place = self.tape.partitions.place(_partition_name(event))
             found.append(["read", nodes.place(event.client), place, event.offset, NOTHING])
 
 
@@ -368,14 +366,6 @@ def _partition_name(event: trace.TraceEvent) -> str | None:
 
 def head(summary: Mapping[str, Any]) -> dict[str, Any]:
     """The page's summary of a run before it plays: the cluster, the rules, and the verdict."""
-    setting = summary["setting"]
-    built = [f"{setting['brokers']} broker{'' if setting['brokers'] == 1 else 's'}"]
-    for topic, values in setting["topics"].items():
-        built.append(
-            f"{topic}: {values['partitions']} partition{'' if values['partitions'] == 1 else 's'},"
-            f" RF {values['replication_factor']}, min.insync.replicas {values['min.insync.replicas']}"
-        )
-    built += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
     return {
         "scenario": summary["scenario"],
         "label": summary["variant"] or "as written",
@@ -383,7 +373,7 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
         "seed": summary["seed"],
         "era": summary["profile"],
         "live": bool(summary.get("live")),
-        "built": built,
+        "built": settings_of(summary),
         "verdict": list(summary["verdict"]),
         "findings": [
             {key: anomaly[key] for key in ("kind", "sentence", "records", "partition")}

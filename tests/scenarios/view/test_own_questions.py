@@ -10,7 +10,7 @@ from scenarios.language.parse.loading import load_file
 from scenarios.language.questions import ANSWER_KINDS, AnswerFromTrace, ScenarioQuestion
 from scenarios.observe.trace_writer import read_rows
 from scenarios.run.runner import RunResult, run_scenario
-from scenarios.view.page import run_document
+from scenarios.view.page import run_of_page
 
 
 def play(name: str, runs_dir: Path, *overrides: str) -> RunResult:
@@ -21,7 +21,7 @@ def asked(result: RunResult, *questions: ScenarioQuestion) -> dict[str, tuple[st
     """By the text of each question on the page: the right answer, then the wrong ones."""
     assert result.run_dir is not None
     rows = list(read_rows(result.run_dir / "trace"))
-    document = run_document(rows, result.summary, "", questions or result.scenario.questions)
+    document = run_of_page(rows, result.summary, "", questions or result.scenario.questions).document
     found: dict[str, tuple[str, ...]] = {}
     for _, ask, options, answer, because in document["questions"]:
         assert because and not because.endswith(".")

@@ -13,7 +13,7 @@ from scenarios.language.parse.loading import load_file
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
-from scenarios.view.page import run_document
+from scenarios.view.page import run_of_page
 from scenarios.view.tape import Tape, record_tape
 
 Played = tuple[list[TraceRow], dict[str, Any]]
@@ -102,7 +102,7 @@ def test_a_message_goes_from_another_node_and_takes_time(killed: Played) -> None
 
 
 def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> None:
-    document = run_document(*killed)
+    document = run_of_page(*killed).document
     tape = document["tape"]
     opens_at = document["opens_at"]
     assert tape["texts"][tape["text"][opens_at]].startswith("b2 is the first live member of the ISR {b1, b2, b3}")
@@ -116,5 +116,5 @@ def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> No
 
 def test_nothing_is_asked_where_there_is_one_answer_only(tmp_path: Path) -> None:
     rows, summary = play("acks1-leader-kill", tmp_path, "acks-all")
-    questions = run_document(rows, summary)["questions"]
+    questions = run_of_page(rows, summary).document["questions"]
     assert questions and all(len(set(options)) == len(options) > 1 for _, _, options, _, _ in questions)

@@ -37,17 +37,26 @@ export interface Story {
 
 export type Question = [before: Place, ask: string, options: string[], answer: number, because: string];
 
-export interface Run { head: Head; tape: Tape; opens_at: Place; stories: Story[]; questions: Question[] }
+/** differs: the first event that this run and the first run of the page do not share */
+export interface Run { head: Head; tape: Tape; opens_at: Place; stories: Story[]; questions: Question[]; differs: Difference | null }
 
-/** The runs inside the page. Times on the tape are written as differences. */
-export async function readRuns(packed: string): Promise<Run[]> {
+/** Time, sentence here, sentence in the page's first run. */
+export type Difference = [at: number, here: string, there: string];
+
+/** Colour on a light ground, colour on a dark ground, dash: of the first, second, ... broker. */
+export type BrokerMark = [light: string, dark: string, dash: string];
+
+export interface Data { brokers: BrokerMark[]; runs: Run[] }
+
+/** What is inside the page. Times on the tape are written as differences. */
+export async function readData(packed: string): Promise<Data> {
   const bytes = Uint8Array.from(atob(packed.trim()), (letter) => letter.charCodeAt(0));
-  const runs = JSON.parse(await unzipped(bytes)) as Run[];
-  for (const run of runs) {
+  const data = JSON.parse(await unzipped(bytes)) as Data;
+  for (const { tape } of data.runs) {
     let at = 0;
-    run.tape.at = run.tape.at.map((step) => (at += step));
+    tape.at = tape.at.map((step) => (at += step));
   }
-  return runs;
+  return data;
 }
 
 async function unzipped(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
@@ -60,15 +69,26 @@ async function unzipped(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return text + decoder.decode();
 }
 
-/** The last event at or before a time, NOTHING before the first. */
-export function placeAt(tape: Tape, time: number): Place {
-  let low = 0, high = tape.at.length;
+/** The last of `count` ascending values that is at most `limit`, NOTHING before the first. */
+export function lastUpTo(count: number, limit: number, valueOf: (place: Place) => number): Place {
+  let low = 0, high = count;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (tape.at[middle]! <= time) low = middle + 1; else high = middle;
+    if (valueOf(middle) <= limit) low = middle + 1; else high = middle;
   }
   return low - 1;
 }
+
+/** The last event at or before a time, NOTHING before the first. */
+export const placeAt = (tape: Tape, time: number): Place => lastUpTo(tape.at.length, time, (place) => tape.at[place]!);
+
+/** By name, b2 before b10: every broker has one place among them, and so one colour and one dash. */
+export function brokersOf(tape: Tape): Place[] {
+  const places = tape.nodes.flatMap(([, role], place) => (role === "broker" ? [place] : []));
+  return places.sort((one, other) => byName(tape, one, other));
+}
+
+export const byName = (tape: Tape, one: Place, other: Place): number => nameOf(tape, one).localeCompare(nameOf(tape, other), "en", { numeric: true });
 
 export const sentence = (tape: Tape, place: Place): string => tape.texts[tape.text[place] ?? NOTHING] ?? "The run begins";
 export const nameOf = (tape: Tape, node: Place): string => tape.nodes[node]?.[0] ?? "";

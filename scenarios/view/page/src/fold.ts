@@ -1,5 +1,5 @@
 // The state of the cluster after each event: changes are applied going forward and taken back going backward.
-import { type Change, type Place, type Tape, NOTHING } from "./contract";
+import { type Change, type Place, type Tape, NOTHING, byName } from "./contract";
 
 export const DOWN = 0, RUNNING = 1, PAUSED = 2;
 export const UNSENT = -1, SENT = 0, ACKED = 1, HANDED_OVER = 2, FAILED = 3, RETRIED = 4;
@@ -125,5 +125,5 @@ export function replicasOf(tape: Tape, partition: Place): Place[] {
   for (const changes of tape.changes)
     for (const change of changes)
       if (change[0] === "part" && change[1] === partition) for (const node of change[7]) found.add(node);
-  return [...found].sort((one, other) => tape.nodes[one]![0].localeCompare(tape.nodes[other]![0], "en", { numeric: true }));
+  return [...found].sort((one, other) => byName(tape, one, other));
 }

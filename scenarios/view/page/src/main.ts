@@ -1,9 +1,10 @@
 // The player: one moment, one run, one partition, and everything on the page drawn from these.
 import { comparePane, type Seat } from "./compare";
-import { type Place, type Run, NOTHING, nameOf, placeAt, readRuns, seconds, sentence, verdictOf } from "./contract";
+import { type Place, type Run, NOTHING, nameOf, placeAt, readData, seconds, sentence, verdictOf } from "./contract";
 import { h } from "./dom";
 import { Cluster } from "./fold";
 import { leadersOf, overviewPane } from "./overview";
+import { setMarks } from "./marks";
 import { Prediction } from "./predict";
 import { type Series, seriesOf } from "./series";
 import { FILTERS, eventList, signOf, verdictPane, whyPane } from "./side";
@@ -355,7 +356,7 @@ class Player {
     this.clock.textContent = `${seconds(this.now)} s`;
     this.bar.replaceChildren(h("span", { class: `sign ${tape.key[this.place] ?? ""}`, "aria-hidden": "true" }, this.place < 0 ? "\u25b6" : signOf(this.run, this.place)), sentence(tape, this.place));
     if (this.mode === "compare") {
-      const seats: Seat[] = this.runs.map((run, place) => ({ run, cluster: this.clusters[place]!, scene: this.scene(place) }));
+      const seats: Seat[] = this.runs.map((run, place) => ({ run, scene: this.scene(place) }));
       this.stage.replaceChildren(comparePane(seats, this.shown, this.now, width, this.hides, (place) => this.chooseRun(place), (at) => this.seekTime(at)));
     } else if (this.mode === "partitions") {
       const leaders = this.leadersBy.get(this.shown) ?? leadersOf(this.run);
@@ -481,7 +482,10 @@ function short(run: Run, place: Place): string {
 }
 
 const app = document.getElementById("app")!;
-readRuns(document.getElementById("data")!.textContent ?? "").then(
-  (runs) => void new Player(runs, app),
+readData(document.getElementById("data")!.textContent ?? "").then(
+  ({ brokers, runs }) => {
+    setMarks(brokers);
+    new Player(runs, app);
+  },
   (error: unknown) => app.replaceChildren(h("p", { class: "loading" }, `This page could not be opened: ${String(error)}. Make it again with \`highwater view\`.`)),
 );

@@ -1,9 +1,9 @@
 // Many partitions: one row each, a cell for each broker, and who led over the run.
-import { type Place, type Run, nameOf } from "./contract";
+import { type Place, type Run, brokersOf, nameOf } from "./contract";
 import { fitted, h, s } from "./dom";
 import { type Cluster } from "./fold";
 import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, LEADING, OUT, standingOf } from "./series";
-import { brokerClass } from "./stage";
+import { brokerClass } from "./marks";
 
 const SIGN: Record<number, [sign: string, words: string]> = {
   [LEADING]: ["\u265b", "leads"], [2]: ["\u25a0", "in the ISR"], [OUT]: ["\u25a1", "out of the ISR"], [GONE]: ["\u2715", "down"],
@@ -24,7 +24,7 @@ export function leadersOf(run: Run): Map<Place, [at: number, leader: Place][]> {
 }
 
 export function overviewPane(run: Run, cluster: Cluster, leaders: Map<Place, [number, Place][]>, limit: number, choose: (partition: Place) => void): HTMLElement {
-  const { tape } = run, brokers = tape.nodes.map((_, place) => place).filter((place) => tape.nodes[place]![1] === "broker");
+  const { tape } = run, brokers = brokersOf(tape);
   const end = Math.max(1, tape.end_us), lost = new Set(run.head.findings.map((finding) => finding.partition));
   const rows = tape.partitions.map((name, partition) => {
     const part = cluster.partitions[partition]!;
@@ -32,7 +32,7 @@ export function overviewPane(run: Run, cluster: Cluster, leaders: Map<Place, [nu
     (leaders.get(partition) ?? []).forEach(([at, leader], place, steps) => {
       if (at > limit) return;
       const until = Math.min(limit, steps[place + 1]?.[0] ?? end);
-      bar.append(s("rect", { class: leader < 0 ? "fault" : `badge ${brokerClass({ replicas: brokers }, run, leader)}`, x: (at / end) * 220, y: 0, width: Math.max(1, ((until - at) / end) * 220), height: 12 }, s("title", {}, leader < 0 ? "no leader" : nameOf(tape, leader))));
+      bar.append(s("rect", { class: leader < 0 ? "fault" : `badge ${brokerClass(run, leader)}`, x: (at / end) * 220, y: 0, width: Math.max(1, ((until - at) / end) * 220), height: 12 }, s("title", {}, leader < 0 ? "no leader" : nameOf(tape, leader))));
     });
     return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", click: () => choose(partition) }, fitted(name, 220)), limit >= end && lost.has(name) && h("span", { class: "bad" }, " \u2715")),
       ...brokers.map((node) => {

@@ -18,13 +18,6 @@ export class Prediction {
     return number < 0 ? undefined : { question: run.questions[number]!, number };
   }
 
-  /** The last place that may be shown. */
-  limit(run: Run, place: Place): Place {
-    if (!this.isOn) return run.tape.at.length - 1;
-    const next = run.questions.find((_, at) => !this.answers.has(this.key(run, at)));
-    return next ? Math.min(Math.max(place, 0), next[0] - 1) : run.tape.at.length - 1;
-  }
-
   /** How far one may go now: to the next question without an answer. */
   barrier(run: Run): Place {
     const next = this.isOn ? run.questions.find((_, at) => !this.answers.has(this.key(run, at))) : undefined;

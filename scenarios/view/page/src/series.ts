@@ -1,5 +1,5 @@
 // One partition over the whole run, computed once: who led, who was in the ISR, how far logs and high watermarks were.
-import { type Place, type Tape, NOTHING } from "./contract";
+import { type Place, type Tape, NOTHING, lastUpTo } from "./contract";
 import { Cluster, DOWN, PAUSED, replicasOf } from "./fold";
 
 /** A value from a time on. */
@@ -56,11 +56,5 @@ export function seriesOf(tape: Tape, partition: Place): Series {
   return series;
 }
 
-export function valueAt(steps: readonly Step[], at: number): number {
-  let low = 0, high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle]![0] <= at) low = middle + 1; else high = middle;
-  }
-  return steps[low - 1]?.[1] ?? NOTHING;
-}
+export const valueAt = (steps: readonly Step[], at: number): number =>
+  steps[lastUpTo(steps.length, at, (place) => steps[place]![0])]?.[1] ?? NOTHING;

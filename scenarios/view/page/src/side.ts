@@ -1,5 +1,5 @@
 // The pane beside the stage: events with filters, why a record met its end, the verdict.
-import { type Place, type Run, type Story, NOTHING, kindOf, nameOf, ranges, seconds, sentence, verdictOf } from "./contract";
+import { type Place, type Run, type Story, NOTHING, kindOf, lastUpTo, nameOf, ranges, seconds, sentence, verdictOf } from "./contract";
 import { h } from "./dom";
 import { isQuiet } from "./strip";
 
@@ -39,30 +39,29 @@ export function eventList(seek: (place: Place) => void): EventList {
       }
       current = place;
       limit = until;
-      const shown = places.filter((at) => at <= limit);
-      const row = Math.max(0, shown.findLastIndex((at) => at <= place));
+      const row = rowOf(place);
       const top = row * ROW, height = box.clientHeight || 400;
       if (top < box.scrollTop + ROW || top > box.scrollTop + height - 2 * ROW) box.scrollTop = Math.max(0, top - height / 2);
-      draw(shown, row);
+      draw(row);
     },
   };
-  const draw = (shown: Place[], row: number): void => {
+  /** The row of the last event at or before `place`. */
+  const rowOf = (place: Place): number => Math.max(0, lastUpTo(places.length, place, (row) => places[row]!));
+  const draw = (row: number): void => {
     if (!run) return;
-    const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 4), count = Math.ceil((box.clientHeight || 400) / ROW) + 8;
-    rows.style.height = `${shown.length * ROW}px`;
-    rows.replaceChildren(...shown.slice(first, first + count).map((place, offset) => {
+    const count = lastUpTo(places.length, limit, (at) => places[at]!) + 1;
+    const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 4), inSight = Math.ceil((box.clientHeight || 400) / ROW) + 8;
+    rows.style.height = `${count * ROW}px`;
+    rows.replaceChildren(...places.slice(first, Math.min(first + inSight, count)).map((place, offset) => {
       const isNow = first + offset === row && place <= current, key = run!.tape.key[place];
       const item = h("div", { class: `event${isNow ? " now" : ""}${place > current ? " future" : ""}${key ? ` key ${key}` : ""}`, role: "option", "aria-selected": isNow, title: sentence(run!.tape, place), click: () => seek(place) },
         h("span", { class: "time mono" }, seconds(run!.tape.at[place]!)), h("span", { class: "sign", "aria-hidden": "true" }, signOf(run!, place)), h("span", { class: "text" }, sentence(run!.tape, place)));
       item.style.top = `${(first + offset) * ROW}px`;
       return item;
     }));
-    if (!shown.length) rows.replaceChildren(h("p", { class: "empty" }, "No event matches."));
+    if (!count) rows.replaceChildren(h("p", { class: "empty" }, "No event matches."));
   };
-  box.addEventListener("scroll", () => {
-    const shown = places.filter((at) => at <= limit);
-    draw(shown, Math.max(0, shown.findLastIndex((at) => at <= current)));
-  });
+  box.addEventListener("scroll", () => draw(rowOf(current)));
   return list;
 }
 

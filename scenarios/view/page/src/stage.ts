@@ -2,6 +2,7 @@
 import { type Place, type Run, NOTHING, kindOf, nameOf } from "./contract";
 import { fitted, h, s } from "./dom";
 import { ACKED, type Cluster, DOWN, FAILED, HANDED_OVER, LEADS, PAUSED, RETRIED, SENT } from "./fold";
+import { brokerClass } from "./marks";
 
 export interface Scene {
   run: Run; cluster: Cluster; partition: Place; replicas: Place[]; now: number;
@@ -21,17 +22,10 @@ const GAP = 3, HEAD = 208, LANE = 86, SIDE_LANE = 66;
 
 const cellOf = (scene: Scene, width: number): number => (scene.compact || width < 620 ? 30 : 40);
 
-export function brokerClass(scene: { replicas: Place[] }, run: Run, node: Place): string {
-  const brokers = run.tape.nodes.map((_, place) => place).filter((place) => run.tape.nodes[place]![1] === "broker")
-    .sort((one, other) => nameOf(run.tape, one).localeCompare(nameOf(run.tape, other), "en", { numeric: true }));
-  const place = brokers.indexOf(node);
-  return `broker-${(place < 0 ? Math.max(0, scene.replicas.indexOf(node)) : place) % 8}`;
-}
-
 function lanesOf(scene: Scene, width: number): Lane[] {
   const { run, cluster, partition, replicas } = scene, lanes: Lane[] = [];
   const nodes = run.tape.nodes.map(([, role], node) => ({ node, role }));
-  const sends = new Set(cluster.records.filter((one) => one.partition === partition).map((one) => one.client));
+  const sends = new Set((cluster.partitions[partition]?.sent ?? []).map((record) => cluster.records[record]!.client));
   const producers = nodes.filter(({ role, node }) => role === "producer" || sends.has(node));
   const busy = producers.filter(({ node }) => sends.has(node));
   let y = 26;
@@ -90,7 +84,7 @@ function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, 
   const { run, cluster, partition } = scene, { node, y, height } = lane;
   const part = cluster.partitions[partition]!, replica = part.replicas.get(node), state = cluster.nodes[node];
   const leads = part.leader === node, inside = part.isr.includes(node), isDown = state === DOWN;
-  const color = brokerClass(scene, run, node), middle = y + height / 2;
+  const color = brokerClass(run, node), middle = y + height / 2;
   if (leads) group.append(s("rect", { class: "leads", x: 3, y: y + 3, width: width - 6, height: height - 6, rx: 10 }));
   if (isDown || state === PAUSED) group.append(s("rect", { class: "fault-area", x: 5, y: y + 5, width: head - 8, height: height - 10, rx: 8 }));
   group.append(

@@ -2,7 +2,7 @@
 import { type Run, kindOf, nameOf, seconds } from "./contract";
 import { fitted, s } from "./dom";
 import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, IN, LEADING, OUT, type Series, type Step, valueAt } from "./series";
-import { brokerClass } from "./stage";
+import { brokerClass } from "./marks";
 
 export interface Window { from: number; to: number }
 export interface StripScene { run: Run; series: Series; window: Window; now: number; hidesAfter: number; end: number }
@@ -33,7 +33,7 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
     const y = ribbonsY + row * RIBBON;
     root.append(s("text", { class: "small", x: 8, y: y + 12 }, fitted(`ISR ${nameOf(run.tape, node)}`, LABEL - 12)));
     each(series.standing.get(node)!, scene, (from, to, standing) => {
-      const tall = standing === LEADING ? 14 : 11, classes = `ribbon ${CLASSES[standing]} ${brokerClass(series, run, node)}`;
+      const tall = standing === LEADING ? 14 : 11, classes = `ribbon ${CLASSES[standing]} ${brokerClass(run, node)}`;
       root.append(s("rect", { class: classes, x: xAt(from), y: y + (14 - tall) / 2, width: Math.max(1, xAt(to) - xAt(from)), height: standing === OUT ? 3 : tall },
         s("title", {}, `${nameOf(run.tape, node)}: ${WORDS[standing]}, ${seconds(from)} to ${seconds(to)} s`)));
       const text = standing === LEADING ? "\u265B leader" : standing === DOWN_IN ? "\u2715 down, in ISR" : standing === GONE ? "\u2715 down" : standing >= FROZEN_OUT ? "frozen" : "";
@@ -98,11 +98,11 @@ function drawLines(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => 
   const ends: number[] = [];
   for (const node of series.replicas) {
     const steps = series.leo.get(node)!, at = Math.min(scene.window.to, scene.hidesAfter);
-    root.append(s("path", { class: `leo-line ${brokerClass(series, run, node)}`, d: path(steps, scene, xAt, yAt) }));
+    root.append(s("path", { class: `leo-line ${brokerClass(run, node)}`, d: path(steps, scene, xAt, yAt) }));
     let labelY = yAt(Math.max(0, valueAt(steps, at))) + 4;
     while (ends.some((other) => Math.abs(other - labelY) < 12)) labelY += 12;
     ends.push(labelY);
-    root.append(s("text", { class: `small line-name ${brokerClass(series, run, node)}`, x: width - RIGHT + 4, y: labelY }, fitted(nameOf(run.tape, node), RIGHT - 4)));
+    root.append(s("text", { class: `small line-name ${brokerClass(run, node)}`, x: width - RIGHT + 4, y: labelY }, fitted(nameOf(run.tape, node), RIGHT - 4)));
   }
 }
 
@@ -123,7 +123,7 @@ function drawLag(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => nu
   }
   const yAt = (value: number): number => y + LAG - (value / top) * (LAG - 4);
   root.append(s("text", { class: "small", x: 8, y: y + 14 }, "Records behind"), s("text", { class: "small muted mono", x: LABEL - 6, y: y + 8, "text-anchor": "end" }, String(top)));
-  for (const node of series.replicas) root.append(s("path", { class: `leo-line ${brokerClass(series, run, node)}`, d: path(lags.get(node)!, scene, xAt, yAt) }));
+  for (const node of series.replicas) root.append(s("path", { class: `leo-line ${brokerClass(run, node)}`, d: path(lags.get(node)!, scene, xAt, yAt) }));
 }
 
 /** Steps as a path; where several fall on one pixel, their least and greatest. */

@@ -1,0 +1,44 @@
+"""How a broker looks in every picture of a trace: one colour and one dash, on the page, in the report, in a terminal.
+
+A colour is never alone: each broker has its dash, too, and its name beside it. Hues after Okabe and Ito.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMark:
+    """light, dark: the colour on a light and on a dark ground, each with a contrast of at least 4.5 to it
+
+    dash: lengths of a line's strokes and gaps, pixels; empty for a solid line
+    """
+
+    light: str
+    dark: str
+    dash: tuple[int, ...]
+
+
+BROKER_MARKS = (
+    BrokerMark("#566475", "#a9b7c6", ()),
+    BrokerMark("#b35c00", "#ffab57", (7, 3)),
+    BrokerMark("#00805f", "#4fd3ab", (2, 3)),
+    BrokerMark("#876900", "#e3c34f", (9, 3, 2, 3)),
+    BrokerMark("#7a4bb0", "#c9a6f5", (12, 4)),
+    BrokerMark("#0a74b8", "#6fbdf3", (4, 2)),
+    BrokerMark("#a8326e", "#f59ac6", (2, 6)),
+    BrokerMark("#46702a", "#a5d47f", (9, 3, 2, 3, 2, 3)),
+)
+
+
+def in_broker_order(names: Iterable[str]) -> list[str]:
+    """b2 before b10."""
+    return sorted(names, key=lambda name: [(len(part), part) for part in re.split(r"(\d+)", name)])
+
+
+def marks_of(brokers: Iterable[str]) -> dict[str, BrokerMark]:
+    """The mark of each broker of a cluster, all of its brokers given; from the ninth on, marks come again."""
+    return {name: BROKER_MARKS[place % len(BROKER_MARKS)] for place, name in enumerate(in_broker_order(brokers))}
