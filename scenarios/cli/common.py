@@ -7,17 +7,20 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
+    from replica.trace.events import TraceRow
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.spec import Scenario, ScenarioFile
     from scenarios.run.runner import RunResult
@@ -28,7 +31,10 @@ format_option = click.option(
     "--format", "format_", type=FORMATS, default="text", help="One JSON document instead of text."
 )
 plain_option = click.option("--plain", is_flag=True, help="ASCII only, full words instead of signs.")
-
+open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+out_option = click.option(
+    "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where the runs are kept."
+)
 
 SEEDS_MAX = 1_000_000
 
@@ -81,6 +87,40 @@ def must_hold_files(folder: Path, option: str = "--out") -> None:
 
 def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2))
+
+
+def open_page(page: Path) -> None:
+    """In the user's browser; where there is none, the address is all there is."""
+    import webbrowser
+
+    address = page.resolve().as_uri()
+    if not webbrowser.open(address):
+        click.echo(f"no browser was found: open {address}", err=True)
+
+
+@contextmanager
+def usable_runs(fix: str = "make the run again: highwater run SCENARIO") -> Iterator[None]:
+    """A run that is not there, or whose summary or trace cannot be read, ends the command clearly.
+
+    fix: for a trace that cannot be read
+    """
+    from scenarios.observe.trace_writer import TraceError
+    from scenarios.run.runs import RunNotFound
+
+    try:
+        yield
+    except RunNotFound as missing:
+        fail(str(missing), ExitCode.USAGE)
+    except (TraceError, OSError) as error:
+        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, fix)
+
+
+def trace_of(run_dir: Path, summary: Mapping[str, Any]) -> list[TraceRow]:
+    """The events of a run, after a look whether they are still those of its summary. raises: TraceError, OSError"""
+    from scenarios.observe.trace_writer import check_trace, read_rows
+
+    check_trace(run_dir / "trace", summary.get("trace_sha256"))
+    return list(read_rows(run_dir / "trace"))
 
 
 def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = None) -> ScenarioFile:

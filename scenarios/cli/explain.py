@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import (
+    fail,
+    format_option,
+    plain_option,
+    print_json,
+    style_for_stdout,
+    trace_of,
+    usable_runs,
+)
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -38,27 +46,20 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
     """
     if record is None and re.fullmatch(r"[EWew]\d{3}", run):
         return _explain_code(run.upper())
-    from scenarios.run.runs import RunNotFound, find_run, read_summary
-
-    try:
-        run_dir = find_run(run)
-        summary = read_summary(run_dir)
-    except RunNotFound as missing:
-        fail(str(missing), ExitCode.USAGE)
     from scenarios.explain.record import RecordUnknown, explain_record
     from scenarios.explain.record_text import explanation_text
-    from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
+    from scenarios.run.runs import find_run, read_summary
 
-    asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
-    records = [] if asks_invariant else _records(record, lost, summary["records"]["lost"])
+    with usable_runs():
+        run_dir = find_run(run)
+        summary = read_summary(run_dir)
+        asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
+        records = [] if asks_invariant else _records(record, lost, summary["records"]["lost"])
+        rows = trace_of(run_dir, summary)
     try:
-        check_trace(run_dir / "trace", summary.get("trace_sha256"))
-        rows = list(read_rows(run_dir / "trace"))
         stories = [explain_record(rows, name) for name in records]
     except RecordUnknown as unknown:
         fail(str(unknown), ExitCode.USAGE)
-    except (TraceError, OSError) as error:
-        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
     if asks_invariant:
         assert record is not None
         return _explain_invariant(run_dir, rows, record, what_if, format_, plain)

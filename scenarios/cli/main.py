@@ -37,7 +37,7 @@ COMMANDS = {
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
-    "bench": ("scenarios.cli.bench_wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),
+    "bench": ("scenarios.cli.bench.wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),
 }
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import (
+    fail,
+    format_option,
+    plain_option,
+    print_json,
+    style_for_stdout,
+    trace_of,
+    usable_runs,
+)
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -29,14 +37,13 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     """
     from scenarios.explain.path_text import journey_text, requests_text
     from scenarios.explain.request_journey import RequestJourneys, RequestUnknown
-    from scenarios.run.runs import RunNotFound, find_run, read_summary
+    from scenarios.run.runs import find_run, read_summary
 
-    try:
+    with usable_runs("make the run again"):
         run_dir = find_run(run)
         summary = read_summary(run_dir)
-    except RunNotFound as missing:
-        fail(str(missing), ExitCode.USAGE)
-    requests = RequestJourneys(_rows(run_dir, summary))
+        measured = trace_of(run_dir, summary) if summary.get("live") else None
+    requests = RequestJourneys(_played_again(run_dir, summary) if measured is None else measured)
     style = style_for_stdout(plain)
     if request is None:
         if format_ == "json":
@@ -59,20 +66,8 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     return ExitCode.HELD
 
 
-def _rows(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
-    """The events of a live run; those of a simulated one played again, with every request measured."""
-    from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
-
-    if not summary.get("live"):
-        return _played_again(run_dir, summary)
-    try:
-        check_trace(run_dir / "trace", summary.get("trace_sha256"))
-        return list(read_rows(run_dir / "trace"))
-    except (TraceError, OSError) as error:
-        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again")
-
-
 def _played_again(run_dir: Path, summary: dict[str, Any]) -> list[TraceRow]:
+    """The events of a simulated run, with every request measured."""
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_text
     from scenarios.run.runner import run_scenario

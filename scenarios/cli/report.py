@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 from replica.wording import spelt_out
-from scenarios.cli.common import fail, format_option, must_hold_files, print_json
+from scenarios.cli.common import fail, format_option, must_hold_files, open_option, open_page, print_json, usable_runs
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine, WaitingLine
@@ -40,7 +39,7 @@ from scenarios.terminal.progress import ProgressLine, WaitingLine
 )
 @master_option("local[2]")
 @conf_option
-@click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
+@open_option
 @format_option
 def report(
     runs: tuple[str, ...],
@@ -50,28 +49,24 @@ def report(
     followed: bool,
     master: str,
     conf: tuple[tuple[str, str], ...],
-    open_: bool,
+    opens: bool,
     format_: str,
 ) -> int:
     """Write a Spark report on RUNS (folders, ids, `last`, ...): HW, LEO and ISR over time, lag, elections, losses.
 
     With --master spark://... the workers read the traces and write the tables: both must be at the same path there.
     """
-    if sql is not None and (out or tables_dir or open_):
+    if sql is not None and (out or tables_dir or opens):
         fail("--sql answers questions and writes nothing: leave out --out, --tables and --open", ExitCode.USAGE)
     if followed:
-        return _follow(runs, out, others_given=bool(tables_dir or sql or open_ or conf or format_ == "json"))
-    from scenarios.observe.trace_writer import TraceError, check_trace
-    from scenarios.run.runs import RunNotFound, find_run, read_summary
+        return _follow(runs, out, others_given=bool(tables_dir or sql or opens or conf or format_ == "json"))
+    from scenarios.observe.trace_writer import check_trace
+    from scenarios.run.runs import find_run, read_summary
 
-    try:
+    with usable_runs():
         run_dirs = [find_run(name) for name in runs or ("last",)]
         for run_dir in run_dirs:
             check_trace(run_dir / "trace", read_summary(run_dir).get("trace_sha256"))
-    except RunNotFound as missing:
-        fail(str(missing), ExitCode.USAGE)
-    except (TraceError, OSError) as error:
-        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
     from spark_reports.io import RunFolderUnusable
     from spark_reports.report.build import write_report
     from spark_reports.session import job_on
@@ -104,8 +99,8 @@ def report(
             click.echo(f"  {run_id}: {', '.join(kinds) or 'ok'} (the Spark verdict, from the trace alone)")
         click.echo(f"  {result.path}   ({result.path.stat().st_size / 1e6:.1f} MB, in {result.seconds:.1f} s)")
         click.echo(f"  {result.tables}/   the tables as Parquet, columns explained in README.md there")
-    if open_:
-        webbrowser.open(result.path.resolve().as_uri())
+    if opens:
+        open_page(result.path)
     return ExitCode.HELD
 
 

@@ -17,12 +17,15 @@ from scenarios.cli.common import (
     format_option,
     load_scenario,
     must_hold_files,
+    open_option,
+    open_page,
+    out_option,
     pick_variant,
     plain_option,
     print_json,
     style_for_stdout,
 )
-from scenarios.cli.view import PAGE_NAME, RUNS_MAX, open_option, open_page, write_page
+from scenarios.cli.view import PAGE_NAME, RUNS_MAX, write_page
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
@@ -35,10 +38,6 @@ if TYPE_CHECKING:
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the file; may be repeated."
 )
-out_option = click.option(
-    "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where run folders are kept."
-)
-
 processes_option = click.option(
     "--processes", "in_processes", is_flag=True, help="Live, with a process of its own for every broker and controller."
 )

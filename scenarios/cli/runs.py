@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios.cli.common import fail, format_option, print_json
-from scenarios.run.runs import RUNS_DIR
+from scenarios.cli.common import fail, format_option, out_option, print_json, usable_runs
 from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from scenarios.view.difference import Difference
-
-out_option = click.option(
-    "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where the runs are kept."
-)
 
 
 @click.group(invoke_without_command=True)
@@ -83,15 +78,13 @@ def _size(folder: Path) -> int:
 @format_option
 def diff(one: str, other: str, format_: str) -> int:
     """Where the runs ONE and OTHER part: what was set differently, and the first event that differs."""
-    from scenarios.cli.view import EVERY_EVENT, rows_of
-    from scenarios.run.runs import RunNotFound, find_run
+    from scenarios.cli.view import rows_of
+    from scenarios.run.runs import find_run
     from scenarios.view.difference import first_difference, settings_that_differ
-    from scenarios.view.tape import record_tape
+    from scenarios.view.tape import EVERY_EVENT, record_tape
 
-    try:
+    with usable_runs():
         folders = [find_run(one), find_run(other)]
-    except RunNotFound as missing:
-        fail(str(missing), ExitCode.USAGE)
     (summary, rows), (summary_of_other, rows_of_other) = map(rows_of, folders)
     try:
         settings = settings_that_differ(summary, summary_of_other)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,8 @@ from scenarios.cli.common import (
     format_option,
     load_scenario,
     must_hold_files,
+    open_option,
+    open_page,
     pick_variant,
     plain_option,
     print_json,
@@ -61,7 +62,7 @@ FIRST_ROW_PATIENCE_S = 45.0
 @click.option(
     "--fail-on", multiple=True, type=click.Choice(["any", *ANOMALIES]), help="Exit with 1 if this happened; repeatable."
 )
-@click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
+@open_option
 @format_option
 @plain_option
 def sweep(
@@ -77,7 +78,7 @@ def sweep(
     time_limit: float,
     max_runs: int,
     fail_on: tuple[str, ...],
-    open_: bool,
+    opens: bool,
     format_: str,
     plain: bool,
 ) -> int:
@@ -115,8 +116,8 @@ def sweep(
             f"{document['runs']:,} of {of:,} runs are kept: the same command with --resume plays the rest", err=True
         )
         raise KeyboardInterrupt
-    if open_:
-        webbrowser.open(Path(document["page"]).resolve().as_uri())
+    if opens:
+        open_page(Path(document["page"]))
     return _exit_code(document["settings"], fail_on)
 
 

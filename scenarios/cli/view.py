@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios.cli.common import fail, must_hold_files
+from scenarios.cli.common import fail, must_hold_files, open_option, open_page, trace_of, usable_runs
+from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ RUNS_MAX = 9
 
 TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 
-open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
-
 
 @click.command()
 @click.argument("runs", nargs=-1)
@@ -38,14 +35,12 @@ def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
 
     RUN is a folder, an id, `last`, `last~1` or a unique beginning; without it, `last`.
     """
-    from scenarios.run.runs import RunNotFound, find_run
+    from scenarios.run.runs import find_run
 
     if len(runs) > RUNS_MAX:
         raise click.UsageError(f"{len(runs)} runs: a page holds at most {RUNS_MAX}")
-    try:
+    with usable_runs():
         folders = [find_run(name) for name in runs or ("last",)]
-    except RunNotFound as missing:
-        fail(str(missing), ExitCode.USAGE)
     page = write_page(folders, out or folders[0] / PAGE_NAME)
     click.echo(f"  {page}")
     if opens:
@@ -55,49 +50,32 @@ def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
 
 @click.command()
 @click.argument("run")
-@click.option(
-    "--to",
-    "format_",
-    required=True,
-    type=click.Choice(["perfetto", "shiviz", "mermaid", "csv"]),
-    help="For which tool.",
-)
+@click.option("--to", "tool", required=True, type=TOOLS, help="For which tool.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; else one in the run's folder.")
-def export(run: str, format_: str, out: Path | None) -> int:
+def export(run: str, tool: str, out: Path | None) -> int:
     """Write RUN for another tool: a timeline for ui.perfetto.dev, a log with vector clocks for ShiViz, a sequence
     diagram for Mermaid, or a table of events."""
-    from scenarios.run.runs import RunNotFound, find_run
+    from scenarios.run.runs import find_run
     from scenarios.view.exports import EXPORTS
-    from scenarios.view.tape import record_tape
+    from scenarios.view.tape import EVERY_EVENT, record_tape
 
-    try:
+    with usable_runs():
         folder = find_run(run)
-    except RunNotFound as missing:
-        fail(str(missing), ExitCode.USAGE)
-    name, write = EXPORTS[format_]
+    name, write = EXPORTS[tool]
     file = out or folder / name
     must_hold_files(file.parent)
-    _write(file, write(record_tape(rows_of(folder)[1], EVERY_EVENT)))
+    write_whole(file, write(record_tape(rows_of(folder)[1], EVERY_EVENT)))
     click.echo(f"  {file}")
     return ExitCode.HELD
 
 
-EVERY_EVENT = 1 << 60
-
-
 def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
     """A run's summary and its events; an unreadable run ends the command."""
-    from scenarios.observe.trace_writer import TraceError, check_trace, read_rows
-    from scenarios.run.runs import RunNotFound, read_summary
+    from scenarios.run.runs import read_summary
 
-    try:
+    with usable_runs():
         summary = read_summary(folder)
-        check_trace(folder / "trace", summary.get("trace_sha256"))
-        return summary, list(read_rows(folder / "trace"))
-    except RunNotFound as missing:
-        fail(str(missing), ExitCode.USAGE)
-    except (TraceError, OSError) as error:
-        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, "make the run again: highwater run SCENARIO")
+        return summary, trace_of(folder, summary)
 
 
 def write_page(folders: Sequence[Path], page: Path) -> Path:
@@ -112,21 +90,8 @@ def write_page(folders: Sequence[Path], page: Path) -> Path:
             played.append(run_of_page(rows, summary, *_asked(folder)))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
-    _write(page, page_of(played))
+    write_whole(page, page_of(played))
     return page
-
-
-def _write(page: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=page.parent, prefix=".view-")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        temporary.chmod(0o644)
-        temporary.replace(page)
-    except BaseException:
-        temporary.unlink()
-        raise
 
 
 def _asked(folder: Path) -> tuple[str, tuple[ScenarioQuestion, ...]]:
@@ -139,11 +104,3 @@ def _asked(folder: Path) -> tuple[str, tuple[ScenarioQuestion, ...]]:
     except ScenarioInvalid:
         return "", ()
     return scenario.question or "", scenario.questions
-
-
-def open_page(page: Path) -> None:
-    """In the user's browser; where there is none, the address is all there is."""
-    import webbrowser
-
-    if not webbrowser.open(page.absolute().as_uri()):
-        click.echo(f"no browser was found: open {page.absolute().as_uri()}", err=True)

@@ -20,6 +20,8 @@ from scenarios.view.sentences import sentence_of
 
 EVENTS_MAX = 60_000
 """A page with more events opens too slowly: those that change nothing are left out first, and the page says so."""
+EVERY_EVENT = 1 << 60
+"""Instead of `EVENTS_MAX`, where nothing may be left out."""
 
 NOTHING = -1
 """Instead of a place in one of the tape's lists."""

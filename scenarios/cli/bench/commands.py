@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from scenarios.cli.bench_acks import print_acks
+from scenarios.cli.bench.acks_screen import print_acks
 from scenarios.cli.common import format_option, print_json
 from scenarios.process.own_python import environment
 from scenarios.terminal.exit_codes import ExitCode

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from scenarios.cli.bench import bench, machine, machine_line
+from scenarios.cli.bench.commands import bench, machine, machine_line
 from scenarios.cli.common import fail, format_option, print_json
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine

@@ -1,0 +1,6 @@
+"""`highwater bench`: how fast the parts are on this machine. No figure is asserted here.
+
+May import: scenarios.bench, scenarios.cli, scenarios.language.parse, scenarios.process, scenarios.run,
+scenarios.terminal.
+Open first: commands.py.
+"""
