@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import textwrap
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,8 @@ from scenarios.language.spec import PROFILE
 from scenarios.process.failures import ProcessDied
 from scenarios.process.pool import in_order
 from scenarios.process.whole_files import write_whole
-from scenarios.search.search import FindingKind, Found, SeedJob, by_kind, play_seed, schedule_of, shrink
+from scenarios.search.guided import generations
+from scenarios.search.search import FindingKind, Found, SeedJob, by_kind, play_seed, shrink
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -29,20 +31,38 @@ OUT = Path("search")
 @click.option("--profile", type=click.Choice(list(PROFILES)), default=PROFILE, show_default=True, help="The era.")
 @click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to try.")
 @click.option("--safe", is_flag=True, help="Only settings that promise a clean verdict: acks=all, min ISR 2.")
+@click.option("--swarm", is_flag=True, help="Every 16 seeds draw their own mix of cluster, clients and faults.")
+@click.option(
+    "--guided/--blind",
+    default=False,
+    show_default=True,
+    help="Change schedules that reached something new; with --swarm.",
+)
 @click.option("--first", is_flag=True, help="Stop at the first seed that breaks something.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where found schedules are kept.")
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @format_option
-def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs: int | None, format_: str) -> int:
+def search(
+    profile: str,
+    seeds: range,
+    safe: bool,
+    swarm: bool,
+    guided: bool,
+    first: bool,
+    out: Path,
+    jobs: int | None,
+    format_: str,
+) -> int:
     """Play random fault schedules; say what they break: invariants and, with safe settings, promises to producers.
 
     Each kind of finding is reported once, with the first seed that showed it; that schedule is kept, shrunk to the
-    steps it needs. Exit code 4 if anything broke that the era promises. After Ctrl-C, or when a process is killed,
+    steps it needs. A guided search learns from the runs before: the same seeds give the same findings, but a seed alone
+    is no schedule. Exit code 4 if anything broke that the era promises. After Ctrl-C, or when a process is killed,
     findings so far are kept and reported.
     """
     must_hold_files(out)
-    asked = _Asked(profile, seeds, safe, first, out)
-    played, found, ended = _play(asked, jobs or os.cpu_count() or 1)
+    asked = _Asked(profile, seeds, safe, swarm or guided, guided, first, out)
+    played, covered, found, ended = _play(asked, jobs or os.cpu_count() or 1)
     kinds = by_kind(found)
     kept, all_shrunk = _keep(list(dict.fromkeys(kind.first for kind in kinds)), asked, shrinking=ended is None)
     interrupted = ended is not None or not all_shrunk
@@ -50,7 +70,10 @@ def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs:
     if format_ == "json":
         document = {
             "profile": profile,
+            "swarm": asked.swarm,
+            "guided": guided,
             "played": played,
+            "covered": covered,
             "interrupted": interrupted,
             "rest": rest,
             "found": [one.as_json() for one in found],
@@ -63,7 +86,10 @@ def search(profile: str, seeds: range, safe: bool, first: bool, out: Path, jobs:
         _print(kinds, kept, asked)
         of = f" of {len(seeds)}" if rest else ""
         schedules = "safe schedules" if safe else "schedules"
-        click.echo(f"\n{profile}: {played}{of} {schedules} played, {len(found)} of them broke something")
+        click.echo(
+            f"\n{profile}: {played}{of} {schedules} played, {len(found)} of them broke something; "
+            f"{covered:,} states and branches covered"
+        )
     if interrupted:
         if rest:
             click.echo(f"the rest: {rest}", err=True)
@@ -77,17 +103,20 @@ class _Asked(NamedTuple):
     profile: str
     seeds: range
     safe: bool
+    swarm: bool
+    guided: bool
     first: bool
     out: Path
 
     def job(self, seed: int) -> SeedJob:
-        return SeedJob(seed, self.profile, self.safe)
+        return SeedJob(seed, self.profile, self.safe, self.swarm)
 
     def command(self, seeds: range) -> str:
         """The same, for others of its seeds."""
         some = f"{seeds.start}" if len(seeds) == 1 else f"{seeds.start}..{seeds.stop - 1}"
         words = ["highwater", "search", "--profile", self.profile, "--seeds", some]
         words += ["--safe"] * self.safe + ["--first"] * self.first
+        words += ["--guided"] if self.guided else ["--swarm"] * self.swarm
         return shlex.join([*words, *(["--out", str(self.out)] if self.out != OUT else [])])
 
 
@@ -98,23 +127,31 @@ class _Kept(NamedTuple):
     shrunk: bool
 
 
-def _play(asked: _Asked, processes: int) -> tuple[int, list[Found], BaseException | None]:
-    """How many seeds were played, from the first without a gap; the findings; Ctrl-C, or another cause of the end."""
+def _play(asked: _Asked, processes: int) -> tuple[int, int, list[Found], BaseException | None]:
+    """How many seeds were played, from the first without a gap; how much they covered; the findings; Ctrl-C, or another
+    cause of the end."""
+
+    def play(jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+        return in_order(play_seed, jobs, processes)
+
     work = [asked.job(seed) for seed in asked.seeds]
     found: list[Found] = []
+    covered: dict[str, None] = {}
     played = 0
-    with ProgressLine(f"search {asked.profile}") as line, closing(in_order(play_seed, work, processes)) as outcomes:
+    coming = generations(work, play) if asked.guided else play(work)
+    with ProgressLine(f"search {asked.profile}") as line, closing(coming) as outcomes:
         try:
             for outcome in outcomes:
                 played += 1
+                covered.update(dict.fromkeys(outcome.reached))
                 if not outcome.clean:
                     found.append(outcome)
                 line.show(played / len(work), f"{played} of {len(work)} seeds, {len(found)} found")
                 if found and asked.first:
                     break
         except (KeyboardInterrupt, ProcessDied) as ended:
-            return played, found, ended
-    return played, found, None
+            return played, len(covered), found, ended
+    return played, len(covered), found, None
 
 
 def _print(kinds: list[FindingKind], kept: dict[int, _Kept], asked: _Asked) -> None:
@@ -127,9 +164,12 @@ def _print(kinds: list[FindingKind], kept: dict[int, _Kept], asked: _Asked) -> N
         indent = "    "
         for line in textwrap.wrap(kind.sentence, WIDTH, initial_indent=indent, subsequent_indent=indent):
             click.echo(line)
+        click.echo(f"    {kind.first.schedule.settings}")
         click.echo(f"    highwater run {kept[seed].path}")
         if not kept[seed].shrunk:
-            click.echo(f"    (not shrunk yet: {asked.command(range(seed, seed + 1))})")
+            # A guided search made it out of others: its seed alone does not make it again.
+            again = "" if asked.guided else f" yet: {asked.command(range(seed, seed + 1))}"
+            click.echo(f"    (not shrunk{again})")
 
 
 def _keep(found: list[Found], asked: _Asked, *, shrinking: bool) -> tuple[dict[int, _Kept], bool]:
@@ -139,7 +179,7 @@ def _keep(found: list[Found], asked: _Asked, *, shrinking: bool) -> tuple[dict[i
         with ProgressLine(f"shrink {asked.profile}") as line:
             for number, one in enumerate(found):
                 text = one.text
-                schedule = schedule_of(asked.job(one.seed))
+                schedule = one.schedule
                 try:
                     for smaller in shrink(schedule, one.kinds) if shrinking else ():
                         text = smaller.text

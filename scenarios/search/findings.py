@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scenarios.check.verdict import Anomaly
 from scenarios.observe.forgotten_batches import stored_again
-from scenarios.run.runner import RunResult, run_scenario
+from scenarios.run.runner import Listener, RunResult, run_scenario
 from scenarios.search.schedules import Schedule
 
 
@@ -20,15 +20,15 @@ class Finding:
     our_bug: bool
 
 
-def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
-    """Run it and return the findings: none, if all is well.
+def judge(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[RunResult, tuple[Finding, ...]]:
+    """Run it and return the findings: none, if all is well. watchers: more listeners of its trace
 
     Old rules let invariants break by design, and records with them: then the era explains the fate of a safe schedule's
     records. With no such invariant broken, the only explanation is a bug in Highwater.
     One effect of Kafka's rules is not distinguished yet: a leader that knows nothing of a producer takes any sequence
     as its first (ProducerAppendInfo.checkSequence), so a new producer's first batches may end up behind later ones.
     """
-    result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=schedule.safe)
+    result = run_scenario(schedule.scenario(), runs_dir=None, keep_rows=schedule.safe, watchers=watchers)
     by_design = any(not event.promised for event in result.broken)
     found = [Finding(event.invariant, event.reason, event.promised) for event in result.broken]
     if schedule.safe:

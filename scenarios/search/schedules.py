@@ -14,9 +14,12 @@ from typing import Any
 import yaml
 
 from replica.rules import PROFILES, Rules
+from replica.wording import listed
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
+from scenarios.observe.wording import count_of
 from scenarios.search.era_troubles import may_miss_a_rule, old_troubles
+from scenarios.search.mix import Mix
 
 Tree = dict[str, Any]
 
@@ -45,12 +48,33 @@ class Schedule:
     def text(self) -> str:
         return yaml.safe_dump(self.tree, sort_keys=False, default_flow_style=None, width=120)
 
+    @property
+    def settings(self) -> str:
+        """`3 brokers, 2 partitions, RF 3, min ISR 2, acks=1 and all`"""
+        topic, workloads = self.tree["topics"]["t"], self.tree["workloads"].values()
+        partitions = topic["partitions"]
+        assigned = None if isinstance(partitions, int) else partitions
+        factor = topic["replication_factor"] if assigned is None else len(next(iter(assigned.values())))
+        clients = [client.get("config", {}) for client in workloads if client["kind"] == "producer"]
+        acks = dict.fromkeys(str(config.get("acks", "all")) for config in clients)
+        return ", ".join([
+            count_of(len(self.tree["cluster"]["brokers"]), "broker"),
+            count_of(partitions if assigned is None else len(assigned), "partition"),
+            f"RF {factor}",
+            f"min ISR {topic.get('config', {}).get('min.insync.replicas', 1)}",
+            f"acks={listed(sorted(acks))}" if acks else "no producer",
+        ])  # fmt: skip
+
     def scenario(self) -> Scenario:
         return load_text(self.text, "schedule.yaml").scenario
 
 
-def random_schedule(rng: random.Random, *, safe: bool | None = None, profile: str = "kafka-3.9") -> Schedule:
+def random_schedule(
+    rng: random.Random, *, safe: bool | None = None, profile: str = "kafka-3.9", mix: Mix | None = None
+) -> Schedule:
     """A schedule for an era; with `safe` true one in which acks=all, min ISR 2 and idempotence promise a clean verdict.
+
+    mix: its cluster, clients and faults; with `safe` its min ISR is 2 or more
 
     Safe means as Kafka means it: every producer waits for all and is idempotent, two replicas hold what is acked, no
     disk loses anything, no unclean leader. Everything else may happen. An era with ELR outlasts one broker that goes
@@ -59,16 +83,17 @@ def random_schedule(rng: random.Random, *, safe: bool | None = None, profile: st
     """
     if safe is None:
         safe = rng.random() < 0.4
-    return Schedule(_Draft(rng, safe, profile).tree(), safe)
+    return Schedule(_Draft(rng, safe, profile, mix).tree(), safe)
 
 
 class _Draft:
     """One schedule in the making."""
 
-    def __init__(self, rng: random.Random, safe: bool, profile: str) -> None:
+    def __init__(self, rng: random.Random, safe: bool, profile: str, mix: Mix | None) -> None:
         self.rng = rng
         self.profile = profile
         self.safe = safe
+        self.mix = mix
         self.brokers = [f"b{number + 1}" for number in range(rng.choice((3, 3, 4, 5)))]
         self.partitions = rng.choice((1, 1, 2, 3))
         self.replication_factor = rng.choice((2, 3, 3))
@@ -76,6 +101,11 @@ class _Draft:
         self.consumers = [f"r{number + 1}" for number in range(rng.choice((0, 1, 1, 2)))]
         self.has_elr = PROFILES[profile].elr
         self.one_power_failure = self.has_elr and safe and rng.random() < 0.5
+        if mix is not None:
+            self.brokers = [f"b{number + 1}" for number in range(mix.brokers)]
+            self.partitions, self.replication_factor = mix.partitions, mix.replication_factor
+            self.producers = [f"p{number + 1}" for number in range(mix.producers)]
+            self.consumers = [f"r{number + 1}" for number in range(mix.consumers)]
 
     # ------------------------------------------------------------------------------------------------------ the parts
 
@@ -121,6 +151,8 @@ class _Draft:
             "min.insync.replicas": 2 if self.safe else self.rng.choice((1, 2)),
             "unclean.leader.election.enable": False if self.safe else self.rng.random() < 0.3,
         }
+        if self.mix is not None:
+            config["min.insync.replicas"] = self.mix.min_isr
         if self.rng.random() < 0.3:
             config["segment.bytes"] = self.rng.choice((1024, 4096))
         if self.rng.random() < 0.2:
@@ -138,7 +170,8 @@ class _Draft:
 
     def _producer(self, name: str) -> Tree:
         rng = self.rng
-        acks = "all" if self.safe else rng.choice(("0", "1", "all", "all"))
+        acks_of_others = ("0", "1", "all", "all") if self.mix is None else self.mix.acks
+        acks = "all" if self.safe else rng.choice(acks_of_others)
         idempotent = self.safe or (acks == "all" and rng.random() < 0.5)
         request_ms = rng.choice((1000, 5000, 30_000))
         config: Tree = {
@@ -202,6 +235,8 @@ class _Draft:
             verbs |= {"power_off": self._broker_or_leader, "seek": self._seek}
         if not self.consumers:
             verbs.pop("seek", None)
+        if self.mix is not None:
+            verbs = {verb: payload for verb, payload in verbs.items() if verb in self.mix.faults} or verbs
         weights = [3 if verb in ("kill", "cut", "hold", "pause", "partition") else 1 for verb in verbs]
         (verb,) = self.rng.choices(list(verbs), weights)
         return self._step(number, verb, verbs[verb]())
@@ -297,11 +332,13 @@ class _Draft:
 
     def _the_end(self, faults: list[Tree]) -> list[Tree]:
         """Ends all faults. A running node refuses to start; a node that is still shutting down is started later."""
-        mended: list[Tree] = [{"at": f"{HEALED_MS}ms", "heal": "all"}, {"at": f"{HEALED_MS}ms", "release": "all"}]
-        return mended + _repairs(faults)
+        return [*MENDED, *repairs(faults)]
 
 
-def _repairs(faults: list[Tree]) -> list[Tree]:
+MENDED: tuple[Tree, ...] = ({"at": f"{HEALED_MS}ms", "heal": "all"}, {"at": f"{HEALED_MS}ms", "release": "all"})
+
+
+def repairs(faults: list[Tree]) -> list[Tree]:
     steps: list[Tree] = [{"at": f"{HEALED_MS}ms", "resume": f"@{fault['as']}"} for fault in faults if "pause" in fault]
     down = [fault["as"] for fault in faults if any(verb in fault for verb in _DOWN)]
     for at_ms in (HEALED_MS, HEALED_MS + 6000, HEALED_MS + 12_000):
@@ -335,7 +372,7 @@ def _add_controllers(tree: Tree) -> None:
         at_ms = int(step["at"].removesuffix("ms"))
         if at_ms < QUORUM_STANDS_MS:
             step["at"] = f"{at_ms + QUORUM_STANDS_MS}ms"
-    tree["timeline"] += [*faults, *_repairs(faults)]
+    tree["timeline"] += [*faults, *repairs(faults)]
 
 
 def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
@@ -344,4 +381,4 @@ def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
     if rng.random() < 0.5:
         begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
         steps = old_troubles(rng, tree, rules, safe=safe, begin_ms=begin_ms, end_ms=end_ms)
-        tree["timeline"] += [*steps, *_repairs(steps)]
+        tree["timeline"] += [*steps, *repairs(steps)]

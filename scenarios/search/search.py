@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from scenarios.run.runner import Listener
+from scenarios.search.coverage import Coverage
 from scenarios.search.findings import Finding, judge, kinds_of
+from scenarios.search.mix import mix_of
 from scenarios.search.schedules import Schedule, random_schedule
 
 _MENDED_BY_ALL = {
@@ -18,29 +21,39 @@ _MENDED_BY_ALL = {
 _MENDED_BY_LABEL = ("start", "resume")
 
 
-@dataclass(frozen=True, slots=True)
-class SeedJob:
-    """One seed in an era. safe: only schedules in which acks=all, min ISR 2 and idempotence promise a clean verdict"""
+class SeedJob(NamedTuple):
+    """One seed in an era. safe: only schedules in which acks=all, min ISR 2 and idempotence promise a clean verdict
+
+    swarm: with the mix of its batch     schedule: to be played in place of the one that the seed is
+    """
 
     seed: int
     profile: str
     safe: bool
+    swarm: bool = False
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """The findings of one seed: () when all is well. A run that stopped is a finding as well, and our bug.
 
-    text: the schedule as a scenario file
+    reached: names of what the run covered (coverage.py)
     """
 
     seed: int
     findings: tuple[Finding, ...]
-    text: str
+    schedule: Schedule
+    reached: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
         return not self.findings
+
+    @property
+    def text(self) -> str:
+        """The schedule as a scenario file."""
+        return self.schedule.text
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -62,7 +75,8 @@ class FindingKind:
 
     def as_json(self) -> dict[str, Any]:
         told = {"kind": self.kind, "our_bug": self.our_bug, "sentence": self.sentence}
-        return {**told, "first_seed": self.first.seed, "seeds": list(self.seeds)}
+        settings = self.first.schedule.settings
+        return {**told, "first_seed": self.first.seed, "first_settings": settings, "seeds": list(self.seeds)}
 
 
 def by_kind(found: list[Found]) -> list[FindingKind]:
@@ -78,17 +92,25 @@ def by_kind(found: list[Found]) -> list[FindingKind]:
 
 
 def schedule_of(job: SeedJob) -> Schedule:
-    return random_schedule(random.Random(job.seed), safe=True if job.safe else None, profile=job.profile)
+    if job.schedule is not None:
+        return job.schedule
+    rng, safe = random.Random(job.seed), True if job.safe else None
+    if not job.swarm:
+        return random_schedule(rng, safe=safe, profile=job.profile)
+    safe = job.safe or rng.random() < 0.4
+    return random_schedule(rng, safe=safe, profile=job.profile, mix=mix_of(job.seed, job.profile, safe=safe))
 
 
 def play_seed(job: SeedJob) -> Found:
     schedule = schedule_of(job)
-    return Found(job.seed, _findings(schedule), schedule.text)
+    coverage = Coverage()
+    findings = _findings(schedule, (coverage,))
+    return Found(job.seed, findings, schedule, coverage.reached)
 
 
-def _findings(schedule: Schedule) -> tuple[Finding, ...]:
+def _findings(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[Finding, ...]:
     try:
-        return judge(schedule)[1]
+        return judge(schedule, watchers)[1]
     except Exception as error:  # Any exception that stops a run belongs to its schedule, and must not end the search.
         return (Finding(f"stopped by {type(error).__name__}", str(error)[:500], True),)
 

@@ -67,7 +67,10 @@ def test_a_clean_seed_and_its_file_agree() -> None:
 
 def test_a_frequent_kind_hides_no_rare_one() -> None:
     by_design, rare, bug = Finding("S25", "first", False), Finding("S7", "rare", False), Finding("S25", "bug", True)
-    found = [Found(seed, findings, "") for seed, findings in ((2, (by_design,)), (5, (by_design, rare)), (9, (bug,)))]
+    nothing = Schedule({}, safe=False)
+    found = [
+        Found(seed, findings, nothing) for seed, findings in ((2, (by_design,)), (5, (by_design, rare)), (9, (bug,)))
+    ]
     kinds = [(kind.kind, kind.our_bug, kind.sentence, kind.first.seed, kind.seeds) for kind in by_kind(found)]
     assert kinds == [
         ("S25", False, "first", 2, (2, 5)),

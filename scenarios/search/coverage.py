@@ -1,0 +1,228 @@
+"""The states and branches that a run reached, as short names: a pure function of its trace, for a search to compare.
+
+A branch of a rule is known by the sentence that it gives as its reason, without the names and numbers in it. Each
+branch is paired with the role of the replica that took it, and with each fault that was in force. Besides these: which
+of the states of replica/fetch_states.py and isr_states.py follow each other, sizes of ISR and ELR, error codes, leader
+epochs that one step crosses, and how far a new leader or a cut log is behind what the partition has committed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from replica.fetch_states import APPENDING, FAILED, FETCHING, TRUNCATING
+from replica.isr_states import COMMITTED, EXPANDING, SHRINKING
+from replica.trace import events as t
+
+Partition = tuple[str, int]
+_LEADER, _FOLLOWER, _NO_REPLICA = "leader", "follower", "-"
+_UNTOLD = (t.RunStarted, t.RunFinished, t.CheckMade, t.InvariantBroken, t.FaultBegan, t.FaultEnded)
+"""Control events that state no rule's branch."""
+_NAMES = re.compile(r"\b([bcprt])-?\d+\b")
+_LISTS = re.compile(r"\b([bcpr])#(?:(?:, | and )[bcpr]#)+")
+_SIZES = (1, 2, 3, 4, 8, 16, 64)
+
+
+def coverage_of(rows: Iterable[t.TraceRow]) -> tuple[str, ...]:
+    """The names of everything that the events reached, sorted."""
+    coverage = Coverage()
+    for row in rows:
+        if coverage.wants(type(row.event)):
+            coverage(row)
+    return coverage.reached
+
+
+class Coverage:
+    """A listener of the trace that collects the names."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, None] = {}
+        self._in_force: dict[str, str] = {}
+        self._role: dict[tuple[str, Partition], str] = {}
+        self._state: dict[tuple[str, Partition], str] = {}
+        self._steps: dict[Partition, tuple[str, ...]] = {}
+        self._committed: dict[Partition, int] = {}
+        self._last_epoch: dict[tuple[str, Partition], int] = {}
+        self._epoch_at: dict[Partition, dict[int, int]] = {}
+        self._handlers: dict[type[t.TraceEvent], Callable[[Any], None]] = {
+            t.FaultBegan: self._fault_began,
+            t.FaultEnded: self._fault_ended,
+            t.LeadershipBegan: self._leads,
+            t.FollowingBegan: self._follows,
+            t.LogTruncated: self._truncated,
+            t.BatchAppended: self._appended,
+            t.FetchRefused: self._refused,
+            t.HighWatermarkAdvanced: self._high_watermark,
+            t.HighWatermarkLearned: self._high_watermark,
+            t.IsrProposed: self._proposed,
+            t.IsrCommitted: self._isr,
+            t.IsrRejected: self._rejected,
+            t.ElrCommitted: self._elr,
+            t.LeaderElected: self._elected,
+            t.PartitionWentOffline: lambda event: self._step(_of(event), "offline"),
+        }
+
+    def wants(self, kind: type[t.TraceEvent]) -> bool:
+        return kind in self._handlers or kind.TABLE == "control" or "error" in kind.__dataclass_fields__
+
+    def __call__(self, row: t.TraceRow) -> None:
+        event = row.event
+        if not isinstance(event, (*_UNTOLD, t.BatchAppended, t.HighWatermarkAdvanced, t.HighWatermarkLearned)):
+            self._branch(event)
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    @property
+    def reached(self) -> tuple[str, ...]:
+        return tuple(sorted(self._found))
+
+    def _add(self, *words: object) -> None:
+        self._found[" ".join(map(str, words))] = None
+
+    # ------------------------------------------------------------------------------------------------------- branches
+
+    def _branch(self, event: Any) -> None:
+        name = t.EVENT_NAMES[type(event)]
+        error = getattr(event, "error", None)
+        if error is not None:
+            self._add("error", name, error)
+        reason = getattr(event, "reason", None)
+        if reason is None:
+            return
+        node, topic = getattr(event, "node", None), getattr(event, "topic", None)
+        role = _NO_REPLICA
+        if node is not None and topic is not None and hasattr(event, "partition"):
+            role = self._role.get((node, _of(event)), _NO_REPLICA)
+        branch = f"{name}: {sentence_without_names(reason)}"
+        self._add("branch", branch)
+        for verb in dict.fromkeys(self._in_force.values()):
+            self._add("branch", branch, "|", role, "|", verb)
+
+    def _fault_began(self, event: t.FaultBegan) -> None:
+        if event.fault is not None:
+            self._in_force[event.fault] = event.verb
+
+    def _fault_ended(self, event: t.FaultEnded) -> None:
+        if event.fault is not None:
+            self._in_force.pop(event.fault, None)
+
+    # --------------------------------------------------------------------------------------------------------- states
+
+    def _enter(self, node: str, partition: Partition, state: str) -> None:
+        before = self._state.get((node, partition), "new")
+        self._state[node, partition] = state
+        self._add("state", before, "->", state)
+
+    def _step(self, partition: Partition, step: str) -> None:
+        """Up to three decisive steps of one partition, in their order."""
+        steps = (*self._steps.get(partition, ()), step)[-3:]
+        self._steps[partition] = steps
+        self._add("steps", *steps)
+
+    def _leads(self, event: t.LeadershipBegan) -> None:
+        partition = _of(event)
+        self._role[event.node, partition] = _LEADER
+        self._enter(event.node, partition, COMMITTED.name)
+        missing = self._committed.get(partition, 0) - event.log_end_offset
+        behind = event.log_end_offset - event.high_watermark
+        self._add("leads, ISR of", len(event.isr), "high watermark behind the log by", _size(behind))
+        if missing > 0:
+            self._add("leads without committed records,", _size(missing))
+        last = self._last_epoch.get((event.node, partition))
+        if last is not None:
+            self._add("leads, epochs since the end of its log:", _size(event.leader_epoch - last))
+        self._step(partition, "leads")
+
+    def _follows(self, event: t.FollowingBegan) -> None:
+        partition = _of(event)
+        before = self._role.get((event.node, partition), _NO_REPLICA)
+        self._role[event.node, partition] = _FOLLOWER
+        self._enter(event.node, partition, FETCHING.name)
+        self._add("follows, was", before, "log beyond its high watermark by", _size(
+            event.log_end_offset - event.high_watermark))  # fmt: skip
+        last = self._last_epoch.get((event.node, partition))
+        if last is not None:
+            self._add("follows, epochs since the end of its log:", _size(event.leader_epoch - last))
+        self._step(partition, "follows")
+
+    def _truncated(self, event: t.LogTruncated) -> None:
+        partition = _of(event)
+        self._enter(event.node, partition, TRUNCATING.name)
+        below = self._committed.get(partition, 0) - event.log_end_offset
+        self._add("cut, committed records gone:", _size(below))
+        self._add("cut, below its own high watermark by", _size(event.previous_high_watermark - event.log_end_offset))
+        self._step(partition, "cut" if below <= 0 else "cut committed")
+
+    def _appended(self, event: t.BatchAppended) -> None:
+        partition = _of(event)
+        key = event.node, partition
+        if event.role != _LEADER and self._state.get(key) != APPENDING.name:
+            self._enter(event.node, partition, APPENDING.name)
+        last = self._last_epoch.get(key, event.leader_epoch)
+        if event.leader_epoch != last:
+            self._add("append", event.role, "crosses epochs:", event.leader_epoch - last)
+        self._last_epoch[key] = event.leader_epoch
+        known = self._epoch_at.setdefault(partition, {})
+        other = known.setdefault(event.base_offset, event.leader_epoch)
+        if other != event.leader_epoch:
+            known[event.base_offset] = event.leader_epoch
+            at = "below" if event.base_offset < self._committed.get(partition, 0) else "above"
+            self._add(
+                "another epoch at the same offset,", event.role, at, "the committed end", event.leader_epoch - other
+            )
+
+    def _refused(self, event: t.FetchRefused) -> None:
+        """A follower whose epoch is over fetches no more until it learns of another."""
+        if event.error == "FENCED_LEADER_EPOCH" and self._role.get((event.node, _of(event))) == _FOLLOWER:
+            self._enter(event.node, _of(event), FAILED.name)
+
+    def _high_watermark(self, event: t.HighWatermarkAdvanced | t.HighWatermarkLearned) -> None:
+        partition = _of(event)
+        if event.high_watermark < event.previous_high_watermark:
+            self._add("high watermark falls", event.role, _size(event.previous_high_watermark - event.high_watermark))
+        if isinstance(event, t.HighWatermarkAdvanced):
+            self._committed[partition] = max(self._committed.get(partition, 0), event.high_watermark)
+
+    # ------------------------------------------------------------------------------------------- ISR, ELR and leaders
+
+    def _proposed(self, event: t.IsrProposed) -> None:
+        larger = len(event.isr) > len(event.previous_isr)
+        self._enter(event.node, _of(event), (EXPANDING if larger else SHRINKING).name)
+
+    def _isr(self, event: t.IsrCommitted) -> None:
+        self._add("ISR", len(event.previous_isr), "->", len(event.isr))
+        if event.proposed_by is not None:
+            self._enter(event.proposed_by, _of(event), COMMITTED.name)
+        self._step(_of(event), "ISR grows" if len(event.isr) > len(event.previous_isr) else "ISR shrinks")
+
+    def _rejected(self, event: t.IsrRejected) -> None:
+        self._step(_of(event), "ISR refused")
+
+    def _elr(self, event: t.ElrCommitted) -> None:
+        self._add(
+            "ELR", len(event.previous_elr), "->", len(event.elr), "last leader", event.last_known_leader is not None
+        )
+
+    def _elected(self, event: t.LeaderElected) -> None:
+        self._add("elected, ISR of", len(event.isr), "clean" if event.clean else "unclean")
+        self._step(_of(event), "elected" if event.clean else "elected unclean")
+
+
+def _of(event: Any) -> Partition:
+    return event.topic, event.partition
+
+
+def _size(number: int) -> str:
+    """Sizes that differ much have different names."""
+    if number <= 0:
+        return "0" if number == 0 else "less than 0"
+    return str(max(size for size in _SIZES if size <= number))
+
+
+def sentence_without_names(reason: str) -> str:
+    """`b2 follows b1 in epoch 7 of t-0` -> `b# follows b# in epoch # of t#`; lists of nodes have one length."""
+    named = _LISTS.sub(r"\1#", _NAMES.sub(r"\1#", reason))
+    return re.sub(r"-?\d+(\.\d+)?", "#", named)

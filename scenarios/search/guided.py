@@ -1,0 +1,80 @@
+"""A search that learns: schedules that reached something new are kept, and changed a little to make others.
+
+It goes by generations. All schedules of a generation are made from the results of those before, each from a stream of
+its own, and results are taken in their order: the findings depend on the seeds alone, not on the processes that play.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from scenarios.search.mutation import mutated
+from scenarios.search.schedules import Schedule
+from scenarios.search.search import Found, SeedJob
+
+GENERATION_RUNS = 16
+FRESH_SHARE = 0.4
+"""Of each generation after the first: drawn as a blind search draws them."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A schedule that reached something new. children: how often it has been changed"""
+
+    schedule: Schedule
+    reached: tuple[str, ...]
+    children: int = 0
+
+
+class Corpus:
+    """What was reached, how often, and the schedules that were the first to reach something."""
+
+    def __init__(self) -> None:
+        self.times: Counter[str] = Counter()
+        self._kept: list[_Kept] = []
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, schedule: Schedule, reached: Sequence[str]) -> None:
+        """Keep the schedule if any of it is new."""
+        is_new = any(name not in self.times for name in reached)
+        self.times.update(reached)
+        if is_new:
+            self._kept.append(_Kept(schedule, tuple(reached)))
+
+    def chosen(self, rng: random.Random) -> Schedule:
+        """The rarer its states and branches the likelier; less likely with every change that was made of it."""
+        weights = [sum(1 / self.times[name] for name in one.reached) / (1 + one.children) for one in self._kept]
+        (kept,) = rng.choices(self._kept, weights)
+        kept.children += 1
+        return kept.schedule
+
+    def donor(self, rng: random.Random) -> Schedule:
+        return rng.choice(self._kept).schedule
+
+
+Play = Callable[[Sequence[SeedJob]], Generator[Found, None, None]]
+"""The outcome of each job, in their order."""
+
+
+def generations(jobs: Sequence[SeedJob], play: Play) -> Generator[Found, None, None]:
+    """`play` of each job, or of a changed schedule in its place once the search has something to change."""
+    corpus = Corpus()
+    for first in range(0, len(jobs), GENERATION_RUNS):
+        work = [_with_schedule(job, corpus) for job in jobs[first : first + GENERATION_RUNS]]
+        with closing(play(work)) as outcomes:
+            for found in outcomes:
+                corpus.take(found.schedule, found.reached)
+                yield found
+
+
+def _with_schedule(job: SeedJob, corpus: Corpus) -> SeedJob:
+    rng = random.Random(f"{job.profile}/change/{job.seed}")
+    if not len(corpus) or rng.random() < FRESH_SHARE:
+        return job
+    return job._replace(schedule=mutated(rng, corpus.chosen(rng), corpus.donor(rng)))

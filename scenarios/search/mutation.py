@@ -1,0 +1,238 @@
+"""A schedule a little changed: times, order, targets, how long a fault lasts, one step more or less.
+
+A safe schedule stays safe: no step moves to where Kafka promises nothing, and only harmless verbs get other targets or
+come twice. What mends at the end is made anew for the changed faults.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+from replica.rules import PROFILES
+from scenarios.language.diagnostics import ScenarioInvalid
+from scenarios.search.era_troubles import may_miss_a_rule, old_troubles
+from scenarios.search.schedules import (
+    CHAOS_BEGINS_MS,
+    CHAOS_ENDS_MS,
+    HEALED_MS,
+    MENDED,
+    QUORUM_STANDS_MS,
+    Schedule,
+    Tree,
+    repairs,
+)
+
+_GAPS_MS = (1, 15, 60, 200, 700, 2500, 6000)
+_LASTING_MS = (50, 700, 2500, 6000, 12_000)
+_HARMLESS = ("cut", "partition", "latency", "loss", "bandwidth", "hold", "reset_peer", "elect", "flush", "slow_disk",
+             "bump_clock", "pause", "reassign")  # fmt: skip
+"""Verbs that a safe schedule may have any number of, against anything."""
+_CHANGES_MAX = 4
+_STEPS_MAX = 40
+_ATTEMPTS = 4
+_NODE = re.compile(r"\b[bcpr]\d+\b")
+_PARTITION = re.compile(r"\bt-(\d+)\b")
+
+Steps = list[Tree]
+
+
+def mutated(rng: random.Random, schedule: Schedule, donor: Schedule) -> Schedule:
+    """Changed in one to four places; `donor` may give a step. If nothing new and valid comes of that: its seed."""
+    for _ in range(_ATTEMPTS):
+        changed = _Mutation(rng, schedule, donor).result()
+        if changed.tree == schedule.tree:
+            continue
+        try:
+            changed.scenario()
+        except ScenarioInvalid:
+            continue
+        return changed
+    tree = copy.deepcopy(schedule.tree)
+    tree["seed"] = rng.randint(1, 1_000_000)
+    return Schedule(tree, schedule.safe)
+
+
+class _Mutation:
+    def __init__(self, rng: random.Random, schedule: Schedule, donor: Schedule) -> None:
+        self.rng = rng
+        self.safe = schedule.safe
+        self.tree: Tree = copy.deepcopy(schedule.tree)
+        self.steps = faults_of(self.tree)
+        self.donor = donor
+        self.rules = PROFILES[self.tree["profile"]]
+        self.earliest_ms = QUORUM_STANDS_MS if "controllers" in self.tree["cluster"] else CHAOS_BEGINS_MS
+
+    def result(self) -> Schedule:
+        changes: list[Callable[[], None]] = [
+            self._shift, self._shift, self._meet, self._meet, self._swap, self._retarget, self._retarget, self._last,
+            self._drop, self._repeat, self._borrow, self._reseed,
+        ]  # fmt: skip
+        if may_miss_a_rule(self.rules):
+            changes.append(self._trouble)
+        for _ in range(self.rng.randint(1, _CHANGES_MAX)):
+            self.rng.choice(changes)()
+        self.steps.sort(key=at_ms)
+        self.tree["timeline"] = [*self.steps, *MENDED, *repairs(self.steps)]
+        return Schedule(self.tree, self.safe)
+
+    # ------------------------------------------------------------------------------------------------------- families
+
+    def _family(self) -> Steps:
+        """A step and those that belong to it by its label, the first in time first; none where there are no steps."""
+        if not self.steps:
+            return []
+        return family(self.steps, self.rng.randrange(len(self.steps)))
+
+    def _move(self, steps: Steps, by_ms: int) -> None:
+        """All by the same, within the time of faults."""
+        if steps:
+            first, last = at_ms(steps[0]), max(map(at_ms, steps))
+            by_ms = max(self.earliest_ms - first, min(by_ms, HEALED_MS - 1 - last))
+            for step in steps:
+                step["at"] = f"{at_ms(step) + by_ms}ms"
+
+    def _add(self, steps: Steps) -> None:
+        """Copies, with labels of their own."""
+        if not steps or len(self.steps) + len(steps) > _STEPS_MAX:
+            return
+        taken = [str(step.get("as")) for step in self.steps]
+        added = copy.deepcopy(steps)
+        for label in [step["as"] for step in added if "as" in step]:
+            new, number = label, 1
+            while new in taken:
+                new, number = f"{label}-{number}", number + 1
+            for step in added:
+                for key, value in step.items():
+                    if (key == "as" and value == label) or value == f"@{label}":
+                        step[key] = new if key == "as" else f"@{new}"
+            taken.append(new)
+        self._move(added, self.rng.choice(_GAPS_MS) * self.rng.choice((-1, 1)))
+        self.steps += added
+
+    # -------------------------------------------------------------------------------------------------------- changes
+
+    def _shift(self) -> None:
+        self._move(self._family(), self.rng.choice(_GAPS_MS) * self.rng.choice((-1, 1)))
+
+    def _meet(self) -> None:
+        """One begins when another does, or shortly after."""
+        one, other = self._family(), self._family()
+        if one and other:
+            self._move(one, at_ms(other[0]) + self.rng.choice((0, *_GAPS_MS)) - at_ms(one[0]))
+
+    def _swap(self) -> None:
+        one, other = self._family(), self._family()
+        if one and other and one[0] is not other[0]:
+            first, second = at_ms(one[0]), at_ms(other[0])
+            self._move(one, second - first)
+            self._move(other, first - second)
+
+    def _retarget(self) -> None:
+        """Two brokers, or two partitions, change places in one family of steps."""
+        steps = self._family()
+        if self.safe and not all(is_harmless(step) for step in steps):
+            return
+        brokers = list(self.tree["cluster"]["brokers"])
+        one, other = self.rng.sample(brokers, 2)
+        names = {one: other, other: one}
+        partitions = count_of_partitions(self.tree)
+        to = f"t-{self.rng.randrange(partitions)}"
+        for step in steps:
+            for key in [key for key in step if key not in ("at", "as", "for")]:
+                step[key] = _renamed(step[key], lambda text: _NODE.sub(lambda m: names.get(m[0], m[0]), text))
+                if self.rng.random() < 0.3:
+                    step[key] = _renamed(step[key], lambda text: _PARTITION.sub(to, text))
+
+    def _last(self) -> None:
+        for step in self._family():
+            if "for" in step:
+                step["for"] = f"{self.rng.choice(_LASTING_MS)}ms"
+
+    def _drop(self) -> None:
+        gone = self._family()
+        if len(self.steps) > len(gone):
+            self.steps = [step for step in self.steps if not any(step is one for one in gone)]
+
+    def _repeat(self) -> None:
+        steps = self._family()
+        if not self.safe or all(is_harmless(step) for step in steps):
+            self._add(steps)
+
+    def _borrow(self) -> None:
+        """A family of the donor, if this cluster has all that it names."""
+        theirs = faults_of(self.donor.tree)
+        if not theirs or (self.safe and not self.donor.safe):
+            return
+        steps = family(theirs, self.rng.randrange(len(theirs)))
+        if (not self.safe or all(is_harmless(step) for step in steps)) and self._knows(steps):
+            self._add(steps)
+
+    def _knows(self, steps: Steps) -> bool:
+        text = str(steps)
+        nodes = [*self.tree["cluster"]["brokers"], *self.tree["cluster"].get("controllers", ["c1"])]
+        nodes += list(self.tree["workloads"])
+        partitions = count_of_partitions(self.tree)
+        if any("reassign" in step for step in steps):
+            return False
+        return all(name in nodes for name in _NODE.findall(text)) and all(
+            int(number) < partitions for number in _PARTITION.findall(text)
+        )
+
+    def _reseed(self) -> None:
+        self.tree["seed"] = self.rng.randint(1, 1_000_000)
+
+    def _trouble(self) -> None:
+        begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
+        steps = old_troubles(self.rng, self.tree, self.rules, safe=self.safe, begin_ms=begin_ms, end_ms=end_ms)
+        self._add(steps)
+
+
+def faults_of(tree: Tree) -> Steps:
+    """The steps without those at the end that mend."""
+    steps: Steps = tree["timeline"]
+    mending = [*MENDED, *repairs([step for step in steps if "as" in step])]
+    return [step for step in steps if step not in mending]
+
+
+def family(steps: Steps, number: int) -> Steps:
+    """The step and all that name it, or that it names, in order of time."""
+    chosen = steps[number]
+    labels = {str(chosen.get("as"))} | {str(value).removeprefix("@") for value in chosen.values() if _is_label(value)}
+    found = [
+        step
+        for step in steps
+        if step is chosen or step.get("as") in labels or any(_is_label(v) and v[1:] in labels for v in step.values())
+    ]
+    return sorted(found, key=at_ms)
+
+
+def is_harmless(step: Tree) -> bool:
+    return any(verb in step for verb in _HARMLESS)
+
+
+def count_of_partitions(tree: Tree) -> int:
+    partitions = tree["topics"]["t"]["partitions"]
+    return partitions if isinstance(partitions, int) else len(partitions)
+
+
+def at_ms(step: Tree) -> int:
+    return int(str(step["at"]).removesuffix("ms"))
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("@")
+
+
+def _renamed(value: Any, rename: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return rename(value)
+        case list():
+            return [_renamed(one, rename) for one in value]
+        case dict():
+            return {key: _renamed(one, rename) for key, one in value.items()}
+    return value

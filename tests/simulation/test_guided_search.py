@@ -1,0 +1,108 @@
+"""A guided search: coverage comes from the trace alone, changes keep a promise, and processes change no finding."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Sequence
+from itertools import pairwise
+
+import pytest
+
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.process.pool import in_order
+from scenarios.run.runner import run_scenario
+from scenarios.search.coverage import Coverage, coverage_of, sentence_without_names
+from scenarios.search.guided import GENERATION_RUNS, Corpus, generations
+from scenarios.search.mix import BATCH_SEEDS, mix_of
+from scenarios.search.mutation import at_ms, faults_of, mutated
+from scenarios.search.schedules import CHAOS_BEGINS_MS, HEALED_MS, MENDED, Schedule
+from scenarios.search.search import Found, SeedJob, schedule_of
+
+JOBS = [SeedJob(seed, "kafka-2.0", safe=False, swarm=True) for seed in range(1, 3 * GENERATION_RUNS + 1)]
+LOSES_BYTES = ("power_off", "wipe", "fill_disk")
+
+
+def test_what_a_run_reached_is_a_function_of_its_events() -> None:
+    scenario = load_file(find_scenario("kip101-hw-truncation-loss")).scenario
+    while_running = Coverage()
+    result = run_scenario(scenario, runs_dir=None, keep_rows=True, watchers=(while_running,))
+    reached = coverage_of(result.rows)
+    assert reached == while_running.reached
+    assert "state FETCHING -> TRUNCATING" in reached
+    assert any(name.startswith("leads without committed records") for name in reached)
+    assert any(name.startswith("branch log_truncated: ") and "| follower |" in name for name in reached)
+
+
+@pytest.mark.parametrize(
+    ("reason", "branch"),
+    [
+        ("b2 follows b1 in epoch 7 of t-0", "b# follows b# in epoch # of t#"),
+        ("b1, b2 and b3 all hold the records below 12", "b# all hold the records below #"),
+        ("b1 and b3 all hold the records below 7", "b# all hold the records below #"),
+    ],
+)
+def test_a_branch_has_one_name_for_all_nodes_and_numbers(reason: str, branch: str) -> None:
+    assert sentence_without_names(reason) == branch
+
+
+def test_seeds_of_one_batch_have_one_mix() -> None:
+    batches = [
+        {mix_of(seed, "kafka-4.1", safe=True) for seed in range(first, first + BATCH_SEEDS)}
+        for first in range(0, 20 * BATCH_SEEDS, BATCH_SEEDS)
+    ]
+    assert all(len(batch) == 1 for batch in batches)
+    mixes = [mix for batch in batches for mix in batch]
+    assert len(set(mixes)) > 15
+    assert {mix.brokers for mix in mixes} >= {3, 4, 7}
+    assert all(2 <= mix.min_isr <= mix.replication_factor <= mix.brokers for mix in mixes)
+    tree = schedule_of(SeedJob(3, "kafka-4.1", safe=True, swarm=True)).tree
+    assert len(tree["cluster"]["brokers"]) == mix_of(3, "kafka-4.1", safe=True).brokers
+
+
+def test_a_changed_schedule_is_valid_and_a_safe_one_stays_safe() -> None:
+    schedules = [schedule_of(SeedJob(seed, "kafka-2.0", safe=True, swarm=True)) for seed in range(1, 6)]
+    danger = schedule_of(SeedJob(1, "kafka-2.0", safe=False, swarm=False))
+    for number in range(30):
+        rng = random.Random(number)
+        parent = rng.choice(schedules)
+        changed = mutated(rng, parent, danger)
+        changed.scenario()
+        faults = faults_of(changed.tree)
+        assert changed.safe and changed.tree != parent.tree
+        assert all(CHAOS_BEGINS_MS <= at_ms(step) < HEALED_MS for step in faults)
+        assert all(step in changed.tree["timeline"] for step in MENDED)
+        for verb in LOSES_BYTES:
+            count = [sum(verb in step for step in faults_of(one.tree)) for one in (parent, changed)]
+            assert count[1] <= count[0]
+
+
+def test_what_was_reached_once_is_changed_before_what_is_reached_always() -> None:
+    corpus = Corpus()
+    common, rare = Schedule({"seed": 1}, safe=False), Schedule({"seed": 2}, safe=False)
+    corpus.take(common, ("a", "b"))
+    for _ in range(200):
+        corpus.take(common, ("a", "b"))
+    corpus.take(rare, ("a", "rare"))
+    assert corpus.chosen(random.Random(1)) is rare
+
+
+def verbs_of(job: SeedJob) -> Found:
+    """A run that is not played: it has reached the verbs of its schedule, each pair in its order."""
+    schedule = schedule_of(job)
+    verbs = [next(key for key in step if key not in ("at", "as", "for")) for step in faults_of(schedule.tree)]
+    return Found(job.seed, (), schedule, tuple(f"{one} {other}" for one, other in pairwise(verbs)))
+
+
+def test_the_processes_change_nothing() -> None:
+    def searched(processes: int) -> list[str]:
+        def play(jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+            return in_order(verbs_of, jobs, processes)
+
+        return [found.text for found in generations(JOBS, play)]
+
+    alone = searched(1)
+    assert alone == searched(3)
+    changed = [text for text, job in zip(alone, JOBS, strict=True) if text != schedule_of(job).text]
+    assert alone[:GENERATION_RUNS] == [schedule_of(job).text for job in JOBS[:GENERATION_RUNS]]
+    assert len(changed) > GENERATION_RUNS // 2
