@@ -15,7 +15,7 @@ from scenarios.observe.trace_writer import arrow_schema, trace_sha256
 from scenarios.run.runner import run_scenario
 from scenarios.run.worlds import measured
 
-EVIL = "<script>alert(1)</script></script>\x1b[31m\x1b]0;title\x07\n../../x\r\x1b[K\x9b1m'\"{{7*7}}"
+EVIL = "<script>alert(1)</script></script>\x1b[31m\x1b]0;title\x07\n../../x\r\x1b[K\x9b1m'\"{{7*7}}\u202e"
 NAMES = {name: name + EVIL for name in ("t", "p1", "b1", "b3", "r10")} | {"r11": "x" * 10_000}
 
 

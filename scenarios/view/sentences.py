@@ -53,6 +53,8 @@ def _end_offset_seen(event: trace.EndOffsetSeen, names: str) -> str:
 
 
 _SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
+    # Its reason is the title of the scenario, which often names the end.
+    trace.RunStarted: lambda event, names: f"The run of {event.scenario} begins, seed {event.seed}",
     trace.RecordSent: lambda event, names: f"The application hands {event.record} to {event.client}",
     trace.BatchSent: _batch_sent,
     trace.BatchAppended: _batch_appended,

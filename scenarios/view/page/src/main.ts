@@ -1,7 +1,7 @@
 // The player: one moment, one run, one partition, and everything on the page drawn from these.
 import { comparePane, type Seat } from "./compare";
 import { type Place, type Run, NOTHING, nameOf, placeAt, readData, seconds, sentence, verdictOf } from "./contract";
-import { h } from "./dom";
+import { h, visible } from "./dom";
 import { Cluster } from "./fold";
 import { leadersOf, overviewPane } from "./overview";
 import { setMarks } from "./marks";
@@ -39,6 +39,7 @@ class Player {
   private chipsKey = "";
   private isDrawing = false;
 
+  private readonly title = h("h1");
   private readonly bar = h("p", { class: "sentence" });
   private readonly clock = h("span", { class: "clock mono" });
   private readonly live = h("p", { class: "unseen", role: "status" });
@@ -88,7 +89,7 @@ class Player {
       this.buttons.set(id, made);
       return made;
     };
-    const header = h("header", { class: "top" }, h("strong", { class: "brand" }, "highwater"), h("div", { class: "titles" }, h("h1", {}, head.title), h("p", { class: "small muted" }, [head.question, ...head.built, head.era, `seed ${head.seed}`].filter(Boolean).join("  \u00b7  "))),
+    const header = h("header", { class: "top" }, h("strong", { class: "brand" }, "highwater"), h("div", { class: "titles" }, this.title, h("p", { class: "small muted" }, [head.question, ...head.built, head.era, `seed ${head.seed}`].filter(Boolean).join("  \u00b7  "))),
       this.runButtons, h("div", { class: "actions" }, this.runs.length > 1 && action("compare", "Compare", "c", () => this.setMode(this.mode === "compare" ? "one" : "compare")),
         this.run.tape.partitions.length > 1 && action("partitions", "Partitions", "o", () => this.setMode(this.mode === "partitions" ? "one" : "partitions")),
         this.runs.some((run) => run.questions.length) && action("predict", "Predict", "h", () => this.predict()),
@@ -303,13 +304,13 @@ class Player {
 
   private key(event: KeyboardEvent): void {
     const target = event.target as HTMLElement;
-    if (event.ctrlKey || event.metaKey || event.altKey || this.help.open || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
-    if (event.key === " " && target.tagName === "BUTTON") return;
+    if (event.ctrlKey || event.metaKey || event.altKey || this.help.open || target.matches("select, input:not([type=radio])")) return;
+    if (event.key === " " && target.matches("button, input") || event.key.startsWith("Arrow") && target.matches("input")) return;
     const acts: Record<string, () => void> = {
       " ": () => this.toggle(), k: () => this.toggle(), ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), PageUp: () => this.keyMoment(-1), PageDown: () => this.keyMoment(1),
       Home: () => this.seek(NOTHING), End: () => this.seek(this.run.tape.at.length - 1), w: () => this.zoom(0.6), s: () => this.zoom(1.6), a: () => this.pan(-0.25), d: () => this.pan(0.25),
       c: () => this.runs.length > 1 && this.setMode(this.mode === "compare" ? "one" : "compare"), o: () => this.run.tape.partitions.length > 1 && this.setMode(this.mode === "partitions" ? "one" : "partitions"),
-      h: () => this.predict(), e: () => this.setTab("events"), y: () => this.setTab("why"), v: () => this.setTab("verdict"), x: () => { this.live.textContent = describe(this.scene(this.shown)); this.live.classList.toggle("unseen"); },
+      h: () => this.predict(), e: () => this.setTab("events"), y: () => this.setTab("why"), v: () => this.setTab("verdict"), x: () => { this.live.textContent = visible(describe(this.scene(this.shown))); this.live.classList.toggle("unseen"); },
       l: () => this.copyLink(), t: () => this.setTheme(this.theme + 1), "?": () => this.help.showModal(),
     };
     const act = acts[event.key] ?? (/^[1-9]$/.test(event.key) ? () => this.chooseRun(Number(event.key) - 1) : undefined);
@@ -330,7 +331,7 @@ class Player {
   }
 
   private say(): void {
-    this.live.textContent = `${seconds(this.now)} s: ${sentence(this.run.tape, this.place)}`;
+    this.live.textContent = visible(`${seconds(this.now)} s: ${sentence(this.run.tape, this.place)}`);
   }
 
   private get hides(): boolean { return this.prediction.isOn && !this.runs.every((run) => this.prediction.isOver(run)); }
@@ -353,11 +354,14 @@ class Player {
 
   private drawNow(): void {
     const { tape } = this.run, scene = this.scene(this.shown), width = this.stage.clientWidth || 800;
+    // The title of a scenario often names its end.
+    this.title.textContent = visible(this.hides ? this.run.head.scenario : this.run.head.title);
+    document.title = `${this.title.textContent} - Highwater`;
     this.clock.textContent = `${seconds(this.now)} s`;
-    this.bar.replaceChildren(h("span", { class: `sign ${tape.key[this.place] ?? ""}`, "aria-hidden": "true" }, this.place < 0 ? "\u25b6" : signOf(this.run, this.place)), sentence(tape, this.place));
+    this.bar.replaceChildren(h("span", { class: `sign ${tape.key[this.place] ?? ""}`, "aria-hidden": "true" }, this.place < 0 ? "\u25b6" : signOf(this.run, this.place)), visible(sentence(tape, this.place)));
     if (this.mode === "compare") {
       const seats: Seat[] = this.runs.map((run, place) => ({ run, scene: this.scene(place) }));
-      this.stage.replaceChildren(comparePane(seats, this.shown, this.now, width, this.hides, (place) => this.chooseRun(place), (at) => this.seekTime(at)));
+      this.stage.replaceChildren(comparePane(seats, this.shown, width, this.hides, (place) => this.chooseRun(place), (at) => this.seekTime(at)));
     } else if (this.mode === "partitions") {
       const leaders = this.leadersBy.get(this.shown) ?? leadersOf(this.run);
       this.leadersBy.set(this.shown, leaders);
@@ -435,14 +439,15 @@ class Player {
     this.strip.setAttribute("aria-valuemin", "0");
     this.strip.setAttribute("aria-valuemax", String(tape.end_us / 1e6));
     this.strip.setAttribute("aria-valuenow", seconds(this.now));
-    this.strip.setAttribute("aria-valuetext", `${seconds(this.now)} seconds, ${sentence(tape, this.place)}`);
+    this.strip.setAttribute("aria-valuetext", visible(`${seconds(this.now)} seconds, ${sentence(tape, this.place)}`));
   }
 
   private drawQuestion(): void {
     const open = this.prediction.isOn && this.place >= this.limit ? this.prediction.open(this.run, this.place) : undefined;
     const key = open ? `${this.shown}/${open.number}` : this.prediction.isOn ? "on" : "off";
     if (this.ask.dataset["key"] === key && open) return;
-    if (this.ask.querySelector(".result button") && open === undefined && this.ask.dataset["key"] !== "off") return;
+    // An answer is read before the next question, which may stand at the same moment.
+    if (this.ask.querySelector(".result button") && this.prediction.isOn) return;
     this.ask.dataset["key"] = key;
     const { right, of } = this.prediction.score();
     if (!this.prediction.isOn) this.ask.replaceChildren();

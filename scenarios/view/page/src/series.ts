@@ -12,7 +12,6 @@ export interface Series {
   leo: Map<Place, Step[]>;
   hw: Step[];
   leader: Step[];
-  top: number;
 }
 
 function put(steps: Step[], at: number, value: number): void {
@@ -32,7 +31,7 @@ export function standingOf(cluster: Cluster, partition: Place, node: Place): num
 
 export function seriesOf(tape: Tape, partition: Place): Series {
   const cluster = new Cluster(tape), replicas = replicasOf(tape, partition);
-  const series: Series = { replicas, standing: new Map(), leo: new Map(), hw: [], leader: [], top: 0 };
+  const series: Series = { replicas, standing: new Map(), leo: new Map(), hw: [], leader: [] };
   for (const node of replicas) {
     series.standing.set(node, []);
     series.leo.set(node, []);
@@ -48,7 +47,6 @@ export function seriesOf(tape: Tape, partition: Place): Series {
       const replica = now.replicas.get(node);
       if (replica) {
         put(series.leo.get(node)!, at, replica.leo);
-        series.top = Math.max(series.top, replica.leo);
         if (node === now.leader && cluster.nodes[node] !== DOWN) put(series.hw, at, replica.hw);
       }
     }

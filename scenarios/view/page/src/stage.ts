@@ -18,7 +18,7 @@ export interface Scene {
 
 interface Lane { node: Place; y: number; height: number; role: "producer" | "broker" | "controller" | "consumer" }
 
-const GAP = 3, HEAD = 208, LANE = 86, SIDE_LANE = 66;
+const GAP = 3, HEAD = 208, COMPACT_HEAD = 108, LANE = 86, SIDE_LANE = 66;
 
 const cellOf = (scene: Scene, width: number): number => (scene.compact || width < 620 ? 30 : 40);
 
@@ -49,7 +49,7 @@ function lanesOf(scene: Scene, width: number): Lane[] {
 export function drawStage(scene: Scene, width: number): SVGSVGElement {
   const { cluster, partition, run } = scene;
   const lanes = lanesOf(scene, width), part = cluster.partitions[partition];
-  const narrow = width < 760, head = scene.compact ? 92 : narrow ? 118 : HEAD;
+  const narrow = width < 760, head = scene.compact ? COMPACT_HEAD : narrow ? 118 : HEAD;
   const wire = scene.compact || width < 620 ? 0 : Math.round(Math.min(300, width * 0.24));
   const last = lanes.at(-1)!, height = last.y + last.height + 6;
   const CELL = cellOf(scene, width);
@@ -76,7 +76,7 @@ export function drawStage(scene: Scene, width: number): SVGSVGElement {
 }
 
 /** Cells that fit beside the heads of a small stage. */
-export const compactRoom = (width: number): number => Math.max(4, Math.floor((width - 92 - 34) / (30 + GAP)));
+export const compactRoom = (width: number): number => Math.max(4, Math.floor((width - COMPACT_HEAD - 34) / (30 + GAP)));
 
 interface Room { left: number; head: number; first: number; room: number; width: number; cell: number }
 
@@ -166,7 +166,7 @@ function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room
   group.append(
     s("text", { class: "lane-name", x: 12, y: y + 18 }, fitted(nameOf(run.tape, node), head - 16, 9)),
     s("text", { class: "mono accent", x: 12, y: y + 36 }, acks),
-    s("text", { class: "small", x: 12, y: y + 53 }, fitted(acks === "acks=0" ? `${sent.length} sent` : `${sent.length} sent, ${count(ACKED)} acked`, head - 16, 6.6)),
+    s("text", { class: "small", x: 12, y: y + 53 }, fitted(acks === "acks=0" ? `${sent.length} sent` : `${sent.length} sent, ${count(ACKED)} ${scene.compact ? "\u2713" : "acked"}`, head - 16, 6.6)),
   );
   if (!scene.compact) group.append(s("text", { class: "small muted", x: left, y: y + 10 }, room < 9 ? "What the producer knows" : "What the producer knows   \u2713 acked   \u2026 waiting   \u2192 no answer asked   ! failed"));
   sent.slice(-room).forEach((record, place) => {

@@ -41,9 +41,9 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
     });
   });
   faults.forEach(([, text, , from, until], row) => {
-    const y = faultsY + row * 16, to = Math.min(until ?? window.to, hidesAfter);
-    root.append(s("rect", { class: until === null ? "fault endless" : "fault", x: xAt(from), y: until === null ? y + 11 : y, width: Math.max(3, xAt(to) - xAt(from)), height: until === null ? 3 : 13 }, s("title", {}, text)));
-    root.append(s("text", { class: "small fault-text", x: Math.min(xAt(from) + 4, width - 260), y: y + (until === null ? 9 : 11) }, fitted(text, width - LABEL - 80, 6.6)));
+    const y = faultsY + row * 16, to = Math.min(until ?? window.to, hidesAfter), isEndless = until === null && hidesAfter >= scene.end;
+    root.append(s("rect", { class: isEndless ? "fault endless" : "fault", x: xAt(from), y: isEndless ? y + 11 : y, width: Math.max(3, xAt(to) - xAt(from)), height: isEndless ? 3 : 13 }, s("title", {}, text)));
+    root.append(s("text", { class: "small fault-text", x: Math.min(xAt(from) + 4, width - 260), y: y + (isEndless ? 9 : 11) }, fitted(text, width - LABEL - 80, 6.6)));
   });
   if (faults.length) root.append(s("text", { class: "small", x: 8, y: faultsY + 11 }, "Faults"));
   drawLines(root, scene, xAt, chartY, width);
@@ -88,7 +88,7 @@ function each(steps: Step[], { window, end, hidesAfter }: StripScene, draw: (fro
 }
 
 function drawLines(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => number, y: number, width: number): void {
-  const { run, series } = scene, top = Math.max(1, series.top);
+  const { run, series } = scene, top = Math.max(1, ...[...series.leo.values()].map((steps) => greatest(steps, scene.hidesAfter)));
   const yAt = (value: number): number => y + CHART - (value / top) * (CHART - 6);
   root.append(s("text", { class: "small", x: 8, y: y + 14 }, "Log end offset"), s("text", { class: "small water-text", x: 8, y: y + 30 }, "High watermark"),
     s("text", { class: "small muted mono", x: LABEL - 6, y: yAt(top) + 4, "text-anchor": "end" }, String(top)),
@@ -110,7 +110,7 @@ function drawLag(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => nu
   const { run, series } = scene, moments = new Set<number>();
   for (const steps of series.leo.values()) for (const [at] of steps) moments.add(at);
   for (const [at] of series.leader) moments.add(at);
-  const sorted = [...moments].sort((one, other) => one - other);
+  const sorted = [...moments].filter((at) => at <= scene.hidesAfter).sort((one, other) => one - other);
   const lags = new Map(series.replicas.map((node) => [node, [] as Step[]]));
   let top = 1;
   for (const at of sorted) {
@@ -125,6 +125,8 @@ function drawLag(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => nu
   root.append(s("text", { class: "small", x: 8, y: y + 14 }, "Records behind"), s("text", { class: "small muted mono", x: LABEL - 6, y: y + 8, "text-anchor": "end" }, String(top)));
   for (const node of series.replicas) root.append(s("path", { class: `leo-line ${brokerClass(run, node)}`, d: path(lags.get(node)!, scene, xAt, yAt) }));
 }
+
+const greatest = (steps: Step[], until: number): number => steps.reduce((most, [at, value]) => (at <= until ? Math.max(most, value) : most), 0);
 
 /** Steps as a path; where several fall on one pixel, their least and greatest. */
 function path(steps: Step[], scene: StripScene, xAt: (at: number) => number, yAt: (value: number) => number): string {

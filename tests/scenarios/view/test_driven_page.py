@@ -1,0 +1,195 @@
+"""The page under a reader's hands: keys, predict, compare, and what a screen reader finds. In a real browser."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from scenarios.cli.view import write_page
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.run.runner import run_scenario
+from tests.browser import needs_chromium
+from tests.driven import Driven, axe_core, chromium, driven
+from tests.hostile_names import run_of_names
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of one scenario with three levels of acks."""
+    folder = tmp_path_factory.mktemp("three")
+    file = load_file(find_scenario("acks1-leader-kill"))
+    played = [file.scenario, file.variants["acks-all"], file.variants["acks-0"]]
+    dirs = [run_scenario(scenario, runs_dir=folder, keep_logs=False).run_dir for scenario in played]
+    return write_page([run_dir for run_dir in dirs if run_dir is not None], folder / "three.html")
+
+
+def data_of(page: Path) -> list[dict[str, Any]]:
+    packed = re.search(r'id="data">([A-Za-z0-9+/=]+)<', page.read_text(encoding="utf-8"))
+    assert packed is not None
+    runs: list[dict[str, Any]] = json.loads(gzip.decompress(b64decode(packed[1])))["runs"]
+    return runs
+
+
+def test_every_key_moves_what_it_says(browser: Browser, three: Path) -> None:
+    (tape, *_) = (run["tape"] for run in data_of(three))
+    keys = [place for place, sign in enumerate(tape["key"]) if sign]
+    with driven(browser, three.as_uri()) as shown:
+        assert shown.place() == data_of(three)[0]["opens_at"]
+        shown.press("Home")
+        assert shown.text(".clock") == "0.000 s"
+        shown.press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft")
+        assert shown.place() == 1
+        shown.press("Home", "PageDown", "PageDown")
+        assert shown.place() == keys[1]
+        assert shown.text(".sentence").endswith(tape["texts"][tape["text"][keys[1]]])
+        shown.press("End", "PageUp")
+        assert shown.place() == keys[-1]
+
+        stretch = (
+            "(({ x, width }) => [x.baseVal.value, width.baseVal.value])(document.querySelector('.overview-window'))"
+        )
+        _, width = shown.page.evaluate(stretch)
+        shown.press("w")
+        assert (closer := shown.page.evaluate(stretch))[1] < width
+        shown.press("a")
+        assert (earlier := shown.page.evaluate(stretch))[0] < closer[0]
+        shown.press("d", "s", "s")
+        assert shown.page.evaluate(stretch)[1] > earlier[1]
+
+        shown.press("Home", " ")
+        assert shown.page.get_attribute(".play", "aria-label") == "Pause (space)"
+        shown.page.wait_for_selector(".clock:not(:text-is('0.000 s'))")
+        shown.press(" ")
+        assert shown.page.get_attribute(".play", "aria-label") == "Play (space)"
+
+        shown.press("v")
+        assert shown.page.get_attribute("#tab-verdict", "aria-selected") == "true"
+        shown.press("2")
+        assert shown.moment()["r"] == "1"
+        shown.press("?")
+        assert shown.page.evaluate("document.querySelector('dialog').open")
+
+
+def test_every_control_is_reached_by_tab(browser: Browser, three: Path) -> None:
+    """Of the tabs, the chosen one: arrows lead to the others."""
+    wanted = (
+        "[...document.querySelectorAll('button, select, input, [tabindex]')].filter((one) =>"
+        " one.checkVisibility() && !one.disabled && one.tabIndex >= 0)"
+    )
+    with driven(browser, three.as_uri()) as shown:
+        count = shown.page.evaluate(f"(window.wanted = {wanted}).length")
+        reached = set()
+        for _ in range(count + 5):
+            shown.page.keyboard.press("Tab")
+            reached.add(shown.page.evaluate("wanted.indexOf(document.activeElement)"))
+        assert count > 20 and set(range(count)) <= reached
+        shown.page.focus("#tab-events")
+        shown.press("ArrowRight")
+        assert shown.page.evaluate("document.activeElement.id") == "tab-why"
+
+
+VERDICTS = re.compile(r"records? lost\b|never arrived|gone with the leader", re.IGNORECASE)
+
+
+def whole_page(shown: Driven) -> str:
+    """Texts, titles, labels, values and the address: all that a reader could come upon, but for legend and options."""
+    words: str = shown.page.evaluate(
+        """() => {
+          const copy = document.body.cloneNode(true);
+          for (const one of copy.querySelectorAll("script, noscript, dialog, .legend, fieldset")) one.remove();
+          const named = [...copy.querySelectorAll("[title], [aria-label], [aria-valuetext]")].flatMap((one) =>
+            ["title", "aria-label", "aria-valuetext"].map((name) => one.getAttribute(name)));
+          return [document.title, location.hash, copy.textContent, ...named].join("\\n");
+        }"""
+    )
+    return words
+
+
+def test_predict_stops_asks_and_counts_and_gives_nothing_away(browser: Browser, three: Path) -> None:
+    run = data_of(three)[0]
+    tape, questions = run["tape"], run["questions"]
+    with driven(browser, three.as_uri()) as shown:
+        shown.press("h")
+        for number, (before, ask, options, answer, because) in enumerate(questions):
+            shown.page.wait_for_selector(f"form.question >> text={ask[:40]}")
+            seen = {tape["text"][place] for place in range(before)}
+            hidden = [tape["texts"][text] for text in tape["text"][before:] if text not in seen]
+            for way in ([], ["End"], ["ArrowRight"] * 3, ["PageDown"], ["d", "s"], ["c"], ["End", "c"], ["y"], ["v"]):
+                shown.page.evaluate("document.activeElement.blur()")
+                shown.press(*way)
+                words = whole_page(shown)
+                assert not VERDICTS.search(words), (way, VERDICTS.split(words)[0][-200:])
+                assert [text for text in hidden if text in words] == [], (number, way)
+                assert because not in words
+            assert shown.place() == before - 1
+            shown.page.evaluate("location.hash = '#e=999999'")
+            shown.settle()
+            assert shown.place() == before - 1
+            chosen = answer if number else (answer + 1) % len(options)
+            shown.page.check(f"form.question input[value='{chosen}']")
+            shown.page.click("form.question button[type=submit]")
+            told = shown.text("form.question .result")
+            assert because in told and ("Right" in told) == (chosen == answer)
+            shown.page.click("text=See it happen")
+        shown.page.wait_for_selector(f"text=Predicted: {len(questions) - 1} of {len(questions)} right")
+
+
+def test_three_levels_of_acks_stand_side_by_side(browser: Browser, three: Path) -> None:
+    with driven(browser, three.as_uri()) as shown:
+        shown.press("c")
+        seats = shown.page.query_selector_all(".seat")
+        verdicts = [seat.inner_text().split("\n")[:2] for seat in seats]
+        assert [" ".join(words) for words in verdicts] == [
+            "as written ✕ 5 acked records lost", "acks-all ✓ nothing lost", "acks-0 ✕ 5 never arrived",
+        ]  # fmt: skip
+        assert all(seat.query_selector("svg.stage .cell") for seat in seats)
+        assert [len(seat.query_selector_all(".differs")) for seat in seats] == [0, 1, 1]
+        assert "with p1 acks=all" in seats[1].inner_text()
+        tops = [box["y"] for seat in seats if (box := seat.query_selector("svg.stage").bounding_box())]  # type: ignore[union-attr]
+        assert len(set(tops)) == 1, "the stages stand at one height"
+        shown.press("Home")
+        assert shown.page.query_selector_all(".differs") == []
+
+
+def test_a_hostile_run_is_text(browser: Browser, tmp_path: Path) -> None:
+    page = write_page([run_of_names(tmp_path)], tmp_path / "page.html")
+    with driven(browser, page.as_uri()) as shown:
+        shown.press("y", "v", "e", "x")
+        assert shown.page.evaluate("document.querySelectorAll('script').length") == 2
+        words = whole_page(shown)
+        assert "<script>alert(1)</script>" in words and "\\u202e" in words
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", words)
+
+
+@pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")
+def test_axe_finds_nothing_in_any_theme(browser: Browser, three: Path) -> None:
+    axe = axe_core()
+    assert axe is not None
+    with driven(browser, three.as_uri()) as shown:
+        shown.page.evaluate(axe.read_text(encoding="utf-8"))
+        for way in ("e", "y", "v", "c", "h"):
+            shown.press(way)
+            for theme in ("dark", "projector", "light"):
+                shown.press("t")
+                assert shown.page.get_attribute("html", "data-theme") == theme
+                found = shown.page.evaluate(
+                    "axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes[0].html]))"
+                )
+                assert found == [], (way, theme)
