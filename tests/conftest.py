@@ -18,8 +18,9 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.golden_runner import check_transcript
+from tests.soak import examples
 
-settings.register_profile("highwater", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("highwater", deadline=None, print_blob=True, derandomize=True, max_examples=examples(100))
 settings.load_profile("highwater")
 
 

@@ -15,6 +15,7 @@ from command import MINI
 
 from scenarios.language.parse.loading import load_file
 from tests.interrupting import Ended, interrupted
+from tests.soak import one_in
 
 SEARCH = ("search", "--profile", "kafka-2.0", "--out", "found")
 SEARCH_AS_TOLD = "search --profile kafka-2.0 --seeds"
@@ -29,7 +30,9 @@ def rest_of(ended: Ended) -> list[str]:
     return shlex.split(line.removeprefix("the rest: highwater "))
 
 
-@pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("by", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak)]
+)
 def test_a_search_keeps_what_it_has_found(by: signal.Signals, code: int, tmp_path: Path) -> None:
     words = (*SEARCH, "--seeds", f"1..{SEEDS}", "--jobs", "2", "--format", "json")
     ended = interrupted(tmp_path, *words, by=by, sign="seeds, ")
@@ -47,6 +50,7 @@ def test_a_search_keeps_what_it_has_found(by: signal.Signals, code: int, tmp_pat
         assert load_file(tmp_path / file).scenario.profile == "kafka-2.0"
 
 
+@pytest.mark.soak
 def test_a_search_that_is_stopped_while_it_shrinks_says_what_is_not_shrunk(tmp_path: Path) -> None:
     ended = interrupted(tmp_path, *SEARCH, "--seeds", "1", sign="steps")
     assert (ended.code, ended.errors) == (130, ["Interrupted."])
@@ -63,8 +67,8 @@ def counts_of(ended: Ended) -> tuple[int, int]:
     return shown, shown + 1
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("era", [(), ("--profile", "kafka-4.1")])
+@pytest.mark.parametrize("jobs", one_in(2, ["2", "1"]))
+@pytest.mark.parametrize("era", one_in(2, [(), ("--profile", "kafka-4.1")]))
 def test_a_test_says_what_it_has_not_played(jobs: str, era: tuple[str, ...], tmp_path: Path) -> None:
     for name in FILE_NAMES:
         (tmp_path / name).write_text(MINI)
@@ -79,6 +83,7 @@ def test_a_test_says_what_it_has_not_played(jobs: str, era: tuple[str, ...], tmp
     assert ended.errors[-1] == "Interrupted."
 
 
+@pytest.mark.soak
 def test_a_run_that_is_stopped_is_no_run(tmp_path: Path) -> None:
     """In the middle of virtual time, where Trio decides when Ctrl-C comes."""
     (tmp_path / "mini.yaml").write_text(MINI.replace("duration: 40s", "duration: 600m"))
@@ -96,11 +101,11 @@ def kill_a_player(process: subprocess.Popen[bytes]) -> None:
     os.kill(int(children[-1]), signal.SIGKILL)
 
 
-COMMANDS = {"search": (*SEARCH, "--seeds", "1..200", "--jobs", "2"), "test": ("test", *FILE_NAMES, "--jobs", "2")}
+COMMANDS = {"search": (*SEARCH, "--seeds", f"1..{SEEDS}", "--jobs", "2"), "test": ("test", *FILE_NAMES, "--jobs", "2")}
 
 
 @needs_proc
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", one_in(2, COMMANDS))
 def test_what_was_played_before_a_process_was_killed_is_kept(command: str, tmp_path: Path) -> None:
     for name in FILE_NAMES:
         (tmp_path / name).write_text(MINI)
@@ -112,8 +117,8 @@ def test_what_was_played_before_a_process_was_killed_is_kept(command: str, tmp_p
     assert fix.startswith("  = fix: if nobody killed it, memory ran out")
     words = rest_of(ended)
     if command == "search":
-        (played,) = re.findall(r"kafka-2.0: (\d+) of 200 schedules played", ended.out)
-        assert f"{int(played) + 1}..200" in words
+        (played,) = re.findall(rf"kafka-2.0: (\d+) of {SEEDS} schedules played", ended.out)
+        assert f"{int(played) + 1}..{SEEDS}" in words
         assert list((tmp_path / "found").iterdir()) != []
     else:
         assert words == ["test", *FILE_NAMES[counts_of(ended)[0] // 3 :]]

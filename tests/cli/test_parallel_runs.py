@@ -9,7 +9,7 @@ from pathlib import Path
 
 from command import MINI
 
-PROCESSES, RUNS = 4, 3
+PROCESSES, RUNS = 3, 2
 PLAYER = f"""
 import sys
 from pathlib import Path

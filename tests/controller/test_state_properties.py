@@ -33,6 +33,7 @@ from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, TopicPartition
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
+from tests.soak import examples
 
 BROKERS = (1, 2, 3)
 _BROKER = st.sampled_from(BROKERS)
@@ -260,7 +261,7 @@ def survives_as_snapshot(image: MetadataImage) -> None:
 
 
 @pytest.mark.parametrize("profile", ["kafka-3.9", "kafka-4.1"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps=STEPS)
 def test_safety(profile: str, steps: list[tuple[object, ...]]) -> None:
     checker = new_checker(PROFILES[profile])

@@ -18,10 +18,13 @@ from tests.waiting import wait_for
 
 TOOLS = "org.apache.kafka.tools"
 LIB = os.environ.get("KAFKA_TOOLS_LIB", "")
-pytestmark = pytest.mark.skipif(
-    not LIB or shutil.which("java") is None,
-    reason="Kafka's tools are not installed here: tests/live/kafka_tools/install.sh DIR, KAFKA_TOOLS_LIB=DIR",
-)
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(
+        not LIB or shutil.which("java") is None,
+        reason="Kafka's tools are not installed here: tests/live/kafka_tools/install.sh DIR, KAFKA_TOOLS_LIB=DIR",
+    ),
+]
 
 
 class Tools:

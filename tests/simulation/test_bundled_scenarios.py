@@ -13,7 +13,11 @@ from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import dump
 from scenarios.run.runner import run_scenario
 
-ALL = [scenario for path in catalogue.bundled().values() for scenario in load_file(path).all]
+FILES = [load_file(path) for path in catalogue.bundled().values()]
+RUNS = [file.scenario for file in FILES] + [
+    pytest.param(scenario, marks=pytest.mark.soak) for file in FILES for scenario in file.variants.values()
+]
+"""Variants only in soaks: `make test` plays each scenario as it is written."""
 
 
 def names(prefix: str, low: int, high: int) -> list[str]:
@@ -26,7 +30,7 @@ def summary_of(scenario_id: str, variant: str | None = None) -> dict[str, Any]:
     return run_scenario(scenario, runs_dir=None).summary
 
 
-@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.run_name)
+@pytest.mark.parametrize("scenario", RUNS, ids=lambda scenario: scenario.run_name)
 def test_it_holds(scenario: Scenario) -> None:
     result = run_scenario(scenario, runs_dir=None)
     failed = [f"{one.what}: {one.why}" for one in result.expectations if not one.held]

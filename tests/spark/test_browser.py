@@ -55,6 +55,7 @@ def test_the_report_draws_every_fact_in_its_panel(report: ReportResult, ask: Ask
 GLYPHS = ("log_truncated", "node_stopped", "log_recovered")
 
 
+@pytest.mark.soak
 def test_a_page_that_asks_for_anything_is_refused_by_its_own_policy(report: ReportResult, tmp_path: Path) -> None:
     page, ask = (
         tmp_path / "greedy.html",
@@ -83,6 +84,7 @@ MEASURE = """<script>setTimeout(() => {
 }, 5000)</script>"""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [500, 1280])
 def test_in_a_narrow_window_the_charts_scroll_and_neither_shrink_nor_widen_the_page(
     report: ReportResult, tmp_path: Path, width: int
@@ -136,11 +138,15 @@ def over_two_axes(figure: str) -> list[Marks]:
 @pytest.mark.parametrize(
     ("axes", "expected"),
     [
-        ((ACKS,), over_one_axis),
-        ((ACKS, MIN_ISR), over_two_axes),
-        ((ACKS, MIN_ISR, ("partitions", ("1", "2", "3"))), lambda figure: over_two_axes(figure) * 3),
+        pytest.param((ACKS,), over_one_axis, id="one", marks=pytest.mark.soak),
+        pytest.param((ACKS, MIN_ISR), over_two_axes, id="two"),
+        pytest.param(
+            (ACKS, MIN_ISR, ("partitions", ("1", "2", "3"))),
+            lambda figure: over_two_axes(figure) * 3,
+            id="three",
+            marks=pytest.mark.soak,
+        ),
     ],
-    ids=["one", "two", "three"],
 )
 def test_a_sweep_draws_every_setting_in_every_chart(axes: Any, expected: Any, tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
@@ -154,11 +160,15 @@ def test_a_sweep_draws_every_setting_in_every_chart(axes: Any, expected: Any, tm
 @pytest.mark.parametrize(
     ("broken", "notice"),
     [
-        ('"datasets":{', '"datasets":{,'),  # no JSON
-        ('"datasets":{', '"datasets":{"one-more":{"s":null},'),  # no columns
-        ('"mark":', '"transform":[{"calculate":"datum.no.such.field","as":"value"}],"mark":'),  # Vega meets it at work
+        pytest.param('"datasets":{', '"datasets":{,', id="json"),
+        pytest.param('"datasets":{', '"datasets":{"one-more":{"s":null},', id="columns", marks=pytest.mark.soak),
+        pytest.param(  # Vega meets it at work
+            '"mark":',
+            '"transform":[{"calculate":"datum.no.such.field","as":"value"}],"mark":',
+            id="expression",
+            marks=pytest.mark.soak,
+        ),
     ],
-    ids=["json", "columns", "expression"],
 )
 def test_an_error_in_a_charts_data_is_said_in_its_place(broken: str, notice: str, tmp_path: Path) -> None:
     whole = swept(ACKS)
@@ -171,6 +181,7 @@ def test_an_error_in_a_charts_data_is_said_in_its_place(broken: str, notice: str
     assert len(marks_of(page.document)) == len(FIGURES) - 1 and page.console == []
 
 
+@pytest.mark.soak
 def test_charts_far_down_are_drawn_for_the_printer(tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
     html = swept(ACKS, MIN_ISR, ("partitions", tuple("123456789")))

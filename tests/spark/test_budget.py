@@ -24,6 +24,7 @@ def test_a_report_is_few_jobs(report_work: Work) -> None:
     assert report_work.jobs <= report_work.stages <= report_work.tasks
 
 
+@pytest.mark.soak
 def test_no_plan_is_large(spark: SparkSession, leader_kill_dir: Path) -> None:
     sizes = plan_sizes(spark, [leader_kill_dir])
     assert {name: size for name, size in sizes.items() if size > PLAN_CHARACTERS_MAX} == {}

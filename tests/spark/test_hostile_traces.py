@@ -16,6 +16,7 @@ from spark_reports.queries import ask
 from spark_reports.report import write_report
 from tests.browser import CHROMIUM, opened
 from tests.hostile_names import EVIL, run_of_names
+from tests.soak import one_in
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +31,7 @@ def words_for_numbers(part: Path) -> None:
     pq.write_table(table.set_column(table.schema.get_field_index("crc"), "crc", pa.array(["x"] * len(table))), part)
 
 
-@pytest.mark.parametrize("damage", [broken_pages, words_for_numbers])
+@pytest.mark.parametrize("damage", one_in(2, [broken_pages, words_for_numbers]))
 def test_the_damaged_file_is_named(
     damage: Callable[[Path], None], spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
 ) -> None:
@@ -49,6 +50,7 @@ def test_the_damaged_file_is_named(
     assert not (tmp_path / "out").exists() and list((tmp_path / "tables").iterdir()) == []
 
 
+@pytest.mark.soak
 def test_names_that_are_markup_stay_words_on_the_page(spark: SparkSession, tmp_path: Path) -> None:
     run_dir = run_of_names(tmp_path / "runs")
     html = write_report([run_dir], tmp_path / "out", spark=spark).path.read_text(encoding="utf-8")
@@ -59,6 +61,7 @@ def test_names_that_are_markup_stay_words_on_the_page(spark: SparkSession, tmp_p
         assert "r10&lt;script&gt;alert(1)" in page.document
 
 
+@pytest.mark.soak
 def test_numbers_at_the_ends_of_their_range_are_drawn(
     spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
 ) -> None:

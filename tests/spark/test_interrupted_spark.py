@@ -12,12 +12,14 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
 from tests.interrupting import interrupted
+from tests.soak import one_in
 
 pytestmark = pytest.mark.spark
 
 SMALL = ("--conf", "spark.driver.memory=512m")
 
 
+@pytest.mark.soak
 def test_an_interrupted_sweep_tells_what_it_has(tmp_path: Path) -> None:
     words = ("sweep", "luck-or-law", "--vary", "workloads.p1.config.acks=1,all", "--seeds", "1..100", "--out", "kept")
     ended = interrupted(tmp_path, *words, "--master", "local[1]", *SMALL, "--format", "json", sign=" of 200 runs")
@@ -49,7 +51,7 @@ AT = {
 }
 
 
-@pytest.mark.parametrize("moment", AT)
+@pytest.mark.parametrize("moment", one_in(len(AT), AT))
 def test_nothing_is_left_of_what_spark_was_asked(moment: str, run_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "long.sql").write_text(LONG)
     words, sign, file = AT[moment]
@@ -60,6 +62,7 @@ def test_nothing_is_left_of_what_spark_was_asked(moment: str, run_dir: Path, tmp
     assert sorted(tmp_path.rglob("*")) == [*there, tmp_path / "tmp"]
 
 
+@pytest.mark.soak
 def test_an_interrupted_report_leaves_the_one_before(run_dir: Path, tmp_path: Path) -> None:
     """Its page and its tables stay as they are, together with all other files in the folder."""
     out = run_dir / "report"

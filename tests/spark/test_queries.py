@@ -235,6 +235,7 @@ def test_no_variable_of_the_environment_is_read(
     assert answer.rows == [["${env:PATH}", "${system:user.home}"]]
 
 
+@pytest.mark.soak
 def test_every_admitted_function_is_answered(spark: SparkSession) -> None:
     """Each with its examples from Spark's own documentation: the lists of functions and of classes agree."""
     state = spark._jsparkSession.sessionState()

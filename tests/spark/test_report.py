@@ -88,6 +88,7 @@ def test_tables_lie_beside_the_page_with_their_columns_explained(report: ReportR
     assert "| ack_offset | bigint | offset in the ack |" in (folder / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.soak
 def test_a_second_report_takes_the_place_of_the_first(
     spark: SparkSession, leader_kill_dir: Path, tmp_path: Path
 ) -> None:

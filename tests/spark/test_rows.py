@@ -143,6 +143,7 @@ _WORDS = {
 }  # fmt: skip
 
 
+@pytest.mark.soak
 def test_the_page_holds_no_table_as_dicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "PARTITIONS_DRAWN", 1)
     for name in RESULT_TABLES:

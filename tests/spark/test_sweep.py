@@ -273,6 +273,7 @@ SLOW = "network.links.1.latency={exponential: 1s, least: 1s}"
 """So slow that the followers are always behind and out of the ISR: the losses do not depend on the seed."""
 
 
+@pytest.mark.soak
 def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) -> None:
     words = ["luck-or-law", "--seeds", "1", "--set", SLOW, "--vary", f"{ACKS}=1,all", "--vary", f"{MIN_ISR}=1,2"]
     first = sweep(*words, "--format", "json")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cluster.groups.group import Group, State
 from cluster.groups.inputs import JoinedMember, JoinResult, SyncResult
 from replica.errors import ErrorCode
+from tests.soak import examples
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("groups_*.txt"))
 
@@ -76,7 +77,7 @@ class Client:
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from([0, 0, 1, 4, 20])), max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=STEPS, moves=st.sets(st.integers(0, 59), max_size=2))
 def test_whatever_clients_do_the_log_knows_what_was_told(steps: list[tuple[int, int, int]], moves: set[int]) -> None:
     """Two static and two dynamic members, in any order, their coordinator moving in between."""

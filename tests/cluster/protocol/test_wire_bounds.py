@@ -45,10 +45,11 @@ from cluster.protocol.primitives import (
 )
 from cluster.protocol.versions import BROKER_HEARTBEAT, CREATE_TOPICS, FETCH, METADATA, PRODUCE, VERSIONS
 from replica.errors import ErrorCode, PeerViolation
+from tests.soak import examples
 
 TOPIC_ID = _uuid_of(bytes(range(16)))
 HINTS = [NodeEndpoint(2, "b2", 9092, "rack")]
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def decode_any_request(frame):

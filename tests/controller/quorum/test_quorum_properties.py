@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quorum_world import LATENCY_US, MS, QuorumWorld
 
+from tests.soak import examples
+
 SECOND = 1000 * MS
 
 VERBS = (
@@ -68,7 +70,7 @@ class Play:
 
 
 @pytest.mark.parametrize("voters", [1, 3, 5])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_one_leader_per_epoch_and_no_committed_record_is_lost_or_changed(voters: int, seed: int) -> None:
     play = Play(voters, seed)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from replica_logs import ORDERS, LogHome, content_of, stamped
 
 from replica.log.records import build_batch
+from tests.soak import examples
 
 
 @dataclass
@@ -276,5 +277,5 @@ class LogMachine(RuleBasedStateMachine):
             )
 
 
-LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=20, deadline=None)
 TestLogModel = LogMachine.TestCase

@@ -11,6 +11,7 @@ from test_producer import cluster_of, names_of, producer, send, stored, warm_up
 
 from cluster.protocol.versions import PRODUCE
 from replica.errors import ErrorCode
+from tests.soak import examples
 
 VERDICTS = st.sampled_from(
     [
@@ -42,7 +43,7 @@ def story(pauses: list[int], verdicts: list[Verdict], **config: Any) -> Harness:
     return harness
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=examples(80), deadline=None, derandomize=True)
 @given(PAUSES, st.lists(VERDICTS, max_size=12))
 def test_idempotence_keeps_every_record_once_and_in_order(pauses: list[int], verdicts: list[Verdict]) -> None:
     harness = story(pauses, verdicts)
@@ -55,7 +56,7 @@ def test_idempotence_keeps_every_record_once_and_in_order(pauses: list[int], ver
         assert event.offset == 1 + expected.index(event.record)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=examples(80), deadline=None, derandomize=True)
 @given(PAUSES, st.lists(VERDICTS, max_size=12), st.sampled_from(["0", "1", "all"]), st.sampled_from([1, 5]))
 def test_every_record_has_one_outcome_and_no_failure_lies(
     pauses: list[int], verdicts: list[Verdict], acks: str, in_flight: int

@@ -33,6 +33,7 @@ from cluster.protocol.versions import (
     api_name,
 )
 from replica.errors import ErrorCode
+from tests.soak import examples
 
 APIS = (
     CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, DELETE_RECORDS, DESCRIBE_CONFIGS, ALTER_CONFIGS,
@@ -80,7 +81,7 @@ def world(tmp_path_factory):
 
 
 @pytest.mark.parametrize("api", APIS, ids=api_name)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_request_is_answered(world, api, data):
     version = data.draw(st.integers(*VERSIONS[api]))
