@@ -1,9 +1,10 @@
-"""`highwater explain RUN RECORD` or `... RUN S2` for a broken invariant; `highwater explain E104` for a diagnostic."""
+"""`highwater explain [RUN] [RECORD]`, or `... RUN S2` for a broken invariant; `explain E104` for a diagnostic."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from scenarios.cli.common import (
     trace_of,
     usable_runs,
 )
+from scenarios.language.record_sets import format_record_names
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -33,7 +35,7 @@ INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", default="last")
 @click.argument("record", required=False)
 @click.option("--lost", is_flag=True, help="Every acked record that was lost.")
 @click.option("--what-if", is_flag=True, help="Play the run again with one thing changed: what would have saved it?")
@@ -41,6 +43,8 @@ INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
 @plain_option
 def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: str, plain: bool) -> int:
     """Tell why RECORD of RUN met its end. RUN is a folder, an id, `last`, `last~1` or a unique beginning.
+
+    Without RUN it is `last`, without RECORD the first acked record that was lost.
 
     RECORD may be an invariant that broke, such as S2. `highwater explain E104` explains a diagnostic instead.
     """
@@ -54,7 +58,8 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         run_dir = find_run(run)
         summary = read_summary(run_dir)
         asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
-        records = [] if asks_invariant else _records(record, lost, summary["records"]["lost"])
+        lost_records = summary["records"]["lost"]
+        records = [] if asks_invariant else _records(record, lost, lost_records)
         rows = trace_of(run_dir, summary)
     try:
         stories = [explain_record(rows, name) for name in records]
@@ -77,6 +82,9 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         for story in stories:
             click.echo(explanation_text(story, style, outcomes.get(story.record)), nl=False)
         click.echo(found.text, nl=False)
+        if record is None and len(lost_records) > len(records):
+            also = format_record_names(lost_records[1:])
+            click.echo(f"\n  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost tells of all)")
     return ExitCode.HELD
 
 
@@ -167,12 +175,9 @@ def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Re
 def _records(record: str | None, lost: bool, lost_records: list[str]) -> list[str]:
     if record is not None:
         return [record]
-    if not lost:
-        known = f" (lost in this run: {', '.join(lost_records[:10])})" if lost_records else ""
-        raise click.UsageError(f"which record? Name one, such as r12, or use --lost{known}")
     if not lost_records:
-        fail("no acked record was lost in this run", ExitCode.USAGE)
-    return lost_records
+        fail("no acked record was lost in this run", ExitCode.USAGE, "name a record: highwater explain RUN r12")
+    return lost_records if lost else lost_records[:1]
 
 
 def _explain_code(code: str) -> int:

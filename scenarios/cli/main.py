@@ -25,6 +25,7 @@ COMMANDS = {
     "list": ("scenarios.cli.catalogue", "list_scenarios", "The bundled scenarios, by lesson."),
     "show": ("scenarios.cli.catalogue", "show", "A scenario's story, timeline and expected results."),
     "check": ("scenarios.cli.catalogue", "check", "Find the errors in scenario files; runs nothing."),
+    "new": ("scenarios.cli.new", "new", "Write a commented scenario of your own, ready to run."),
     "search": ("scenarios.cli.search", "search", "Random fault schedules in an era, until something breaks."),
     "sweep": ("scenarios.cli.sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),

@@ -178,6 +178,10 @@ class Workload:
         return ConsumerConfig.from_mapping(self.config)
 
 
+LAST_ACK_ROOM_US = 1_000_000
+"""Room between the last arrival of a producer without `stop` and the end of the run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One runnable scenario: a file, or one of its variants with the patch already applied (`variant` says which)."""
@@ -209,6 +213,12 @@ class Scenario:
             if broker_key in self.cluster.config
         }
         return TopicConfig.from_mapping({**defaults, **self.topics[topic].config})
+
+    def sends_until_us(self, producer: Workload) -> int:
+        """Arrivals of `rate` and `poisson` end before this moment: by default in time for acks within the run."""
+        if producer.stop_us is not None:
+            return min(producer.stop_us, self.duration_us)
+        return self.duration_us - min(LAST_ACK_ROOM_US, self.duration_us // 10)
 
     @property
     def producers(self) -> tuple[Workload, ...]:

@@ -54,7 +54,7 @@ class Workloads:
         """One arrival: `batch` records at once; the next one keeps the rate, independent of the fate of this one."""
         arrival = workload.arrival
         assert arrival is not None
-        if workload.stop_us is not None and due_us >= workload.stop_us:
+        if due_us >= self._cluster.scenario.sends_until_us(workload):
             return
         self._send(workload, workload.batch, workload.batch, workload.size_bytes, None, None)
         if arrival.poisson:

@@ -54,8 +54,7 @@ def _limits(scenario: Scenario, reader: Reader) -> None:
     records = sum(step.payload.count * step.times for step in scenario.timeline if isinstance(step.payload, Produce))
     for workload in scenario.producers:
         if workload.arrival is not None:
-            stop_us = min(scenario.duration_us, workload.stop_us or scenario.duration_us)
-            span_us = max(0, stop_us - workload.start_us)
+            span_us = max(0, scenario.sends_until_us(workload) - workload.start_us)
             records += span_us * workload.arrival.count // workload.arrival.period_us
     place = reader.places.get("timeline") or reader.places.get("workloads")
     if place is None:

@@ -117,7 +117,7 @@ def sketch(scenario: Scenario, *, plain: bool = False) -> list[str]:
     rows = {"sends": [" "] * _SKETCH_WIDTH, "faults": [" "] * _SKETCH_WIDTH, "undone": [" "] * _SKETCH_WIDTH}
     for workload in scenario.producers:
         if workload.arrival is not None:
-            stop_us = min(workload.stop_us or scenario.duration_us, scenario.duration_us)
+            stop_us = scenario.sends_until_us(workload)
             for cell in range(_cell(workload.start_us, scenario), _cell(stop_us, scenario) + 1):
                 rows["sends"][cell] = "─" if not plain else "-"
     for step in scenario.timeline:
