@@ -23,6 +23,7 @@ MAY_IMPORT = {
 """What a package may use besides itself and libraries."""
 
 SPARK_COMMANDS = (
+    "scenarios/cli/doctor.py",
     "scenarios/cli/follow.py",
     "scenarios/cli/report.py",
     "scenarios/cli/spark.py",

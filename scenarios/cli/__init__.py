@@ -2,7 +2,7 @@
 Rooms: bench/ (measurements of this machine).
 
 May import: scenarios.explain, scenarios.language, scenarios.language.parse,
-scenarios.language.values, scenarios.language.write, scenarios.observe, scenarios.process, scenarios.run, scenarios.search,
-scenarios.serve, scenarios.terminal, scenarios.view.
+scenarios.language.values, scenarios.language.write, scenarios.observe, scenarios.process,
+scenarios.run, scenarios.search, scenarios.serve, scenarios.terminal, scenarios.view.
 Open first: main.py.
 """

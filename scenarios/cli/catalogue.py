@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from replica.wording import duration
 from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
+from scenarios.cli.completion import scenario_names
 from scenarios.language.diagnostics import (
     Diagnostic,
     ScenarioInvalid,
@@ -42,33 +45,53 @@ def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
     if format_ == "json":
         print_json(_list_document(found))
         return ExitCode.HELD
-    style = style_for_stdout(plain)
-    width = max(len(file.id) for section in found for file in section.files)
-    for section in found:
-        head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
-        click.echo(f"  {style.bold(head)}")
-        for file in section.files:
-            click.echo(_list_line(file, style, width))
-        click.echo()
-    count = sum(len(section.files) for section in found)
-    variants = sum(len(file.variants) for section in found for file in section.files)
-    click.echo(
-        f"  {count_of(count, 'scenario')}, {count_of(variants, 'variant')}"
-        f" {style.sign('dot')} highwater show NAME {style.sign('dot')} highwater run NAME"
-    )
+    click.echo("\n".join(_list_lines(found, style_for_stdout(plain), begins=tag is None)))
     return ExitCode.HELD
 
 
-def _list_line(file: Outline, style: Style, width: int) -> str:
-    outcomes = _worst([outcome.words for outcome in file.all])
-    good = style.sign("good")
-    marks = "  ".join(
-        style.paint("ok" if good == "ok" else f"{good} ok", "green")
-        if word == "ok"
-        else style.paint(f"{style.sign('bad')} {word}", "red")
-        for word in outcomes
-    )
-    return f"    {file.id:<{width}} {file.title:<44} {marks}"
+FIRST_THREE = ("acks1-leader-kill", "min-isr-1-trap", "unclean-election")
+"""What is an ack of the leader worth, how many are `all`, and what if no replica in sync is left?"""
+_ENDS_WIDTH = 12
+
+
+def _list_lines(found: Sequence[catalogue.Section], style: Style, *, begins: bool) -> list[str]:
+    """A table that fits the screen. begins: with the three scenarios for a newcomer"""
+    files = [file for section in found for file in section.files]
+    by_id = {file.id: file for file in files}
+    lines: list[str] = []
+    if begins:
+        lines.append(f"  {style.bold('BEGIN WITH')}")
+        lines += [f"    highwater run {name:<20} {by_id[name].title}" for name in FIRST_THREE]
+        lines.append("")
+    width = max(len(file.id) for file in files)
+    title_width = style.width - width - _ENDS_WIDTH - 6
+    lines.append(style.bold(f"  {'SCENARIO':<{width}}  {'WHAT HAPPENS':<{title_width}}  ENDS"))
+    for section in found:
+        head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
+        lines += ["", f"  {style.bold(head)}"]
+        for file in section.files:
+            lines += _list_row(file, style, width, title_width)
+    variants = sum(len(file.variants) for file in files)
+    dot = style.sign("dot")
+    counted = f"{count_of(len(files), 'scenario')}, {count_of(variants, 'variant')}"
+    return [
+        *lines,
+        "",
+        "  ENDS: the verdict as written / in variants; ok: nothing promised is lost",
+        f"  {counted} {dot} highwater show NAME {dot} highwater run NAME",
+    ]
+
+
+def _list_row(file: Outline, style: Style, width: int, title_width: int) -> list[str]:
+    """One line, or more where the title or the verdicts are longer than their columns."""
+    titles = textwrap.wrap(file.title, title_width) or [""]
+    outcomes = " / ".join(_worst([outcome.words for outcome in file.all]))
+    ends = [
+        re.sub(r"[a-z-]+", lambda word: style.paint(word[0], "green" if word[0] == "ok" else "red"), part)
+        for part in textwrap.wrap(outcomes, _ENDS_WIDTH)
+    ]
+    rows = zip_longest((file.id,), titles, ends, fillvalue="")
+    return [f"  {name:<{width}}  {title:<{title_width}}  {end}".rstrip() for name, title, end in rows]
 
 
 def _worst(outcomes: Sequence[str]) -> list[str]:
@@ -108,7 +131,7 @@ def _verdict(outcome: OutlinedRun) -> list[str] | None:
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=scenario_names)
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print the file itself.")
 @plain_option
 @format_option
@@ -218,7 +241,7 @@ def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str
 
 
 @click.command()
-@click.argument("files", nargs=-1, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="FILE...", shell_complete=scenario_names)
 @click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", show_default=True)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the language, for editors.")
 def check(files: tuple[str, ...], format_: str, schema: bool) -> int:

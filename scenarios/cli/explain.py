@@ -20,6 +20,7 @@ from scenarios.cli.common import (
     trace_of,
     usable_runs,
 )
+from scenarios.cli.completion import run_names
 from scenarios.language.record_sets import format_record_names
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -35,7 +36,7 @@ INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
 
 
 @click.command()
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=run_names)
 @click.argument("record", required=False)
 @click.option("--lost", is_flag=True, help="Every acked record that was lost.")
 @click.option("--what-if", is_flag=True, help="Play the run again with one thing changed: what would have saved it?")

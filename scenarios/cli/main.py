@@ -9,6 +9,7 @@ import traceback
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from scenarios.process.collector import collect_rarely
 from scenarios.process.failures import ProcessDied
@@ -38,6 +39,8 @@ COMMANDS = {
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
+    "doctor": ("scenarios.cli.doctor", "doctor", "What this machine lacks, and the fix."),
+    "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
     "bench": ("scenarios.cli.bench.wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),
 }
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.
@@ -76,6 +79,11 @@ class LazyGroup(click.Group):
             hint = f" Did you mean `{close[0]}`?" if close else " See `highwater --help`."
             raise click.UsageError(f"There is no command `{name}`.{hint}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [(name, text) for name, (_, _, text) in COMMANDS.items() if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=text) for name, text in found), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -16,6 +16,7 @@ from scenarios.cli.common import (
     trace_of,
     usable_runs,
 )
+from scenarios.cli.completion import run_names
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=run_names)
 @click.argument("request", required=False)
 @format_option
 @plain_option

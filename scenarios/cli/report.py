@@ -11,13 +11,14 @@ import click
 
 from replica.wording import spelt_out
 from scenarios.cli.common import fail, format_option, must_hold_files, open_option, open_page, print_json, usable_runs
+from scenarios.cli.completion import run_names
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine, WaitingLine
 
 
 @click.command()
-@click.argument("runs", nargs=-1)
+@click.argument("runs", nargs=-1, shell_complete=run_names)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

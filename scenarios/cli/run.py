@@ -25,6 +25,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
+from scenarios.cli.completion import scenario_names
 from scenarios.cli.view import PAGE_NAME, RUNS_MAX, write_page
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.run.runs import RUNS_DIR
@@ -61,7 +62,7 @@ def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=scenario_names)
 @click.option("--variant", metavar="ID", help="One of the scenario's variants.")
 @click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
 @set_option
@@ -111,7 +112,7 @@ def run(
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=scenario_names)
 @click.option("--variant", "variants", multiple=True, metavar="ID", help="Only these (`base` is the file itself).")
 @click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
 @set_option

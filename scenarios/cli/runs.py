@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scenarios.cli.common import fail, format_option, out_option, print_json, usable_runs
+from scenarios.cli.completion import run_names
 from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def _size(folder: Path) -> int:
 
 
 @click.command()
-@click.argument("one")
-@click.argument("other")
+@click.argument("one", shell_complete=run_names)
+@click.argument("other", shell_complete=run_names)
 @format_option
 def diff(one: str, other: str, format_: str) -> int:
     """Where the runs ONE and OTHER part: what was set differently, and the first event that differs."""

@@ -24,6 +24,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
+from scenarios.cli.completion import scenario_names
 from scenarios.cli.run import set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.language.anomalies import ANOMALIES
@@ -42,7 +43,7 @@ FIRST_ROW_PATIENCE_S = 45.0
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=scenario_names)
 @click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds of every setting.")
 @click.option(
     "--vary", multiple=True, metavar="PATH=V1,V2,...", help="Play every value; repeat it for every combination."

