@@ -41,19 +41,19 @@ COLUMNS: dict[str, ResultColumn] = {
     "run": ResultColumn(_TEXT, "name of the run folder"),
     "topic": ResultColumn(_TEXT, "topic"),
     "partition": ResultColumn(_INT, "partition number"),
-    "node": ResultColumn(_TEXT, "the broker whose fact or log it is"),
+    "node": ResultColumn(_TEXT, "the broker whose event or log it is"),
     "seq": ResultColumn(_INT, "position in the run's one total order"),
     "at_us": ResultColumn(_INT, "virtual time, microseconds since the run began"),
     "from_us": ResultColumn(_INT, "begin, virtual microseconds"),
     "until_us": ResultColumn(_INT, "end, virtual microseconds (exclusive)"),
-    "event": ResultColumn(_TEXT, "name of the fact in the trace"),
+    "event": ResultColumn(_TEXT, "name of the event in the trace"),
     "reason": ResultColumn(_TEXT, "why, in one sentence, as the trace states it"),
     "scenario": ResultColumn(_TEXT, "scenario id"),
     "variant": ResultColumn(_TEXT, "variant id"),
     "seed": ResultColumn(_INT, "seed of the run"),
     "profile": ResultColumn(_TEXT, "era of Kafka"),
-    "end_us": ResultColumn(_INT, "virtual time of the run's last fact"),
-    "facts": ResultColumn(_INT, "rows of the trace"),
+    "end_us": ResultColumn(_INT, "virtual time of the run's last event"),
+    "events": ResultColumn(_INT, "rows of the trace"),
     "record": ResultColumn(_TEXT, "name of the record"),
     "client": ResultColumn(_TEXT, "the producer or consumer (of a read stall null, where a group is the reader)"),
     "group": ResultColumn(
@@ -200,7 +200,7 @@ _TERM = f"{_PARTITION} leader_epoch leader"
 RESULT_TABLES: dict[str, ResultTable] = {
     "runs": ResultTable(
         "one row per run",
-        "run scenario variant seed profile end_us facts",
+        "run scenario variant seed profile end_us events",
     ),
     "records": ResultTable(
         "one row per record: what its producer was told, and what became of it",
@@ -249,7 +249,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "run fault verb targets from_us until_us reason",
     ),
     "replica_timeline": ResultTable(
-        "log end offset and high watermark of each replica, fact by fact",
+        "log end offset and high watermark of each replica, event by event",
         f"{_PARTITION} node at_us seq event log_end_offset high_watermark uncommitted_records reason",
     ),
     "replication_lag": ResultTable(

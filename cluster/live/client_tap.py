@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from cluster.client.producer.sender import RETRIABLE
+from cluster.event_limit import EventLimit
 from cluster.live.observations import (
     ConnectionEnded,
     FetchArrived,
@@ -27,7 +28,6 @@ from cluster.live.observations import (
 )
 from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believable
 from cluster.live.sequenced_batches import SequencedBatches
-from cluster.telling_limit import TellingLimit
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.log.records import BatchHeader
@@ -102,7 +102,7 @@ class ClientTap:
         self.sequenced = SequencedBatches(sent.records_of)
         self.names = RecordNames(is_taken, self.sequenced)
         self.positions: dict[tuple[str, TopicPartition], Position] = {}
-        self.limit = TellingLimit(REPEATED_AT_ONCE, REPEATED_PER_SECOND)
+        self.limit = EventLimit(REPEATED_AT_ONCE, REPEATED_PER_SECOND)
 
     def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
         return ClientStory(self, client, node).observe
@@ -346,12 +346,12 @@ class ClientStory:
     def _may_repeat(self, count: int) -> bool:
         """Whether so many events without anything new may be emitted for this client."""
         recorder = self.shared.recorder
-        return self.shared.limit.may_tell(
+        return self.shared.limit.may_emit(
             recorder,
             self.node,
             self.client,
             recorder.at_us,
-            lambda left: f"{self.client} reads the same again and again: {left} facts of that were left out of late",
+            lambda left: f"{self.client} reads the same records repeatedly: {left} events about that were left out",
             count,
         )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import trio
 
+from cluster.event_limit import EndsOfConnections
 from cluster.live.acceptor import SocketAcceptor
 from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
@@ -27,7 +28,6 @@ from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
-from cluster.telling_limit import EndsOfConnections
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 
@@ -48,11 +48,11 @@ class LiveNetworkEvents(NetworkEvents):
         self._ends = EndsOfConnections(trace)
 
     def lost(self, node: str, peer: str, reason: str) -> None:
-        if peer.startswith(OUTSIDE) or self._ends.may_tell(node, peer):
+        if peer.startswith(OUTSIDE) or self._ends.may_emit(node, peer):
             super().lost(node, peer, reason)
 
     def closed(self, node: str, peer: str, reason: str) -> None:
-        if self._ends.may_tell(node, peer):
+        if self._ends.may_emit(node, peer):
             super().closed(node, peer, reason)
 
 

@@ -102,7 +102,7 @@ class GatheringTime(LiveTime):
             source.told(what)
             return
         for number, causes, event in what.events:
-            assert number == len(source.numbers), "a process numbers its facts without gaps"
+            assert number == len(source.numbers), "a process numbers its events without gaps"
             log.cause = None
             source.numbers.append(log.emit(event, *(source.numbers[cause] for cause in causes)))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.config import BrokerConfig
+from cluster.event_limit import EndsOfConnections
 from cluster.node import Action, ConnectionId, Send
 from cluster.outbox import Outbox
-from cluster.telling_limit import EndsOfConnections
 from cluster.timers import Timer
 from replica.trace.events import ConnectionClosed, Recorder
 
@@ -136,7 +136,7 @@ class AcceptedConnections:
             self._outbox.close(connection)
 
     def _state_closed(self, peer: str, reason: str) -> None:
-        if not self._ends.may_tell(self._node, peer):
+        if not self._ends.may_emit(self._node, peer):
             return
         text = f"{self._node} closes a connection of {peer}: {reason}"
         self._recorder.emit(ConnectionClosed(node=self._node, peer=peer, reason=text))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cluster.event_limit import EventLimit
 from cluster.node import Action, Close, ConnectionId, ResumeReading, Send, Sent
 from cluster.protocol.api_01_fetch import size_of
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH, api_name
-from cluster.telling_limit import TellingLimit
 from replica.ids import OUTSIDE
 from replica.log.file_slice import FileSlice
 from replica.trace.events import Recorder, RequestCompleted
@@ -64,7 +64,7 @@ class RequestLog:
         self._in_progress: dict[ConnectionId, RequestInProgress] = {}
         self._connections: dict[ConnectionId, tuple[int, int]] = {}
         self._just_handled: list[RequestInProgress] = []
-        self._limit = TellingLimit(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND)
+        self._limit = EventLimit(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND)
 
     def accepted(self, connection: ConnectionId, processor: int, now_us: int) -> None:
         self._connections[connection] = (processor, now_us)
@@ -145,7 +145,7 @@ class RequestLog:
         header = request.header
         assert header is not None, "what is stated was handled"
         dequeued_us = request.dequeued_us if request.dequeued_us >= 0 else request.local_complete_us
-        if request.peer.startswith(OUTSIDE) and not self._may_tell(request.peer, sent.ended_us):
+        if request.peer.startswith(OUTSIDE) and not self._may_state(request.peer, sent.ended_us):
             return
         causes = [seq for seq in (request.cause, request.outcome, cause) if seq is not None]
         self._recorder.aside(
@@ -174,8 +174,8 @@ class RequestLog:
             *dict.fromkeys(causes),
         )
 
-    def _may_tell(self, client: str, now_us: int) -> bool:
-        return self._limit.may_tell(
+    def _may_state(self, client: str, now_us: int) -> bool:
+        return self._limit.may_emit(
             self._recorder,
             self._node,
             client,

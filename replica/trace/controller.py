@@ -269,8 +269,8 @@ class ElrCommitted(ControlEvent):
     partition: column.Partition
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
-    elr: Annotated[tuple[str, ...], "eligible leader replicas after the fact"]
-    previous_elr: Annotated[tuple[str, ...], "eligible leader replicas before the fact"]
+    elr: Annotated[tuple[str, ...], "eligible leader replicas after the event"]
+    previous_elr: Annotated[tuple[str, ...], "eligible leader replicas before the event"]
     last_known_leader: Annotated[str | None, "who led last, while the partition has neither leader nor ISR"]
     reason: column.Reason
 

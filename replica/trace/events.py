@@ -1,7 +1,7 @@
 """The trace: events about a run in one total order, and the only declaration of their schema.
 
 An event is a frozen dataclass named in the past tense. Its class says in which table it is kept; its fields are that
-table's columns. The events are declared by family in `replica/events_*.py`, each kind once, and all are names of this
+table's columns. The other modules of this room declare the events by family, each kind once, and all are names of this
 module. The Parquet writer, the Spark reader, the checker and the terminal all derive from here.
 
 Every row also has `seq` (one global order per run), `at_us` (virtual microseconds), `event` (the event's name) and
@@ -49,8 +49,8 @@ class Column(NamedTuple):
 COMMON_COLUMNS = (
     Column("seq", "int64", False, "position in the run's one total order, from 0"),
     Column("at_us", "int64", False, "virtual time, microseconds since the run began"),
-    Column("event", "string", False, "name of the fact, in the past tense"),
-    Column("causes", "list<int64>", False, "seq of the facts that led to this one; all smaller than its own"),
+    Column("event", "string", False, "name of the event, in the past tense"),
+    Column("causes", "list<int64>", False, "seq of the events that led to this one; all smaller than its own"),
 )
 
 

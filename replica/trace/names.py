@@ -1,4 +1,4 @@
-"""Names of the facts, for code that reads a trace as tables: the values of the column `event`."""
+"""Names of the events, for code that reads a trace as tables: the values of the column `event`."""
 
 from __future__ import annotations
 

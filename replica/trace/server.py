@@ -28,13 +28,13 @@ class RequestCrashed(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactsLeftOut(TraceEvent):
+class EventsLeftOut(TraceEvent):
     """A client from outside does more than the trace has room for; so many events were left out since the last one."""
 
     TABLE: ClassVar[str] = "request"
     node: column.Node
     peer: column.Peer
-    left_out: Annotated[int, "facts that there would have been"]
+    left_out: Annotated[int, "events that there would have been"]
     reason: column.Reason
 
 

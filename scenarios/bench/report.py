@@ -48,7 +48,7 @@ def measure_short_report(progress: Callable[[float, str], None]) -> dict[str, An
     largest = max(plans, key=lambda name: plans[name])
     return {
         "scenario": SCENARIO,
-        "facts": played.summary["events"],
+        "events": played.summary["events"],
         "reports": rows,
         "largest_plan": {"table": largest, "characters": plans[largest]},
         "plans": plans,

@@ -71,7 +71,7 @@ def _measure(
     usage = watch.usage()
     compared = compare(model.truth(), run_dir / "report" / "tables")
     return {
-        "facts": model.truth().events,
+        "events": model.truth().events,
         "trace_mb": round(trace_bytes / 1e6, 1),
         "written_s": round(written_s, 1),
         "report_s": round(report_s, 1),
@@ -128,7 +128,7 @@ def _measure_tables(
 def compare(truth: ExpectedFigures, tables: Path) -> list[Comparison]:
     """Compares the known outcome of the trace with the report's tables, read without Spark."""
     return [
-        Comparison("facts", truth.events, _only(tables, "runs", "facts")),
+        Comparison("events", truth.events, _only(tables, "runs", "events")),
         *_records(truth, tables),
         *_control(truth, tables),
         *_timelines(truth, tables),

@@ -50,7 +50,7 @@ def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
             tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
             spark_session(settings=settings) as spark,
         ):
-            waiting.wait_for("Spark looks for the first facts of the trace")
+            waiting.wait_for("Spark looks for the first events of the trace")
             follow(spark, trace_dir, screen.tell, lambda: True, Path(scratch))
     except KeyboardInterrupt:
         return ExitCode.HELD

@@ -16,7 +16,7 @@ class Remedies:
 
 
 class LostRecord(Protocol):
-    """Facts about a lost record.
+    """What is known about a lost record.
 
     isr_at_ack: in-sync replicas when the producer got its ack; lacking_at_ack: those that ran without the record
     lost_on_disk: brokers whose disk lost it; never_flushed: those of them that lost it because power failed before a

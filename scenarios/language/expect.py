@@ -28,7 +28,7 @@ class DivergedTest:
 class EventTest:
     """An event of the trace that must (or, with `never`, must not) be found.
 
-    event: a name of replica/facts_*.py     where: column -> value, names already canonical (`topic` + `partition`)
+    event: its name in the trace      where: column -> value, names already canonical (`topic` + `partition`)
     between: when it happened                 count: how many such events; without it, at least one
     """
 

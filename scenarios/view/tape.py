@@ -30,7 +30,7 @@ _QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trac
 """Left out first; their changes come with the next event that stays."""
 _FREQUENT = (trace.RecordSent, trace.BatchSent, trace.RecordRead, trace.BatchAppended, trace.RecordHandedOver)
 """Left out next."""
-_AT_THE_END = (trace.LogEntryFound, trace.ReplicaFound, trace.FactsLeftOut)
+_AT_THE_END = (trace.LogEntryFound, trace.ReplicaFound, trace.EventsLeftOut)
 """Look-ups after the end of the run, which are not part of it."""
 
 _MESSAGE_ARRIVES = (

@@ -289,7 +289,7 @@ def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
     replicas = assigned + sorted(set(own["isr_intervals"].values("node")) - set(assigned))
     name = f"{row['topic']}-{row['partition']}"
     chart = partition_chart(own, replicas, end_us)
-    description = f"Timelines of partition {name}; the tables on this page hold the same facts."
+    description = f"Timelines of partition {name}; the tables on this page hold the same events."
     return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", chart_in_html(chart, description))
 
 

@@ -51,7 +51,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("ack_latency_us", "list<int64>", True, "times from send to ack that occurred, to three significant digits"),
     Column("ack_latency_acks", "list<int64>", True, "how many acks took each of these times"),
     Column("retries", "int64", True, "batches sent again"),
-    Column("events", "int64", True, "facts in the trace"),
+    Column("events", "int64", True, "events in the trace"),
     Column("trace_sha256", "string", True, "digest of the trace, the same as `highwater run` prints for this run"),
 )
 FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")

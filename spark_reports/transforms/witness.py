@@ -121,10 +121,10 @@ def key_moments(control: DataFrame) -> DataFrame:
 
 
 def runs(control: DataFrame) -> DataFrame:
-    """One row per run. out: run, scenario, variant, seed, profile, end_us, facts (rows of the trace)"""
+    """One row per run. out: run, scenario, variant, seed, profile, end_us, events (rows of the trace)"""
     started = F.col("event") == RUN_STARTED
     return control.groupBy(RUN).agg(
         *[F.max(F.when(started, F.col(name))).alias(name) for name in ("scenario", "variant", "seed", "profile")],
         F.max("at_us").alias("end_us"),
-        (F.max("seq") + 1).alias("facts"),
+        (F.max("seq") + 1).alias("events"),
     )

@@ -95,7 +95,7 @@ class Checker:
                     self._read(action.event)
         for topic_partition, partition in self.state.image.partitions():
             self._check(topic_partition, partition)
-            assert self.told[topic_partition] == _as_told(partition), "the facts do not tell the whole story"
+            assert self.told[topic_partition] == _as_told(partition), "the events do not tell the whole story"
         assert self.copy.brokers == self.state.image.brokers
         assert self.copy.topics == self.state.image.topics
 

@@ -127,14 +127,14 @@ def sim(repeat: int, format_: str) -> int:
     for name, found in (("100 records/s", loaded), ("1 record/s", idle)):
         click.echo(f"  {name}, acks=all, RF 3, one consumer, {found['virtual_s']} virtual s, every invariant checked:")
         click.echo(
-            f"    {'facts of the trace per second of wall time':<56}{found['facts_per_s']:>9,}      budget 20,000"
+            f"    {'events of the trace per second of wall time':<56}{found['events_per_s']:>9,}      budget 20,000"
         )
-        click.echo(f"    {'  and with deliveries and timers':<56}{found['facts_and_items_per_s']:>9,}")
-        pace = "budget 1,000 at 50 facts or fewer per virtual second" if found is idle else ""
+        click.echo(f"    {'  and with deliveries and timers':<56}{found['events_and_items_per_s']:>9,}")
+        pace = "budget 1,000 at 50 events or fewer per virtual second" if found is idle else ""
         click.echo(
             f"    {'virtual seconds per second of wall time':<56}{found['virtual_s_per_s']:>9,}      {pace}".rstrip()
         )
-        click.echo(f"    {'facts per virtual second':<56}{found['facts_per_virtual_s']:>9,}")
+        click.echo(f"    {'events per virtual second':<56}{found['events_per_virtual_s']:>9,}")
     return ExitCode.HELD
 
 
@@ -168,13 +168,13 @@ def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int)
     events, items = summaries[0]["events"], summaries[0]["steps"]
     return {
         "virtual_s": seconds,
-        "facts": events,
+        "events": events,
         "items": items,
         "wall_s": round(wall_s, 3),
-        "facts_per_s": round(events / wall_s),
-        "facts_and_items_per_s": round((events + items) / wall_s),
+        "events_per_s": round(events / wall_s),
+        "events_and_items_per_s": round((events + items) / wall_s),
         "virtual_s_per_s": round(seconds / wall_s),
-        "facts_per_virtual_s": round(events / seconds, 1),
+        "events_per_virtual_s": round(events / seconds, 1),
     }
 
 
@@ -286,7 +286,7 @@ def report(format_: str) -> int:
     if format_ == "json":
         print_json(document)
         return ExitCode.HELD
-    click.echo(f"bench report: {document['scenario']}, {document['facts']} facts, reports in one session, local[2]")
+    click.echo(f"bench report: {document['scenario']}, {document['events']} events, reports in one session, local[2]")
     click.echo(machine_line(document["machine"]))
     click.echo(f"  {'':<36}{'wall s':>8}{'CPU s':>8}{'jobs':>8}{'stages':>8}{'tasks':>8}")
     for turn, row in enumerate(document["reports"]):
@@ -307,7 +307,7 @@ def _events(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
         number = re.fullmatch(r"(\d{1,9})(k|M|)", text)
         events = int(number[1]) * {"k": 1_000, "M": 1_000_000, "": 1}[number[2]] if number else 0
         if not 1 <= events <= 1_000_000_000:
-            raise click.BadParameter(f"`{text}` is no number of facts, such as 1M or 10M")
+            raise click.BadParameter(f"`{text}` is no number of events, such as 1M or 10M")
         found.append(events)
     return found
 
@@ -347,7 +347,7 @@ def _print_spark(document: dict[str, Any]) -> None:
         click.echo(f"  {label:<44}{shown} {unit:<3} {note}".rstrip())
 
     for label, key, unit, note in (
-        ("facts in the trace", "facts", "", ""),
+        ("events in the trace", "events", "", ""),
         ("trace on disk", "trace_mb", "MB", ""),
         ("whole report, session included", "report_s", "s", "budget 60 s at 10 M on an idle machine"),
         ("  processor time of it", "report_cpu_s", "s", ""),
@@ -364,6 +364,6 @@ def _print_spark(document: dict[str, Any]) -> None:
     for row in rows:
         if row["differs"]:
             for entry in row["differs"]:
-                click.echo(f"  ✕ {row['facts']:,} facts: {entry['what']}: {entry['truth']}, not {entry['report']}")
+                click.echo(f"  ✕ {row['events']:,} events: {entry['what']}: {entry['truth']}, not {entry['report']}")
         else:
-            click.echo(f"  ✓ {row['facts']:,} facts: all {row['compared']} results are what the model says")
+            click.echo(f"  ✓ {row['events']:,} events: all {row['compared']} results are what the model says")

@@ -149,7 +149,7 @@ def test_a_probe_looks_at_what_events_have_named_and_at_all_others_in_turn() -> 
     told = Told()
     rounds = PartitionRounds(told.view, told.checker.touched)
     told.create(5 * PARTITIONS_PER_PROBE)
-    assert set(rounds.take() or ()) == set(told.view.partitions), "all of them: a fact has named each"
+    assert set(rounds.take() or ()) == set(told.view.partitions), "all of them: an event has named each"
     seen = [name for _ in range(5) for name in rounds.take() or ()]
     assert len(seen) == 5 * PARTITIONS_PER_PROBE
     assert len(set(seen)) >= 4 * PARTITIONS_PER_PROBE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from replica.ids import OUTSIDE
-from replica.trace.events import FactsLeftOut, Recorder
+from replica.trace.events import EventsLeftOut, Recorder
 
 CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND = 10_000, 50
 """Ends of connections of one client; all unidentified clients count as one."""
@@ -49,7 +49,7 @@ class _Client:
         self.stated_us = -STATED_EVERY_US
 
 
-class TellingLimit:
+class EventLimit:
     """at_once, per_second: of one client; all of them together have `clients` times as much"""
 
     def __init__(self, at_once: int, per_second: int, clients: int = 4) -> None:
@@ -78,7 +78,7 @@ class TellingLimit:
         left_out, known.left_out, known.stated_us = known.left_out, 0, now_us
         return left_out
 
-    def may_tell(
+    def may_emit(
         self, recorder: Recorder, node: str, client: str, now_us: int, words: Callable[[int], str], count: int = 1
     ) -> bool:
         """`allows`; from time to time an event says how much it did not. words: the reason, given how much that was"""
@@ -86,7 +86,7 @@ class TellingLimit:
             return True
         left_out = self.to_state(client, now_us)
         if left_out:
-            recorder.aside(FactsLeftOut(node=node, peer=client, left_out=left_out, reason=words(left_out)))
+            recorder.aside(EventsLeftOut(node=node, peer=client, left_out=left_out, reason=words(left_out)))
         return False
 
 
@@ -102,11 +102,11 @@ class EndsOfConnections:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._limit = TellingLimit(CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND)
+        self._limit = EventLimit(CONNECTIONS_AT_ONCE, CONNECTIONS_PER_SECOND)
 
-    def may_tell(self, node: str, peer: str) -> bool:
+    def may_emit(self, node: str, peer: str) -> bool:
         client = outsider(peer)
-        return client is None or self._limit.may_tell(
+        return client is None or self._limit.may_emit(
             self._recorder,
             node,
             client,

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from live_cluster import live_cluster
 
-from cluster import telling_limit
+from cluster import event_limit
+from cluster.event_limit import STATED_EVERY_US, EventLimit
 from cluster.live.client_tap import ClientTap
 from cluster.live.observations import FetchArrived, FetchResponseSeen
 from cluster.protocol.cold import encode_request, request
 from cluster.protocol.versions import METADATA
 from cluster.server import request_log
-from cluster.telling_limit import STATED_EVERY_US, TellingLimit
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import BatchHeader, build_batch, read_header
 from replica.trace.events import (
     ConnectionClosed,
     ConnectionLost,
-    FactsLeftOut,
+    EventsLeftOut,
     FetchFailed,
     PositionReset,
     RecordRead,
@@ -36,7 +36,7 @@ T0 = TopicPartition("t", 0)
 
 
 def test_so_much_at_once_and_then_so_much_a_second_for_each_and_for_all() -> None:
-    limit = TellingLimit(10, 2, clients=2)
+    limit = EventLimit(10, 2, clients=2)
     assert [limit.allows("x", 0) for _ in range(12)] == [True] * 10 + [False] * 2
     assert limit.to_state("x", 0) == 2
     assert not limit.allows("x", 400_000) and limit.to_state("x", 400_000) == 0
@@ -61,7 +61,7 @@ def test_requests_without_end_are_counted_and_those_of_others_are_told(
                     (size,) = struct.unpack(">i", answers.read(4))
                     assert len(answers.read(size)) == size
     told = [event.peer for event in cluster.events(RequestCompleted)]
-    left_out = cluster.events(FactsLeftOut)
+    left_out = cluster.events(EventsLeftOut)
     assert (told.count("client/flood"), told.count("client/calm")) == (20, 5)
     assert [(event.node, event.peer) for event in left_out] == [("b1", "client/flood")]
 
@@ -69,8 +69,8 @@ def test_requests_without_end_are_counted_and_those_of_others_are_told(
 @pytest.mark.live
 def test_connections_without_end_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are closed for nonsense and those that say nothing at all; each may have carried a request."""
-    monkeypatch.setattr(telling_limit, "CONNECTIONS_AT_ONCE", 5)
-    monkeypatch.setattr(telling_limit, "CONNECTIONS_PER_SECOND", 0)
+    monkeypatch.setattr(event_limit, "CONNECTIONS_AT_ONCE", 5)
+    monkeypatch.setattr(event_limit, "CONNECTIONS_PER_SECOND", 0)
     with live_cluster(tmp_path, "t:1:1", brokers=1) as cluster:
         for _ in range(25):
             with socket.create_connection(cluster.address("b1")) as nonsense:
@@ -83,7 +83,7 @@ def test_connections_without_end_are_counted(tmp_path: Path, monkeypatch: pytest
     silent = [event for event in cluster.events(ConnectionLost) if event.peer != "client/calm"]
     assert len(silent) == 5, "they are one client"
     assert len(cluster.events(ConnectionClosed)) == 20, "each is another, by its address: all together"
-    assert "client/-" in [event.peer for event in cluster.events(FactsLeftOut)]
+    assert "client/-" in [event.peer for event in cluster.events(EventsLeftOut)]
     assert len([event for event in cluster.events(ConnectionLost) if event.peer == "client/calm"]) == 1
 
 
@@ -94,7 +94,7 @@ class Reader:
         self.rows: list[TraceRow] = []
         log, sent = TraceLog([self.rows.append]), LogMirror().sent
         tap = ClientTap(log, sent, lambda partition, node, offset: ("a", "b", "c"), lambda name: False, str)
-        tap.limit = TellingLimit(at_once, 0)
+        tap.limit = EventLimit(at_once, 0)
         self._observe = tap.open("client/x", "b1")
 
     def reads(self, offset: int, *headers: BatchHeader, error: ErrorCode = ErrorCode.NONE) -> list[tuple[str, int]]:
@@ -110,7 +110,7 @@ def batch_at(offset: int) -> BatchHeader:
 
 
 def test_reading_the_same_again_and_again_is_told_up_to_a_limit_and_new_records_always_are() -> None:
-    read, reset, left_out = RecordRead.__name__, PositionReset.__name__, FactsLeftOut.__name__
+    read, reset, left_out = RecordRead.__name__, PositionReset.__name__, EventsLeftOut.__name__
     reader = Reader(at_once=5)
     assert reader.reads(0, batch_at(0)) == [(read, 0), (read, 1), (read, 2)]
     assert reader.reads(1, batch_at(0)) == [(reset, 1), (read, 1), (read, 2)]
@@ -123,4 +123,4 @@ def test_reading_the_same_again_and_again_is_told_up_to_a_limit_and_new_records_
 def test_refusals_without_end_are_counted() -> None:
     reader = Reader(at_once=2)
     told = [reader.reads(0, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for _ in range(5)]
-    assert told == [[(FetchFailed.__name__, 0)]] * 2 + [[(FactsLeftOut.__name__, -1)], [], []]
+    assert told == [[(FetchFailed.__name__, 0)]] * 2 + [[(EventsLeftOut.__name__, -1)], [], []]
