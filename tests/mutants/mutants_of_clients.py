@@ -123,7 +123,8 @@ CLIENTS: tuple[Mutant, ...] = (
         COMMITS,
         "        group.offsets.prepare(fitting)\n",
         "        group.offsets.prepare(fitting)\n        group.offsets.appended(fitting, 0)\n",
-        "test tests/cluster/groups/test_groups_broker.py::test_a_commit_counts_once_every_in_sync_replica_has_it",
+        "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
+        "test_a_commit_counts_once_every_in_sync_replica_has_it",
     ),
     mutant(
         "commits-wait-for-nobody",
@@ -131,7 +132,8 @@ CLIENTS: tuple[Mutant, ...] = (
         GROUPS,
         "0 if action.write is None else ACKS_ALL",
         "0 if action.write is None else 1",
-        "test tests/cluster/groups/test_groups_broker.py::test_a_commit_that_misses_its_replicas_is_no_commit",
+        "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
+        "test_a_commit_that_misses_its_replicas_is_no_commit",
     ),
     mutant(
         "coordinator-does-not-read",
@@ -139,17 +141,18 @@ CLIENTS: tuple[Mutant, ...] = (
         GROUPS,
         "        for header, batch in batches:\n",
         "        for header, batch in ():\n",
-        "test tests/cluster/groups/test_groups_broker.py::"
+        "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
         "test_a_broker_that_starts_again_knows_its_groups_from_the_log",
     ),
     mutant(
         "deposed-coordinator-speaks",
-        "Who leads the partition no more coordinates its groups no more",
+        "A broker that no longer leads the partition no longer coordinates its groups",
         COORDINATOR,
         "        self.index.owned.pop(given.partition, None)\n",
         "",
         "test tests/cluster/groups/test_groups.py::test_transcript[groups_commits]",
-        "test tests/cluster/groups/test_groups_broker.py::test_who_leads_the_partition_no_more_coordinates_no_more",
+        "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
+        "test_a_broker_that_no_longer_leads_the_partition_stops_coordinating",
     ),
     mutant(
         "earlier-generation-commits",

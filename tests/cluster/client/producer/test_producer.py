@@ -1,79 +1,26 @@
-"""The producer against scripted brokers: its requests, its retries, and its reports to the application."""
+"""The producer against scripted brokers: its requests, its leaders, its memory, and its reports to the application."""
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from fake_cluster import (
     MS,
-    NAMES,
     SECOND,
-    TOPIC,
-    FakeBroker,
-    FakeCluster,
-    Harness,
     Verdict,
     handle,
     never_answer,
     refuse,
     reset,
 )
+from producer_world import cluster_of, names_of, producer, record, send, stored, warm_up
 
-from cluster.client.producer.producer import ProducerCore, ProducerRecord, producer_config_from
 from cluster.node import Close, Connect
 from cluster.protocol.leaders import LeaderIdAndEpoch
 from cluster.protocol.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from replica.errors import ErrorCode
-
-
-def cluster_of(brokers: int = 2, leaders: dict[int, tuple[int, int]] | None = None) -> FakeCluster:
-    cluster = FakeCluster(leaders or {0: (1, 0)})
-    for node_id in range(1, brokers + 1):
-        cluster.broker(node_id)
-    return cluster
-
-
-def producer(cluster: FakeCluster, seed: int = 1, bootstrap: int = 1, **config: Any) -> Harness:
-    keys = {name.replace("_", "."): value for name, value in config.items()}
-
-    def make(trace: Any) -> ProducerCore:
-        hosts = [(f"b{node_id}", 9092) for node_id in range(1, bootstrap + 1)]
-        settings = producer_config_from(keys)
-        return ProducerCore("p1", settings, hosts, TOPIC, trace, random.Random(seed), names=NAMES)
-
-    return Harness(make, cluster)
-
-
-def record(number: int, *, partition: int | None = 0, key: bytes | None = None, size: int = 0) -> ProducerRecord:
-    value = f"r{number} ".encode().ljust(size, b"x")
-    return ProducerRecord(TOPIC, partition, key, value, f"r{number}")
-
-
-def send(harness: Harness, *numbers: int, size: int = 0, **kwargs: Any) -> None:
-    for number in numbers:
-        harness.call(lambda now_us, n=number: harness.core.send(record(n, size=size), now_us, **kwargs))
-
-
-def warm_up(harness: Harness) -> None:
-    """A connection to every leader, and the brokers know the producer: r900, r901, ... one per partition."""
-    for partition in harness.cluster.leaders:
-        harness.call(lambda now_us, p=partition: harness.core.send(record(900 + p, partition=p), now_us))
-    harness.run_until(1 * SECOND)
-    harness.rows.clear()
-    harness.actions.clear()
-
-
-def stored(broker: FakeBroker, partition: int = 0) -> list[str]:
-    """The log without the warm-up."""
-    return [name for name in broker.names(partition) if not name.startswith("r90")]
-
-
-def names_of(events: list[Any]) -> list[str]:
-    return [event.record for event in events]
-
 
 # ------------------------------------------------------------------------------------------------- the plain path
 
@@ -148,97 +95,6 @@ def test_two_calls_at_one_instant_are_not_each_others_cause() -> None:
     first = harness.rows[0].seq
     assert told[2:4] == [("RecordSent", ()), ("BatchSent", (first + 2,))]
     assert told[-1] == ("RecordAcked", (first + 3,))
-
-
-# ------------------------------------------------------------------------------------------------------- retries
-
-
-def test_a_refused_batch_is_sent_again_after_the_backoff_with_the_same_bytes() -> None:
-    cluster = cluster_of()
-    harness = producer(cluster)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
-    send(harness, 0)
-    harness.run_until(3 * SECOND)
-    attempts = harness.events("BatchSent")
-    assert [event.attempt for event in attempts] == [1, 2, 3]
-    assert len({(event.crc, event.base_sequence) for event in attempts}) == 1
-    refused = harness.events("BatchRefused")
-    assert [(event.error, event.will_retry) for event in refused] == [("NOT_ENOUGH_REPLICAS", True)] * 2
-    times = [row.at_us for row in harness.rows if type(row.event).__name__ == "BatchSent"]
-    assert 80 * MS <= times[1] - times[0] - 2 * MS <= 120 * MS
-    assert 160 * MS <= times[2] - times[1] - 2 * MS <= 240 * MS
-    assert names_of(harness.events("RecordAcked")) == ["r0"]
-
-
-@pytest.mark.parametrize(
-    ("config", "order"),
-    [
-        ({"acks": "all", "enable_idempotence": "false"}, ["y", "x"]),
-        ({"acks": "all", "enable_idempotence": "false", "max_in_flight_requests_per_connection": 1}, ["x", "y"]),
-        ({"acks": "all"}, ["x", "y"]),
-    ],
-)
-def test_a_retry_is_overtaken_unless_something_keeps_the_order(config: dict[str, Any], order: list[str]) -> None:
-    cluster = cluster_of()
-    harness = producer(cluster, **config)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
-    for name in ("x", "y"):
-        one = ProducerRecord(TOPIC, 0, None, name.encode(), name)
-        harness.call(lambda now_us, r=one: harness.core.send(r, now_us))
-    harness.run_until(5 * SECOND)
-    assert stored(cluster.broker(1)) == order
-    assert sorted(names_of(harness.events("RecordAcked"))) == ["x", "y"]
-
-
-def test_a_lost_ack_duplicates_without_idempotence_and_not_with_it() -> None:
-    for idempotent, copies in (("false", ["r0", "r0"]), ("true", ["r0"])):
-        cluster = cluster_of()
-        harness = producer(cluster, enable_idempotence=idempotent)
-        warm_up(harness)
-        cluster.broker(1).next(PRODUCE, reset())
-        send(harness, 0)
-        harness.run_until(3 * SECOND)
-        assert stored(cluster.broker(1)) == copies
-        (refused,) = harness.events("BatchRefused")
-        assert (refused.error, refused.reason) == ("NETWORK_EXCEPTION", "connection reset by peer")
-        assert [event.offset for event in harness.events("RecordAcked")] == [len(copies)]
-
-
-def test_retries_exhausted_fail_the_record_definitely() -> None:
-    cluster = cluster_of()
-    harness = producer(cluster, acks="1", retries=1)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 2)
-    send(harness, 0)
-    harness.run_until(5 * SECOND)
-    (failed,) = harness.events("RecordFailed")
-    assert (failed.error, failed.definite) == ("NOT_LEADER_OR_FOLLOWER", True)
-    assert [event.will_retry for event in harness.events("BatchRefused")] == [True, False]
-
-
-def test_an_error_that_may_follow_an_append_is_not_definite() -> None:
-    cluster = cluster_of()
-    harness = producer(cluster, retries=1, enable_idempotence="false")
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)] * 2)
-    send(harness, 0)
-    harness.run_until(5 * SECOND)
-    (failed,) = harness.events("RecordFailed")
-    assert not failed.definite
-
-
-def test_a_batch_that_is_too_large_is_split() -> None:
-    cluster = cluster_of()
-    harness = producer(cluster, batch_size=200)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.MESSAGE_TOO_LARGE))
-    harness.call(harness.core.send_batch, [record(n, size=60) for n in range(3)])
-    harness.run_until(3 * SECOND)
-    assert stored(cluster.broker(1)) == ["r0", "r1", "r2"]
-    assert [event.records for event in harness.events("BatchSent")] == [("r0", "r1", "r2"), ("r0", "r1"), ("r2",)]
-    assert [event.base_sequence for event in harness.events("BatchSent")] == [1, 1, 3]
 
 
 # ------------------------------------------------------------------------------------------- leaders and metadata
@@ -321,83 +177,6 @@ def test_a_dead_broker_is_tried_again_with_growing_pauses() -> None:
     assert all(gap <= 1001 * MS for gap in gaps) and gaps[-1] >= 900 * MS
 
 
-# ------------------------------------------------------------------------------------------------------ timeouts
-
-
-def test_a_request_timeout_closes_the_connection_and_retries_all_that_was_in_flight() -> None:
-    cluster = cluster_of(brokers=1)
-    harness = producer(cluster, request_timeout_ms=2000)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, never_answer(handles=False))
-    send(harness, 0, 1)
-    harness.run_until(3 * SECOND)
-    refused = harness.events("BatchRefused")
-    assert [(event.error, event.will_retry) for event in refused] == [("REQUEST_TIMED_OUT", True)] * 2
-    harness.run_until(6 * SECOND)
-    assert stored(cluster.broker(1)) == ["r0", "r1"]
-
-
-def test_the_delivery_timeout_counts_from_the_send_call() -> None:
-    cluster = cluster_of(brokers=1)
-    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=3500)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 4)
-    send(harness, 0)
-    harness.run_until(10 * SECOND)
-    (failed,) = harness.events("RecordFailed")
-    assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", False, 3500 * MS)
-
-
-def test_what_never_left_the_producer_fails_definitely() -> None:
-    cluster = cluster_of(brokers=1, leaders={0: (-1, 0)})
-    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2000)
-    harness.run_until(1 * SECOND)
-    send(harness, 0)
-    harness.run_until(5 * SECOND)
-    (failed,) = harness.events("RecordFailed")
-    assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", True, 2000 * MS)
-
-
-def test_after_a_timeout_the_epoch_is_raised_before_new_records_go_out() -> None:
-    """It is unknown whether sequence 0 was used, so r1 may not take sequence 1 under the old epoch."""
-    cluster = cluster_of(brokers=1)
-    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2500)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, *[never_answer(handles=False)] * 3)
-    send(harness, 0)
-    harness.run_until(4 * SECOND)
-    assert names_of(harness.events("RecordFailed")) == ["r0"]
-    send(harness, 1)
-    harness.run_until(8 * SECOND)
-    assert names_of(harness.events("RecordAcked")) == ["r1"]
-    last = harness.events("BatchSent")[-1]
-    assert last.base_sequence == 0
-    assert cluster.broker(1).sequences[(0, last.producer_id)] == (1, 0)
-
-
-def test_a_topic_nobody_knows_fails_after_max_block_ms() -> None:
-    cluster = cluster_of()
-    cluster.topic_exists = False
-    harness = producer(cluster, max_block_ms=3000)
-    harness.run_until(1 * SECOND)
-    send(harness, 0)
-    harness.run_until(10 * SECOND)
-    (failed,) = harness.events("RecordFailed")
-    assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", True, 3000 * MS)
-    assert failed.reason == "no metadata of partition t-0 within max.block.ms of 3000"
-
-
-def test_a_connection_that_is_never_made_times_out() -> None:
-    cluster = cluster_of(brokers=2)
-    cluster.broker(1).swallows_connections = True
-    harness = producer(cluster, bootstrap=2, seed=3, socket_connection_setup_timeout_ms=1000)
-    harness.run_until(1 * SECOND)
-    cluster.leaders[0] = (2, 0)
-    send(harness, 0)
-    harness.run_until(5 * SECOND)
-    assert names_of(harness.events("RecordAcked")) == ["r0"]
-
-
 # ------------------------------------------------------------------------------------------------ acks=0, memory
 
 
@@ -446,99 +225,6 @@ def test_a_record_above_the_request_size_is_refused_at_once() -> None:
     send(harness, 0, size=2000)
     (failed,) = harness.events("RecordFailed")
     assert (failed.error, failed.definite) == ("MESSAGE_TOO_LARGE", True)
-
-
-# --------------------------------------------------------------------------------------------------- idempotence
-
-
-def test_a_gap_in_the_log_makes_the_producer_raise_its_epoch_and_start_at_0() -> None:
-    """idempotent-sequence-gap: an unclean leader lost acked records; the broker's 45 makes the loss visible."""
-    cluster = cluster_of(brokers=1)
-    harness = producer(cluster)
-    warm_up(harness)
-    send(harness, 0, 1, 2)
-    harness.run_until(2 * SECOND)
-    broker = cluster.broker(1)
-    broker.log[0], broker.log_end[0] = broker.log[0][:1], 1
-    pid = harness.events("BatchSent")[0].producer_id
-    broker.sequences[(0, pid)] = (0, 0)
-    send(harness, 3)
-    harness.run_until(4 * SECOND)
-    sent = harness.events("BatchSent")[3:]
-    assert [event.base_sequence for event in sent] == [4, 0]
-    assert sent[0].crc != sent[1].crc
-    assert [event.error for event in harness.events("BatchRefused")] == ["OUT_OF_ORDER_SEQUENCE_NUMBER"]
-    assert broker.names() == ["r900", "r3"]
-
-
-def test_out_of_order_behind_a_refused_batch_is_only_its_shadow() -> None:
-    cluster = cluster_of(brokers=1)
-    harness = producer(cluster)
-    warm_up(harness)
-    send(harness, 0)
-    harness.run_until(2 * SECOND)
-    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS))
-    send(harness, 1, 2, 3)
-    harness.run_until(5 * SECOND)
-    assert stored(cluster.broker(1)) == ["r0", "r1", "r2", "r3"]
-    assert {event.producer_id for event in harness.events("BatchSent")} == {1001}
-    refusals = [(event.records, event.error) for event in harness.events("BatchRefused")]
-    assert refusals == [
-        (("r1",), "NOT_ENOUGH_REPLICAS"),
-        (("r2",), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
-        (("r3",), "OUT_OF_ORDER_SEQUENCE_NUMBER"),
-    ]
-    assert cluster.broker(1).sequences[(0, 1001)] == (0, 4)
-
-
-def test_during_recovery_one_request_at_a_time_goes_out() -> None:
-    cluster = cluster_of(brokers=1)
-    harness = producer(cluster, retry_backoff_max_ms=100)  # no jitter: both become due at the same instant
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 2)
-    send(harness, 0, 1)
-    harness.run_until(5 * SECOND)
-    told = [(type(row.event).__name__, getattr(row.event, "record", None)) for row in harness.rows[2:]]
-    assert told[4:] == [("BatchSent", None), ("RecordAcked", "r0"), ("BatchSent", None), ("RecordAcked", "r1")]
-
-
-def test_new_records_wait_while_nobody_knows_which_sequences_were_used() -> None:
-    """r0 is given up while r1 is in flight: r2 goes out only when r1 is answered, and under the new epoch."""
-    cluster = cluster_of(brokers=1)
-    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2500, retry_backoff_max_ms=100)
-    warm_up(harness)
-    cluster.broker(1).next(PRODUCE, *[refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 25)
-    send(harness, 0)
-    harness.run_until(int(3.42 * SECOND))
-    cluster.broker(1).script[PRODUCE].clear()
-    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS), handle(delay_ms=300))
-    send(harness, 1)
-    harness.run_until(int(3.6 * SECOND))  # both went out at 3.448; r0 was refused, r1 is not answered yet
-    assert names_of(harness.events("RecordFailed")) == ["r0"]
-    send(harness, 2)
-    harness.run_until(8 * SECOND)
-    assert stored(cluster.broker(1)) == ["r1", "r2"]
-    sent = [(event.records, event.base_sequence) for event in harness.events("BatchSent") if "r0" not in event.records]
-    assert sent == [(("r1",), 2), (("r1",), 0), (("r2",), 1)]
-
-
-def test_a_new_epoch_waits_for_what_is_in_flight_under_the_old_one() -> None:
-    """Partition 0 forces a new epoch; partition 1 may not start it at sequence 0 before its old batch is settled."""
-    cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
-    harness = producer(cluster)
-    warm_up(harness)
-    cluster.broker(2).next(PRODUCE, handle(delay_ms=400))
-    cluster.broker(1).sequences[(0, 1001)] = (0, 7)
-    harness.call(lambda now_us: harness.core.send(record(1, partition=1), now_us))
-    send(harness, 0)
-    harness.run_until(1 * SECOND + 200 * MS)
-    assert cluster.broker(1).sequences[(0, 1001)] == (1, 0)
-    harness.call(lambda now_us: harness.core.send(record(2, partition=1), now_us))
-    harness.run_until(1 * SECOND + 300 * MS)
-    assert [event.records for event in harness.events("BatchSent") if event.partition == 1] == [("r1",)]
-    harness.run_until(2 * SECOND)
-    assert stored(cluster.broker(2), 1) == ["r1", "r2"]
-    assert cluster.broker(2).sequences[(1, 1001)] == (1, 0)
 
 
 # ------------------------------------------------------------------------------------------- connections, shutdown

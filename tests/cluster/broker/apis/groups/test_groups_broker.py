@@ -118,7 +118,7 @@ def test_a_broker_that_starts_again_knows_its_groups_from_the_log(world):
     assert again.committed() == (7, 0)
 
 
-def test_who_leads_the_partition_no_more_coordinates_no_more(tmp_path):
+def test_a_broker_that_no_longer_leads_the_partition_stops_coordinating(tmp_path):
     """And a broker that leads it again reads the other's records written meanwhile."""
     world = BrokerWorld(tmp_path, group_initial_rebalance_delay_ms="0").start()
     world.run(100)

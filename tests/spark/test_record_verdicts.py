@@ -1,0 +1,255 @@
+"""Verdicts on records and what the producer knew, each on a trace of few events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from replica.trace import events as t
+from spark_reports.io import Trace, read_trace
+from spark_reports.tables import ResultTables
+from spark_reports.transforms.records import deleted_records, final_entries, record_fates
+from spark_reports.transforms.verdict import anomalies
+
+pytestmark = pytest.mark.spark
+
+Written = Callable[[str, list[tuple[float, t.TraceEvent]]], Path]
+PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
+
+
+def sent(record: str, acks: int = -1, partition: int = 0, client: str = "p1") -> t.TraceEvent:
+    return t.RecordSent(client=client, topic="t", partition=partition, record=record, acks=acks)
+
+
+def acked(record: str, offset: int) -> t.TraceEvent:
+    return t.RecordAcked(client="p1", peer="b1", record=record, offset=offset, acks=-1, latency_us=10, **PLACE)
+
+
+def failed(record: str, definite: bool) -> t.TraceEvent:
+    return t.RecordFailed(
+        client="p1", record=record, acks=-1, error="REQUEST_TIMED_OUT", definite=definite, latency_us=10, reason="-",
+        **PLACE,
+    )  # fmt: skip
+
+
+def found(
+    node: str, *records: str, hw: int | None = None, leader: bool = False, isr: bool = True, up: bool = True
+) -> list[t.TraceEvent]:
+    """A replica's log at the end: one record an offset."""
+    entries: list[t.TraceEvent] = [
+        t.LogEntryFound(node=node, offset=i, record=record, leader_epoch=0, crc=hash_of(record), **PLACE)
+        for i, record in enumerate(records)
+    ]
+    end = t.ReplicaFound(
+        node=node, log_start_offset=0, log_end_offset=len(records),
+        high_watermark=len(records) if hw is None else hw, is_leader=leader, in_isr=isr, running=up, **PLACE,
+    )  # fmt: skip
+    return [*entries, end]
+
+
+def hash_of(record: str) -> int:
+    return int.from_bytes(record.encode(), "big")
+
+
+def read(offset: int, record: str) -> t.TraceEvent:
+    return t.RecordRead(client="c1", peer="b1", offset=offset, record=record, leader_epoch=0, **PLACE)
+
+
+def reset(offset: int, error: str | None) -> t.TraceEvent:
+    return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
+
+
+def end_seen(offset: int, error: str | None = None) -> t.TraceEvent:
+    return t.EndOffsetSeen(client="c1", peer="b1", offset=offset, error=error, **PLACE)
+
+
+def kept(record: str, offset: int) -> list[t.TraceEvent]:
+    """A record that b1 has appended as leader and acked."""
+    number = 1 + int(record[1:])
+    batch = t.BatchSent(
+        client="p1", peer="b1", topic="t", partition=0, records=(record,), crc=number, attempt=1, acks=1,
+        producer_id=-1, base_sequence=-1,
+    )  # fmt: skip
+    appended = t.BatchAppended(
+        node="b1", role="leader", topic="t", partition=0, leader_epoch=0, base_offset=offset, last_offset=offset,
+        log_end_offset=offset + 1, size_bytes=100, crc=number, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+    )  # fmt: skip
+    return [sent(record), batch, appended, acked(record, offset)]
+
+
+def starts_at(offset: int, node: str, role: str) -> t.TraceEvent:
+    return t.LogStartOffsetAdvanced(
+        node=node, role=role, topic="t", partition=0, leader_epoch=0, log_start_offset=offset, reason="admin asked"
+    )
+
+
+def deleted_in(trace: Trace) -> DataFrame:
+    return deleted_records(trace.produce, trace.log, trace.control)
+
+
+CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
+    "all is well": (
+        [sent("r0"), sent("r1"), acked("r0", 0), acked("r1", 1), read(0, "r0"), *found("b1", "r0", "r1", leader=True)],
+        set(),
+    ),
+    "an acked record without a copy in the final log": (
+        [sent("r0"), acked("r0", 0), *found("b1", leader=True), *found("b2", "r0", isr=False)],
+        {("lost", "r0")},
+    ),
+    "without a leader the longest log of an ISR member counts, but nobody can read it": (
+        [sent("r0"), acked("r0", 0), *found("b1", up=False), *found("b2", "r0", up=False)],
+        {("unseen", "r0")},
+    ),
+    "of equal ISR members the first by name": (
+        [sent("r0"), acked("r0", 0), *found("b2", "r0", up=False), *found("b1", "rx", up=False)],
+        {("lost", "r0")},
+    ),
+    "no leader and no ISR member: no final log": (
+        [sent("r0"), acked("r0", 0), *found("b1", "r0", isr=False)],
+        {("lost", "r0")},
+    ),
+    "above the high watermark": (
+        [sent("r0"), sent("r1"), acked("r0", 0), acked("r1", 1), *found("b1", "r0", "r1", hw=1, leader=True)],
+        {("unseen", "r1")},
+    ),
+    "neither acked nor failed, handed over or failed: nothing was promised": (
+        [sent("r0"), sent("r1", acks=0), sent("r2"), sent("r3"), failed("r2", True), failed("r3", False),
+         *found("b1", leader=True)],
+        set(),
+    ),
+    "read, then gone": (
+        [sent("r0"), read(0, "r0"), *found("b1", leader=True)],
+        {("dirty-read", "r0")},
+    ),
+    "twice in the log": (
+        [sent("r0"), acked("r0", 0), *found("b1", "r0", "r0", leader=True)],
+        {("duplicated", "r0")},
+    ),
+    "out of the order of sending, by first occurrence": (
+        [sent("r0"), sent("r1"), sent("r2"), *found("b1", "r1", "r0", "r2", "r1", leader=True)],
+        {("reordered", "r0"), ("duplicated", "r1")},
+    ),
+    "two producers have no order between them, whatever their records are called": (
+        [sent("r0"), sent("r1", client="p2"), *found("b1", "r1", "r0", leader=True)],
+        set(),
+    ),
+    "one producer has an order, whatever its records are called": (
+        [sent("hello"), sent("world"), *found("b1", "world", "hello", leader=True)],
+        {("reordered", "hello")},
+    ),
+    "replicas that differ below both high watermarks": (
+        [*found("b1", "r0", "r1", leader=True), *found("b2", "r0", "rx", isr=False)],
+        {("diverged", "b1: r1, b2: rx")},
+    ),
+    "replicas that differ above one of them, or on a broker that is down": (
+        [*found("b1", "r0", "r1", leader=True), *found("b2", "r0", "rx", hw=1), *found("b3", "ry", up=False)],
+        set(),
+    ),
+    "the end of the log goes back, errors aside": (
+        [end_seen(5), end_seen(-1, "OFFSET_NOT_AVAILABLE"), end_seen(5), end_seen(4), end_seen(6)],
+        {("offset-regression", "c1")},
+    ),
+    "a jump over records that are there": (
+        [read(0, "r0"), reset(2, "OFFSET_OUT_OF_RANGE"), read(2, "r2"), *found("b1", "r0", "r1", "r2", leader=True)],
+        {("poll-skip", "c1")},
+    ),
+    "a seek, a hole in the log, and a record read later are no skips": (
+        [reset(0, None), read(0, "r0"), reset(2, None), read(2, "r2"), reset(1, None), read(1, "r1"), read(9, "r9"),
+         *found("b1", "r0", "r1", "r2", leader=True)],
+        {("dirty-read", "r9")},
+    ),
+    "an invariant": (
+        [t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
+        {("invariant", "S3")},
+    ),
+    "an invariant that is not promised, and nothing else": (
+        [t.InvariantBroken(invariant="S6", promised=False, reason="an old rule")],
+        {("invariant", "S6")},
+    ),
+    "an invariant that is not promised, where the damage shows, and one that is": (
+        [end_seen(5), end_seen(4), t.InvariantBroken(invariant="S6", promised=False, reason="an old rule"),
+         t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
+        {("offset-regression", "c1"), ("invariant", "S3")},
+    ),
+    "records that an operator has deleted are not lost, nor read and lost": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), read(0, "r0"), starts_at(2, "b1", "leader"),
+         *found("b1", leader=True)],
+        {("lost", "r2")},
+    ),
+    "the start of a follower's log says nothing of the leader's": (
+        [*kept("r0", 0), starts_at(1, "b1", "follower"), *found("b1", leader=True)],
+        {("lost", "r0")},
+    ),
+    "a topic takes its records along, but not those of the next one of its name": (
+        [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r1", 0),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "what a broker appends before it hears that its topic is gone goes with it": (
+        [t.LeadershipBegan(node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0,
+                           high_watermark=0, reason="b1 leads", **PLACE),
+         t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r0", 0),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "a record without a key gets its partition after it was sent": (
+        [sent("r0", partition=-1), acked("r0", 0), *found("b1", "r0", leader=True)],
+        set(),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str, str]]]:
+    """Spark's results for every case at once: each case is a run."""
+    folders = [
+        written(f"case-{n}", [(i / 10, event) for i, event in enumerate(events)])
+        for n, (events, _) in enumerate(CASES.values())
+    ]
+    trace = read_trace(spark, folders)
+    entries = final_entries(trace.final_log)
+    fates = record_fates(trace.produce, trace.consume, entries, deleted_in(trace))
+    verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
+    rows = verdict.select("run", "anomaly", "witness").collect()
+    return {
+        case: {(row["anomaly"], row["witness"]) for row in rows if row["run"] == f"case-{n}"}
+        for n, case in enumerate(CASES)
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verdict(case: str, witnesses: dict[str, set[tuple[str, str]]]) -> None:
+    assert witnesses[case] == CASES[case][1]
+
+
+def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> None:
+    events = [
+        sent("r0"), sent("r1"), sent("r2"), sent("r3", acks=0), sent("r4"), acked("r0", 0), failed("r1", True),
+        failed("r2", False), *found("b1", "r0", leader=True),
+    ]  # fmt: skip
+    trace = read_trace(spark, [written("told", [(i / 10, event) for i, event in enumerate(events)])])
+    fates = record_fates(trace.produce, trace.consume, final_entries(trace.final_log), deleted_in(trace)).orderBy(
+        "sent_seq"
+    )
+    assert [tuple(row) for row in fates.select("record", "told", "present", "missing").collect()] == [
+        ("r0", "acked", True, False),
+        ("r1", "failed", False, False),
+        ("r2", "unknown", False, True),
+        ("r3", "unknown", False, True),
+        ("r4", "unknown", False, True),
+    ]
+
+
+def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None:
+    finished = t.RunFinished(reason="over")
+    facts = [(1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=-1)), (9.0, finished)]
+    trace = read_trace(spark, [written("stall", facts)])
+    stalls = ResultTables(trace)["write_stalls"]
+    assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
+        (2_000_000, 9_000_000, False)
+    ]
