@@ -15,6 +15,7 @@ import click
 import networkx as nx
 import pytest
 from click.testing import CliRunner
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from papers import (
     PACKAGES,
     ROOT,
@@ -30,7 +31,10 @@ from papers import (
     wrong_links,
 )
 
+from cluster.broker.api_table import offered
+from cluster.protocol.versions import api_name
 from replica.rules import Rules, spelled
+from replica.wording import listed
 from scenarios.check.invariants.checker import all_invariants
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.check.promises import GAPS
@@ -219,6 +223,12 @@ def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:
 # ----------------------------------------------------------------------------------------- FIDELITY.md
 
 FIDELITY = ROOT / "cluster" / "FIDELITY.md"
+
+
+def test_the_apis_that_are_not_offered(generated: Generated) -> None:
+    missing = [api_name(key) for key in BROKER_API_VERSIONS[4, 1] if key not in offered("4.1")]
+    said = f"APIs that brokers of Kafka 4.1 offer and brokers here do not: {listed(missing)}."
+    generated(FIDELITY, "APIs that are not offered", f"{said}\n")
 
 
 def test_every_difference_has_its_row_and_every_row_its_place() -> None:

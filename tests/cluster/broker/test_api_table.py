@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_one_file_makes_an_api_that_brokers_offer_and_answer(folder, tmp_path, monkeypatch):
     (folder / "api_57_update_features.py").write_text(TOY.format(key=UPDATE_FEATURES))
-    monkeypatch.setattr(api_table, "APIS", api_table.collect(api_table.FOLDER, folder.name))
+    monkeypatch.setattr(api_table, "APIS", {**api_table.APIS, **api_table.collect(folder.name)})
     world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
     world.run(100)
     offered = {one.api_key: (one.min_version, one.max_version) for one in world.call("c").ask(API_VERSIONS, 4).api_keys}
