@@ -108,11 +108,11 @@ INDEFINITE = frozenset(
 class KafkaError(Exception):
     """A refusal that the protocol has a number for; `events` are for the trace and the reason sentence."""
 
-    def __init__(self, code: ErrorCode, message: str = "", **events: object) -> None:
+    def __init__(self, code: ErrorCode, message: str = "", **details: object) -> None:
         super().__init__(message or code.name)
         self.code = code
         self.message = message
-        self.events = events
+        self.details = details
 
 
 class PeerViolation(Exception):

@@ -409,7 +409,7 @@ class BrokerCore:
     def _connection_gone(self, connection: ConnectionId) -> None:
         """Whichever side has ended it."""
         self._groups.gone(connection)
-        self.replicas.consumer_gone(connection)
+        self.replicas.fetches.consumer_gone(connection)
 
     def _actions(self, now_us: int) -> list[Action]:
         if self._log_dir_failures.reported and self.is_open:

@@ -26,7 +26,7 @@ from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.leader_hints import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import FetchContext, Key, RequestedPartition
-from cluster.broker.replicas.manager import size_bytes
+from cluster.broker.replicas.fetches import size_bytes
 from cluster.node import ConnectionId, OnSent, Sent
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
 from cluster.protocol.by_topic import Topic
@@ -50,7 +50,7 @@ class FetchHandler:
         self._outbox = broker.outbox
         self._connections = broker.connections
         self._cache = broker.cache
-        self._replicas = broker.replicas
+        self._fetches = broker.replicas.fetches
         self._logs = broker.logs
         self._fetch_sessions = broker.fetch_sessions
         self._handler_time = broker.handler_time
@@ -62,7 +62,7 @@ class FetchHandler:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
         if context.resting is not None:
-            self._replicas.fetched_again(context.resting, request.replica_id, now_us)
+            self._fetches.fetched_again(context.resting, request.replica_id, now_us)
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
@@ -128,7 +128,7 @@ class FetchHandler:
         if context.may_rest and answered.error is ErrorCode.NONE:
             sent_back = answered.partitions
             unchanged = [wanted[name] for name, _ in results if (wanted[name].topic, name.partition) not in sent_back]
-            self._replicas.rest(params, unchanged)
+            self._fetches.rest(params, unchanged)
         sent: list[RecordsSent] = []
         for name, result in results:
             found = size_bytes(result)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
-from cluster.broker.replicas.manager import ReplicaManager, size_bytes
+from cluster.broker.replicas.fetches import size_bytes
+from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition
@@ -128,7 +129,7 @@ class BlockingLogs:
             def answer(results: FetchResults, answered_us: int) -> None:
                 self._answer(results, respond, answered_us, is_read=answered_us == now_us)
 
-            self._replicas.fetch_records(params, wanted, answer, now_us)
+            self._replicas.fetches.fetch_records(params, wanted, answer, now_us)
 
         if read_us == now_us:
             fetch(now_us)

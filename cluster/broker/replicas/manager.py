@@ -1,49 +1,37 @@
-"""All partitions of one broker: appends, fetches, waiting requests, and background tasks.
+"""All partitions of one broker: appends, those that wait for replicas, and background tasks.
 
-source: ReplicaManager.scala, DelayedProduce.scala, DelayedFetch.scala
+source: ReplicaManager.scala, DelayedProduce.scala
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import zip_longest
 from typing import Protocol, cast
 
-from cluster.broker.replicas.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchResults, ProduceResults
-from cluster.broker.replicas.fetch_sessions import RequestedPartition
+from cluster.broker.replicas.delayed import DelayedProduce, ProduceResults
+from cluster.broker.replicas.fetches import Fetches
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
-from cluster.broker.replicas.resting import RestingPartitions
 from cluster.config import BrokerConfig
-from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
-from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, BrokerId, TopicPartition
 from replica.leader_inputs import ProposeIsr
 from replica.log.broker_logs import BrokerLogs
-from replica.log.file_slice import EMPTY_SLICE
 from replica.log.records import read_header
 from replica.log.validation import Inspected, is_transactional, single_batch
 from replica.purgatory import Purgatory
 from replica.rules import Rules
-from replica.trace.events import FetchRefused, ProduceRefused, Recorder
+from replica.trace.events import ProduceRefused, Recorder
 
 PRODUCER_EXPIRATION_CHECK_US = 600_000_000
 """producer.id.expiration.check.interval.ms"""
 CHECKPOINTS_BEGIN_US = 30_000_000
 """LogManager.InitialTaskDelayMs"""
-EXPECTED_FETCH_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-
-
-def size_bytes(result: FetchPartitionResponse) -> int:
-    """Bytes of records in one partition's answer."""
-    return size_of(result.slice)
-
 
 ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
 """Where a leader's proposals go: (partition, proposal, now_us)"""
@@ -62,7 +50,7 @@ def _check_transaction(batch: memoryview) -> None:
 
 def _refusal(name: TopicPartition, error: KafkaError) -> ProducePartitionResponse:
     """record_errors: which records are to blame, where that is known (KIP-467)"""
-    record_errors = cast("Sequence[tuple[int, str]]", error.events.get("record_errors", ()))
+    record_errors = cast("Sequence[tuple[int, str]]", error.details.get("record_errors", ()))
     return ProducePartitionResponse(
         name.partition, error.code, error_message=error.message or None, record_errors=record_errors
     )
@@ -77,7 +65,8 @@ class Lookup(Protocol):
 
 
 class ReplicaManager:
-    """Partitions by name, in order of arrival; purgatories; the ISR expiration and high watermark checkpoint tasks.
+    """Partitions by name, in order of arrival; produces that wait; the tasks that check the
+    ISR and write checkpoints.
 
     offline: partitions whose log directory has failed
     on_low_watermark: called for partitions whose followers have deleted records
@@ -110,14 +99,19 @@ class ReplicaManager:
         self._recorder = recorder
         self._clock = clock
         self._lookup = lookup
-        self._quotas = quotas
         self._propose_isr = propose_isr
         self._phase_us = phase_us
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
-        self._fetches: Purgatory[DelayedFetch] = Purgatory()
-        self._fetch_of: dict[ConnectionId, DelayedFetch] = {}
-        """Consumers' fetches that wait: one per connection, for it has one request at a time."""
+        self.fetches = Fetches(
+            node=node,
+            outbox=outbox,
+            replicas=self,
+            recorder=recorder,
+            clock=clock,
+            registration=lookup.registration,
+            quotas=quotas,
+        )
 
     def start(self, now_us: int) -> None:
         """source: ReplicaManager.startup, LogManager.startup: by the scheduler of this process, from its start"""
@@ -155,7 +149,7 @@ class ReplicaManager:
     def high_watermark_moved(self, partition: Partition, now_us: int) -> None:
         """Acks=all produces may be complete, and consumers have more to read."""
         self.complete_produces(partition.topic_partition)
-        self._wake_fetches(partition.topic_partition, now_us, followers=self._rules.hw_push == "immediate")
+        self.fetches.wake(partition.topic_partition, now_us, followers=self._rules.hw_push == "immediate")
 
     def isr_proposed(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None:
         self._propose_isr(partition, proposal, now_us)
@@ -190,7 +184,7 @@ class ReplicaManager:
     def complete_all(self, name: TopicPartition, now_us: int) -> None:
         """The partition is no longer led here, or gone. source: completeDelayedOperationsWhenNotPartitionLeader"""
         self.complete_produces(name)
-        self._wake_fetches(name, now_us, followers=True)
+        self.fetches.wake(name, now_us, followers=True)
 
     # ------------------------------------------------------------------------------------------------------ produce
 
@@ -239,7 +233,7 @@ class ReplicaManager:
         for name, produced in appended.items():
             if produced.high_watermark_advanced:
                 self.complete_produces(name)
-            self._wake_fetches(name, now_us, followers=True)
+            self.fetches.wake(name, now_us, followers=True)
 
     def _admit(
         self, name: TopicPartition, records: memoryview | None, required_acks: int, api_version: int
@@ -322,190 +316,6 @@ class ReplicaManager:
         if delayed.timer is not None:
             delayed.timer.cancel()
         delayed.respond(delayed.results, None)
-
-    # -------------------------------------------------------------------------------------------------------- fetch
-
-    def fetch_records(
-        self,
-        params: FetchParams,
-        wanted: list[tuple[TopicPartition, FetchPartition]],
-        respond: Callable[[FetchResults, int], None],
-        now_us: int,
-    ) -> None:
-        """Read what there is and answer, or wait for min.bytes up to max.wait. source: ReplicaManager.fetchMessages"""
-        high_watermark_is_news = any(
-            self.partitions[name].high_watermark_is_news(params) for name, _ in wanted if name in self.partitions
-        )
-        results = self._read(params, wanted, now_us, first_time=True)
-        available = sum(size_bytes(result) for _, result in results)
-        at_once = (
-            params.max_wait_us <= 0
-            or not (wanted or params.resting)
-            or available >= params.min_bytes
-            or high_watermark_is_news
-            or any(result.error is not ErrorCode.NONE or result.diverging_epoch is not None for _, result in results)
-        )
-        if at_once:
-            self._answer_fetch(params, results, respond, now_us)
-            return
-        bases = {
-            topic_partition: self.partitions[topic_partition].log.segment_base_of(entry.fetch_offset)
-            for topic_partition, entry in wanted
-        }
-        delayed = DelayedFetch(params, wanted, bases, respond)
-        if self._is_ready(delayed, now_us):
-            self._complete_fetch(delayed, now_us)
-            return
-        self._fetches.watch(delayed, [topic_partition for topic_partition, _ in wanted])
-        if not params.from_follower:
-            self._fetch_of[params.connection] = delayed
-        if params.resting is not None:
-            delayed.listener = partial(self._wants_too, delayed)
-            params.resting.listeners.append(delayed.listener)
-        delayed.timer = self._outbox.timers.at(
-            now_us + params.max_wait_us, lambda now_us: self._complete_fetch(delayed, now_us)
-        )
-
-    def _read(
-        self,
-        params: FetchParams,
-        wanted: list[tuple[TopicPartition, FetchPartition]],
-        now_us: int,
-        *,
-        first_time: bool,
-    ) -> FetchResults:
-        """Partitions in request order within the byte budget; at least one whole batch in all (KIP-74).
-
-        The first read of a follower's fetch is its acknowledgement and moves the leader's state; a later one is not.
-        """
-        budget = params.max_bytes
-        found_some = False
-        results: FetchResults = []
-        for topic_partition, entry in wanted:
-            try:
-                partition = self.hosted(topic_partition)
-                result = partition.fetch(
-                    params, entry, min(entry.max_bytes, budget), not found_some, first_time, now_us
-                )
-                found = size_bytes(result)
-                if found and self._is_throttled(partition, params, now_us):
-                    result, found = result._replace(slice=EMPTY_SLICE), 0
-            except KafkaError as error:
-                self._refuse_fetch(topic_partition, params, entry, error)
-                result, found = FetchPartitionResponse(topic_partition.partition, error.code), 0
-            if found:
-                found_some = True
-                budget = max(0, budget - found)
-            results.append((topic_partition, result))
-        return results
-
-    def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
-        """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
-        if not params.from_follower:
-            return False
-        quota = self._quotas.leader
-        if not quota.is_throttled(partition.topic_partition):
-            return False
-        leader = partition.leader
-        in_sync = leader is not None and params.replica_id in leader.in_sync_replicas
-        return not in_sync and quota.is_exceeded(now_us)
-
-    def _answer_fetch(
-        self, params: FetchParams, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int
-    ) -> None:
-        """Bytes for throttled replicas count against the quota, in sync or not. source: KafkaApis.handleFetchRequest"""
-        if params.from_follower and (quota := self._quotas.leader).throttled:
-            # Simplified: records are counted; Kafka counts the partitions' headers in the response as well.
-            sizes = [size_bytes(result) for name, result in results if quota.is_throttled(name)]
-            if sizes:
-                quota.record(sum(sizes), now_us)
-        respond(results, now_us)
-
-    def _refuse_fetch(
-        self, topic_partition: TopicPartition, params: FetchParams, entry: FetchPartition, error: KafkaError
-    ) -> None:
-        if error.code in EXPECTED_FETCH_ERRORS:
-            return
-        self._recorder.emit(
-            FetchRefused(
-                node=self._node,
-                peer=params.peer,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                error=error.code.name,
-                offset=entry.fetch_offset,
-                leader_epoch=entry.current_leader_epoch,
-                reason=f"{self._node} refuses a fetch of {params.peer}: {error.message or error.code.name}",
-            )
-        )
-
-    def _wake_fetches(self, topic_partition: TopicPartition, now_us: int, *, followers: bool) -> None:
-        """followers: also look at follower fetches (a mere high watermark advance does not wake them, KAFKA-9731)."""
-        for delayed in list(self._fetches.operations(topic_partition)):
-            if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed, now_us):
-                self._complete_fetch(delayed, now_us)
-
-    def _is_ready(self, delayed: DelayedFetch, now_us: int) -> bool:
-        """source: DelayedFetch.tryComplete"""
-        available = 0
-        for topic_partition, entry in delayed.wanted:
-            partition = self.partitions.get(topic_partition)
-            if partition is None:
-                return True
-            try:
-                is_throttled = self._is_throttled(partition, delayed.params, now_us)
-                base = delayed.segment_bases[topic_partition]
-                ready = partition.available_bytes(delayed.params, entry, base, is_throttled)
-            except KafkaError:
-                return True
-            if ready is None:
-                return True
-            available += ready
-            if available >= delayed.params.min_bytes:
-                return True  # The other partitions cannot change that.
-        return False
-
-    def consumer_gone(self, connection: ConnectionId) -> None:
-        """Differs from Kafka: there its fetch goes on waiting as long as it had said it would; clients that come
-        and go could fill the memory with such fetches."""
-        delayed = self._fetch_of.get(connection)
-        if delayed is not None:
-            self._end_wait(delayed)
-
-    def _wants_too(self, delayed: DelayedFetch, asked: RequestedPartition) -> None:
-        """A partition of its session no longer rests, and something is about to happen to it."""
-        partition = None if asked.name is None else self.partitions.get(asked.name)
-        if asked.name is not None and partition is not None:
-            delayed.wanted.append((asked.name, asked.entry))
-            delayed.segment_bases[asked.name] = partition.log.segment_base_of(asked.entry.fetch_offset)
-            self._fetches.watch_too(delayed, asked.name)
-
-    def fetched_again(self, resting: RestingPartitions, replica_id: BrokerId, now_us: int) -> None:
-        """A follower has come with the next fetch of a session in which these rest."""
-        resting.fetched(self._clock.at(now_us), self._lookup.registration(replica_id))
-
-    def rest(self, params: FetchParams, unchanged: Sequence[RequestedPartition]) -> None:
-        """A fetch has just been answered with nothing for these: those that may rest do so from now on."""
-        for asked in unchanged:
-            partition = None if asked.name is None else self.partitions.get(asked.name)
-            if params.resting is None or partition is None:
-                continue
-            if partition.may_rest(params.replica_id, asked.entry):
-                params.resting.add(asked, partition, params.replica_id)
-
-    def _end_wait(self, delayed: DelayedFetch) -> None:
-        delayed.done = True
-        if delayed.params.resting is not None and delayed.listener in delayed.params.resting.listeners:
-            delayed.params.resting.listeners.remove(delayed.listener)
-        self._fetches.remove(delayed)
-        self._fetch_of.pop(delayed.params.connection, None)
-        if delayed.timer is not None:
-            delayed.timer.cancel()
-
-    def _complete_fetch(self, delayed: DelayedFetch, now_us: int) -> None:
-        self._end_wait(delayed)
-        results = self._read(delayed.params, delayed.wanted, now_us, first_time=False)
-        self._answer_fetch(delayed.params, results, delayed.respond, now_us)
 
     # -------------------------------------------------------------------------------------------------------- tasks
 
