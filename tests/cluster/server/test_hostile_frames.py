@@ -53,7 +53,7 @@ def attack_broker(world: BrokerWorld, frames: int, seed: int | MutatedBodies) ->
             world.run(5)
     assert not honest.closed
     server, replicas = world.broker._server, world.broker.replicas
-    left = (len(server.connections), len(server._thread_of), len(server._unassigned), len(replicas._fetch_of))
+    left = (len(server.connections), len(server._thread_of), len(server._unassigned), len(replicas.fetches._of_consumer))
     assert left == (1, 1, 0, 0), "whoever went left something behind"
 
 

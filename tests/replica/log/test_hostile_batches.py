@@ -29,7 +29,7 @@ def answer(records: bytes, config: Mapping[str, Any], *, ahead: bool = False) ->
         found = inspect(memoryview(records), limits_inside(topic)) if ahead else None
         validate_produced(single_batch(memoryview(bytearray(records)), 9), topic, NOW_MS * 1000, found)
     except KafkaError as refusal:
-        return refusal.code, refusal.events
+        return refusal.code, refusal.details
     return ErrorCode.NONE, {}
 
 

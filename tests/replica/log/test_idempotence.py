@@ -100,7 +100,7 @@ def test_replicas_accept_gaps():
     with pytest.raises(KafkaError) as refusal:
         state.validate(header(2, sequence=5))
     assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert refusal.value.events["expected_sequence"] == 6
+    assert refusal.value.details["expected_sequence"] == 6
 
 
 def test_control_batches_and_plain_batches_leave_no_state():
