@@ -52,9 +52,9 @@ def attack_broker(world: BrokerWorld, frames: int, seed: int | MutatedBodies) ->
             written += 1
             world.run(5)
     assert not honest.closed
-    server, replicas = world.broker._server, world.broker.replicas
-    left = (len(server.connections), len(server._thread_of), len(server._unassigned), len(replicas.fetches._of_consumer))
-    assert left == (1, 1, 0, 0), "whoever went left something behind"
+    server, fetches = world.broker._server, world.broker.replicas.fetches
+    left = (len(server.connections), len(server._thread_of), len(server._unassigned), len(fetches._of_consumer))
+    assert left == (1, 1, 0, 0), "a connection that ended left something behind"
 
 
 def attack_controller(world: BrokerWorld, frames: int, seed: int | MutatedBodies) -> None:
@@ -112,6 +112,7 @@ def test_as_many_mutated_bodies_as_are_asked_for(world, attack):
 def test_a_consumer_that_goes_leaves_no_fetch_behind(world):
     consumer = world.call("c1")
     consumer.fetch(0, max_wait_ms=2**31 - 1)
-    assert len(world.broker.replicas._fetch_of) == 1
+    assert len(world.broker.replicas.fetches._of_consumer) == 1
     consumer.hang_up()
-    assert (len(world.broker.replicas._fetch_of), len(world.broker.replicas._fetches)) == (0, 0)
+    fetches = world.broker.replicas.fetches
+    assert (len(fetches._of_consumer), len(fetches._waiting)) == (0, 0)
