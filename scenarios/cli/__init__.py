@@ -1,7 +1,7 @@
 """The `highwater` command: one module for each subcommand, imported when it is called; and its screens.
 Rooms: bench/ (measurements of this machine).
 
-May import: scenarios.explain, scenarios.language, scenarios.language.parse,
+May import: scenarios.explain, scenarios.lab, scenarios.language, scenarios.language.parse,
 scenarios.language.values, scenarios.language.write, scenarios.observe, scenarios.process,
 scenarios.run, scenarios.search, scenarios.serve, scenarios.terminal, scenarios.view.
 Open first: main.py.

@@ -33,6 +33,7 @@ COMMANDS = {
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
     "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),
     "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
+    "lab": ("scenarios.cli.lab", "lab", "The exercises of a lesson: hand them out, and mark them."),
     "runs": ("scenarios.cli.runs", "runs", "The runs that are kept, and their verdicts."),
     "diff": ("scenarios.cli.runs", "diff", "Where two runs part, in words."),
     "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),

@@ -1,0 +1,67 @@
+"""Exercise 4: read a trace, and name the steps that decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from replica.trace.events import LeaderElected, LogTruncated
+from scenarios.lab.draw import Draw
+from scenarios.lab.exercise import SheetExercise, last_event
+from scenarios.lab.sandbox import Sandbox
+from scenarios.language.spec import Scenario
+
+SECONDS_OFF = 0.5
+
+
+class Explain(SheetExercise):
+    """A leader that does not know that another leads goes on acking."""
+
+    name = "explain"
+    place = 4
+    title = "Explain a trace"
+    minutes = 6
+    asks: ClassVar[Mapping[str, str]] = {
+        "acked_by": "the broker that acked the record",
+        "offset": "the offset of the record in that broker's log",
+        "new_leader": "the broker that the controller elected",
+        "elected_at": "the moment of the election, within half a second",
+        "cut_by": "the broker that erased the record",
+        "cut_to": "the offset that it cut its log back to",
+    }
+
+    def values(self, draw: Draw) -> Mapping[str, object]:
+        before = draw.number(8, 14, "before")
+        return {
+            "before": before,
+            "split_ms": draw.number(95, 115, "split") * 100,
+            "others": ", ".join(draw.brokers()[1:]),
+            "record": f"r{before + draw.number(2, 7, 'record')}",
+        }
+
+    def given_run(self, student: str) -> Scenario:
+        return self.given(student)
+
+    def right_answers(self, student: str, sandbox: Sandbox) -> Mapping[str, str]:
+        given = self.given(student)
+        record = str(self.values(Draw(self.name, student))["record"])
+        played = sandbox.play(given, given.seed)
+        entry = played.ledger.records[record]
+        elected = [row for row in played.rows if isinstance(row.event, LeaderElected)][-1]
+        cut = last_event(played, LogTruncated)
+        return {
+            "acked_by": str(entry.acked_by),
+            "offset": str(entry.acked_offset),
+            "new_leader": str(last_event(played, LeaderElected).broker),
+            "elected_at": f"{elected.at_us / 1_000_000:.3f}",
+            "cut_by": cut.node,
+            "cut_to": str(cut.log_end_offset),
+        }
+
+    def is_right(self, name: str, said: str, right: str) -> bool:
+        if name != "elected_at":
+            return said == right
+        try:
+            return abs(float(said.removesuffix("s").strip()[:20]) - float(right)) <= SECONDS_OFF
+        except ValueError:
+            return False

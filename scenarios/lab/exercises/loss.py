@@ -1,0 +1,50 @@
+"""Exercise 2: make an acked record disappear, with faults alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scenarios.lab.draw import Draw
+from scenarios.lab.exercise import Criterion, ScenarioExercise, acked_since, lost
+from scenarios.lab.hand_in import HandIn
+from scenarios.lab.sandbox import Sandbox
+from scenarios.language.spec import Scenario
+from scenarios.language.verbs import network, process
+from scenarios.language.verbs.process import Wipe
+
+STEPS_MAX = 4
+
+
+class MakeLoss(ScenarioExercise):
+    """acks=1 and three replicas: what has to fail, and when?"""
+
+    name = "loss"
+    place = 2
+    title = "Make a loss happen"
+    minutes = 7
+    may_change = ("timeline",)
+
+    def values(self, draw: Draw) -> Mapping[str, object]:
+        return {"rate": draw.one_of((2, 3, 4), "rate"), "late_ms": draw.number(2, 6, "latency")}
+
+    def judge_scenario(self, hand_in: HandIn, scenario: Scenario, changed: Sequence[str]) -> Iterator[Criterion]:
+        steps = len(scenario.timeline)
+        yield Criterion("steps", 1 <= steps <= STEPS_MAX, f"one to {STEPS_MAX} steps", f"there are {steps}")
+        foreign = [step.verb for step in scenario.timeline if not is_fault(step.payload)]
+        sentence = "the steps are faults of processes and of the network, no disk is wiped"
+        yield Criterion("faults", not foreign, sentence, f"not `{foreign[0]}`" if foreign else "")
+        if foreign or not 1 <= steps <= STEPS_MAX:
+            return
+        sandbox, seeds = Sandbox(), self.seeds(hand_in.student)
+        results = [sandbox.play(scenario, seed) for seed in seeds]
+        losing = sum(bool(lost(result)) for result in results)
+        sentence = "an acked record is lost, under every seed"
+        yield Criterion("lost", losing == len(seeds), sentence, f"under {losing} of {len(seeds)}")
+        alive = sum(acked_since(result, scenario.duration_us - 15_000_000) > 0 for result in results)
+        sentence = "at the end the topic takes records again"
+        yield Criterion("alive", alive == len(seeds), sentence, "no record that was sent in the last 15 s is acked")
+
+
+def is_fault(payload: object) -> bool:
+    """Of a process or of the network."""
+    return type(payload).__module__ in (network.__name__, process.__name__) and not isinstance(payload, Wipe)

@@ -1,0 +1,44 @@
+"""Exercise 3: the same faults, one setting changed, nothing lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scenarios.lab.draw import Draw
+from scenarios.lab.exercise import Criterion, ScenarioExercise, all_told_and_kept, lost
+from scenarios.lab.hand_in import HandIn
+from scenarios.lab.sandbox import Sandbox
+from scenarios.language.spec import Scenario
+from scenarios.language.steps import At
+
+
+class OneSetting(ScenarioExercise):
+    """Which of Kafka's settings stops the loss, and does not only hide it?"""
+
+    name = "one-setting"
+    place = 3
+    title = "Stop the loss with one setting"
+    minutes = 5
+    may_change = ("cluster.config", "topics.TOPIC.config", "workloads.p1.config")
+
+    def values(self, draw: Draw) -> Mapping[str, object]:
+        return {"slow_s": draw.number(9, 12, "slow"), "killed_ms": draw.number(140, 170, "killed") * 100 + 50}
+
+    def judge_scenario(self, hand_in: HandIn, scenario: Scenario, changed: Sequence[str]) -> Iterator[Criterion]:
+        yield Criterion("one", len(changed) == 1, "exactly one setting is changed", f"changed are {len(changed)}")
+        if len(changed) != 1:
+            return
+        sandbox, seeds = Sandbox(), self.seeds(hand_in.student)
+        results = [sandbox.play(scenario, seed) for seed in seeds]
+        kept = not any(lost(result) or result.verdict.records["missing"] for result in results)
+        yield Criterion(
+            "kept", kept, "no record is lost or missing, under every seed", "what was promised, and to whom?"
+        )
+        told = all(all_told_and_kept(result) for result in results)
+        sentence = "p1 gets an ack of every record, and each is stored once"
+        yield Criterion("told", told, sentence, "a record without an ack counts")
+        first_us = min(step.trigger.at_us for step in scenario.timeline if isinstance(step.trigger, At))
+        early = [entry for result in results for entry in result.ledger if entry.sent_us < first_us - 1_000_000]
+        soon = bool(early) and all((entry.acked_us or first_us) < first_us for entry in early)
+        sentence = "before the first fault records are acked at once"
+        yield Criterion("in-time", soon, sentence, "records that wait in the producer are not safe, only late")

@@ -1,0 +1,94 @@
+"""Plays a student's scenario: within bounds, under seeds of the checker's choice, without the file's expectations.
+
+The bounds are counted, not timed, so that a file is judged alike on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scenarios.language.expect import Expect
+from scenarios.language.spec import Scenario
+from scenarios.language.steps import Step
+from scenarios.language.verbs.checks import Check
+from scenarios.language.verbs.clients import Produce
+from scenarios.run.runner import EVENTS_PER_PROGRESS, RunResult, run_scenario
+
+BROKERS_MAX = 7
+CLIENTS_MAX = 4
+PARTITIONS_MAX = 4
+RECORDS_MAX = 500
+RECORD_BYTES_MAX = 10_000
+STEPS_MAX = 20
+FIRINGS_MAX = 40
+DURATION_MAX_US = 120_000_000
+EVENTS_MAX = 60_000
+"""of virtual time, in all runs of one check: its measure of processor time"""
+
+
+class TooMuch(Exception):
+    """The scenario asks for more than an exercise needs; the text says of what."""
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """The runs of one check share its bound. spent: events of virtual time so far"""
+
+    spent: int = 0
+
+    def play(self, scenario: Scenario, seed: int) -> RunResult:
+        """raises: TooMuch, NotPossibleNow"""
+        judged = replace(
+            scenario,
+            seed=seed,
+            expect=Expect(),
+            timeline=tuple(step for step in scenario.timeline if not isinstance(step.payload, Check)),
+        )
+        refuse_too_much(judged)
+        before = self.spent
+
+        def count(now_us: int, until_us: int, events: int) -> None:
+            self.spent += EVENTS_PER_PROGRESS
+            if self.spent > EVENTS_MAX:
+                raise TooMuch(f"its runs have more than {EVENTS_MAX:,} events")
+
+        result = run_scenario(judged, runs_dir=None, keep_rows=True, progress=count)
+        self.spent = before + int(result.summary["steps"])
+        return result
+
+
+def refuse_too_much(scenario: Scenario) -> None:
+    """raises: TooMuch, before anything is built"""
+    partitions = sum(topic.partitions for topic in scenario.topics.values())
+    largest = max((workload.size_bytes for workload in scenario.workloads.values()), default=0)
+    counted = (
+        (len(scenario.cluster.brokers), BROKERS_MAX, "brokers"),
+        (len(scenario.workloads), CLIENTS_MAX, "clients"),
+        (partitions, PARTITIONS_MAX, "partitions"),
+        (len(scenario.timeline), STEPS_MAX, "steps"),
+        (sum(step.times for step in scenario.timeline), FIRINGS_MAX, "firings of steps"),
+        (_records(scenario), RECORDS_MAX, "records"),
+        (max(largest, _largest_produced(scenario.timeline)), RECORD_BYTES_MAX, "bytes in a record"),
+        (scenario.duration_us // 1_000_000, DURATION_MAX_US // 1_000_000, "seconds"),
+    )
+    for count, most, what in counted:
+        if count > most:
+            raise TooMuch(f"it has {count:,} {what}; allowed are {most:,}")
+    configs = [scenario.cluster.config, *(broker.config for broker in scenario.cluster.brokers.values())]
+    if any(key in config for config in configs for key in ("log.dirs", "log.dir", "metadata.log.dir")):
+        raise TooMuch("it names directories")
+
+
+def _records(scenario: Scenario) -> int:
+    count = sum(step.payload.count * step.times for step in scenario.timeline if isinstance(step.payload, Produce))
+    for workload in scenario.producers:
+        if workload.arrival is not None:
+            until_us = min(scenario.duration_us, workload.stop_us or scenario.duration_us)
+            count += max(0, until_us - workload.start_us) * workload.arrival.count // workload.arrival.period_us
+    return count
+
+
+def _largest_produced(timeline: Sequence[Step]) -> int:
+    sizes = (step.payload.size_bytes for step in timeline if isinstance(step.payload, Produce))
+    return max((size for size in sizes if size is not None), default=0)

@@ -1,0 +1,58 @@
+"""`highwater lab`, as a shell sees it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import Highwater
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def test_the_exercises_are_handed_out_and_nothing_is_overwritten(highwater: Highwater) -> None:
+    names = [one["exercise"] for one in highwater("lab", "list", "--format", "json").document]
+    assert names == ["predict", "loss", "one-setting", "explain", "rule", "smallest"]
+    assert highwater("lab", "start", "explain", "--student", "Ada").code == 0
+    assert sorted(path.name for path in Path().iterdir()) == ["explain-run", "explain.yaml"]
+    assert "# student: Ada\n" in Path("explain.yaml").read_text()
+    Path("explain.yaml").write_text("my answer")
+    again = highwater("lab", "start", "explain")
+    assert again.code == 2 and again.error_lines[0] == "error: explain.yaml is there already"
+    Path("loss.yaml").symlink_to("nowhere.yaml")
+    assert highwater("lab", "start", "loss").code == 2 and not Path("nowhere.yaml").exists()
+    assert Path("explain.yaml").read_text() == "my answer"
+
+
+def test_wrong_words_are_one_error(highwater: Highwater) -> None:
+    unknown = highwater("lab", "start", "los")
+    assert unknown.code == 2 and "did you mean `loss`?" in unknown.err
+    assert "at most 60 characters" in highwater("lab", "start", "loss", "--student", "x" * 61).err
+
+
+def test_a_teacher_collects_one_line_for_each_file(highwater: Highwater) -> None:
+    highwater("lab", "start", "loss", "--student", "Ada")
+    Path("bad.yaml").write_text("# student: Bob\nschema: [")
+    found = highwater("lab", "check", "loss", "loss.yaml", "bad.yaml", "none.yaml", "--format", "json")
+    lines = [json.loads(line) for line in found.out.splitlines()]
+    assert found.code == 1
+    assert [(line["student"], line["passed"], line["missing"]) for line in lines] == [
+        ("Ada", False, ["steps"]),
+        ("Bob", False, ["valid"]),
+        ("", False, ["valid"]),
+    ]
+    assert set(lines[0]) == {
+        "exercise", "student", "passed", "held", "missing", "file", "sha256", "seeds", "version",
+    }  # fmt: skip
+
+
+def test_the_screens(highwater: Highwater, request: pytest.FixtureRequest) -> None:
+    said = highwater("lab", "list").out + highwater("lab", "start", "smallest", "--student", "Ada").out
+    said += highwater("lab", "check", "smallest", "smallest.yaml").out
+    Path("smallest.yaml").write_text(Path("smallest.yaml").read_text().replace("acks: all", "akcs: all"))
+    said += highwater("lab", "check", "smallest", "smallest.yaml").out
+    golden = GOLDEN / "screen_lab.txt"
+    if request.config.getoption("--rewrite"):
+        golden.write_text(said, encoding="utf-8")
+    assert said == golden.read_text(encoding="utf-8")
