@@ -26,6 +26,7 @@ SPARK_COMMANDS = (
     "scenarios/cli/doctor.py",
     "scenarios/cli/follow.py",
     "scenarios/cli/report.py",
+    "scenarios/cli/search.py",
     "scenarios/cli/spark.py",
     "scenarios/cli/sweep.py",
     "scenarios/bench/report.py",

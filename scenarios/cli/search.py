@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import textwrap
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from replica.rules import PROFILES
 from scenarios.cli.common import SeedRange, fail, format_option, must_hold_files, print_json
+from scenarios.cli.spark import Master, conf_option, spark_or_fail
 from scenarios.language.spec import PROFILE
 from scenarios.process.failures import ProcessDied
 from scenarios.process.pool import in_order
@@ -23,6 +24,12 @@ from scenarios.search.search import FindingKind, Found, SeedJob, by_kind, play_s
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
+if TYPE_CHECKING:
+    from scenarios.search.rows import SearchRun
+
+_LIMIT_HELP = "With --master: seconds of wall time per run."
+SHRINK_RUNS = 30
+"""The time limit of a shrinking is that of so many runs."""
 WIDTH = 100
 OUT = Path("search")
 
@@ -36,11 +43,15 @@ OUT = Path("search")
     "--guided/--blind",
     default=False,
     show_default=True,
-    help="Change schedules that reached something new; with --swarm.",
+    help="Change schedules that reached something new.",
 )
 @click.option("--first", is_flag=True, help="Stop at the first seed that breaks something.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where found schedules are kept.")
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
+@click.option("--master", type=Master(), help="Play on Spark: local[N] or spark://host:port. Rows are kept in --out.")
+@conf_option
+@click.option("--resume", is_flag=True, help="With --master: go on with the search in --out.")
+@click.option("--time-limit", type=click.FloatRange(0.1), default=60.0, show_default=True, help=_LIMIT_HELP)
 @format_option
 def search(
     profile: str,
@@ -51,22 +62,31 @@ def search(
     first: bool,
     out: Path,
     jobs: int | None,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
+    resume: bool,
+    time_limit: float,
     format_: str,
 ) -> int:
     """Play random fault schedules; say what they break: invariants and, with safe settings, promises to producers.
 
     Each kind of finding is reported once, with the first seed that showed it; that schedule is kept, shrunk to the
-    steps it needs. A guided search learns from the runs before: the same seeds give the same findings, but a seed alone
-    is no schedule. Exit code 4 if anything broke that the era promises. After Ctrl-C, or when a process is killed,
-    findings so far are kept and reported.
+    steps it needs. A guided search learns from the runs before: the same seeds give the same findings, but a seed
+    alone is no schedule. With --master a Spark job plays and shrinks, the smallest schedule of each kind is kept, and
+    --resume plays what is missing after an interruption. Exit code 4 if anything broke that the era promises. After
+    Ctrl-C, or when a process is killed, findings so far are kept and reported.
     """
     must_hold_files(out)
-    asked = _Asked(profile, seeds, safe, swarm or guided, guided, first, out)
-    played, covered, found, ended = _play(asked, jobs or os.cpu_count() or 1)
-    kinds = by_kind(found)
-    kept, all_shrunk = _keep(list(dict.fromkeys(kind.first for kind in kinds)), asked, shrinking=ended is None)
-    interrupted = ended is not None or not all_shrunk
-    rest = asked.command(range(seeds.start + played, seeds.stop)) if interrupted and played < len(seeds) else None
+    asked = _Asked(profile, seeds, safe, swarm, guided, first, out)
+    if master is None:
+        result = _play_here(asked, jobs or os.cpu_count() or 1)
+    else:
+        result = _play_on_spark(asked, master, dict(conf), resume, time_limit)
+    played, covered, found, kinds, kept, ended = result
+    interrupted = ended is not None
+    rest = None
+    if interrupted and played < len(seeds):
+        rest = asked.command(range(seeds.start + played, seeds.stop)) if master is None else asked.on_spark(master)
     if format_ == "json":
         document = {
             "profile": profile,
@@ -119,6 +139,24 @@ class _Asked(NamedTuple):
         words += ["--guided"] if self.guided else ["--swarm"] * self.swarm
         return shlex.join([*words, *(["--out", str(self.out)] if self.out != OUT else [])])
 
+    def on_spark(self, master: str) -> str:
+        """The same, from where it has come to."""
+        return f"{self.command(self.seeds)} --master {shlex.quote(master)} --resume"
+
+
+class _Result(NamedTuple):
+    """played: seeds, from the first without a gap     covered: names of coverage.py     kept: by seed
+
+    ended: Ctrl-C, or another cause why it ended before its time
+    """
+
+    played: int
+    covered: int
+    found: list[Found]
+    kinds: list[FindingKind]
+    kept: dict[int, _Kept]
+    ended: BaseException | None
+
 
 class _Kept(NamedTuple):
     """The file of a schedule. shrunk: to the steps it needs"""
@@ -127,31 +165,124 @@ class _Kept(NamedTuple):
     shrunk: bool
 
 
-def _play(asked: _Asked, processes: int) -> tuple[int, int, list[Found], BaseException | None]:
-    """How many seeds were played, from the first without a gap; how much they covered; the findings; Ctrl-C, or another
-    cause of the end."""
+class _Progress:
+    """What has come so far, and the line that says it."""
 
+    def __init__(self, asked: _Asked, line: ProgressLine) -> None:
+        self.found: list[Found] = []
+        self.covered: dict[str, None] = {}
+        self.played = 0
+        self._asked = asked
+        self._line = line
+
+    def take(self, outcome: Found) -> bool:
+        """Whether the search is to end."""
+        self.played += 1
+        self.covered.update(dict.fromkeys(outcome.reached))
+        if not outcome.clean:
+            self.found.append(outcome)
+        self.show()
+        return bool(self.found and self._asked.first)
+
+    def show(self) -> None:
+        seeds = len(self._asked.seeds)
+        self._line.show(self.played / seeds, f"{self.played} of {seeds} seeds, {len(self.found)} found")
+
+    def result(self, kinds: list[FindingKind], kept: dict[int, _Kept], ended: BaseException | None) -> _Result:
+        return _Result(self.played, len(self.covered), self.found, kinds, kept, ended)
+
+
+def _play_here(asked: _Asked, processes: int) -> _Result:
     def play(jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
         return in_order(play_seed, jobs, processes)
 
     work = [asked.job(seed) for seed in asked.seeds]
-    found: list[Found] = []
-    covered: dict[str, None] = {}
-    played = 0
     coming = generations(work, play) if asked.guided else play(work)
+    ended: BaseException | None = None
     with ProgressLine(f"search {asked.profile}") as line, closing(coming) as outcomes:
+        progress = _Progress(asked, line)
         try:
             for outcome in outcomes:
-                played += 1
-                covered.update(dict.fromkeys(outcome.reached))
-                if not outcome.clean:
-                    found.append(outcome)
-                line.show(played / len(work), f"{played} of {len(work)} seeds, {len(found)} found")
-                if found and asked.first:
+                if progress.take(outcome):
                     break
-        except (KeyboardInterrupt, ProcessDied) as ended:
-            return played, len(covered), found, ended
-    return played, len(covered), found, None
+        except (KeyboardInterrupt, ProcessDied) as interruption:
+            ended = interruption
+    kinds = by_kind(progress.found)
+    kept, all_shrunk = _keep(list(first_of(kinds).values()), asked, shrinking=ended is None)
+    return progress.result(kinds, kept, ended if all_shrunk or ended else KeyboardInterrupt())
+
+
+def first_of(kinds: Sequence[FindingKind]) -> dict[int, Found]:
+    """The schedules to keep, by their seeds: one may show several kinds."""
+    return {kind.first.seed: kind.first for kind in kinds}
+
+
+def _play_on_spark(asked: _Asked, master: str, conf: Mapping[str, str], resume: bool, time_limit: float) -> _Result:
+    """As here, but rows come in any order unless the search is guided; the smallest schedule of each kind is shrunk."""
+    from scenarios.process.identity import identity
+    from scenarios.search.rows import COLUMNS, SearchRun, found_of, play_run, run_of
+    from spark_reports.sweep.job import Task, WorkersUnfit
+    from spark_reports.sweep.player import spark_player
+    from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
+
+    task = Task(play_run, identity, identity(), time_limit, COLUMNS)
+    shrinking = task._replace(limit_s=SHRINK_RUNS * time_limit)
+    about = {"search": asked.profile, "guided": asked.guided, "version": identity()}
+    work = [asked.job(seed) for seed in asked.seeds]
+    ended: BaseException | None = None
+    texts: dict[int, str] = {}
+    try:
+        with (
+            spark_or_fail(),
+            SweepFolder(asked.out, about, resume=resume, columns=COLUMNS, fields=SearchRun._fields) as folder,
+            ProgressLine(f"search {asked.profile}") as line,
+        ):
+            progress = _Progress(asked, line)
+            progress.show()  # before Spark starts, so that the line is there meanwhile
+            kinds: list[FindingKind] = []
+            try:
+                with spark_player(folder, master, conf, progress.show) as play_rows:
+
+                    def play(jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+                        yield from map(found_of, play_rows(task, [run_of(job) for job in jobs]))
+
+                    def in_their_order(jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+                        yield from sorted(play(jobs), key=lambda one: one.seed)
+
+                    coming = generations(work, in_their_order) if asked.guided else play(work)
+                    with closing(coming) as outcomes:
+                        for outcome in outcomes:
+                            if progress.take(outcome):
+                                break
+                    kinds = _smallest(progress.found)
+                    for row in play_rows(shrinking, [_to_shrink(one, asked) for one in first_of(kinds).values()]):
+                        if row["shrunk"] is not None:
+                            texts[row["seed"]] = row["shrunk"]
+            except KeyboardInterrupt as interruption:
+                ended = interruption
+                kinds = _smallest(progress.found)
+    except SweepFolderUnusable as unusable:
+        fail(str(unusable), ExitCode.USAGE)
+    except WorkersUnfit as unfit:
+        fail(f"the search cannot be played on {master}: {unfit}", ExitCode.MISSING)
+    kept = {}
+    for seed, one in first_of(kinds).items():
+        path = asked.out / f"{asked.profile}-{seed}.yaml"
+        write_whole(path, texts.get(seed, one.text))
+        kept[seed] = _Kept(path, seed in texts)
+    progress.found.sort(key=lambda one: one.seed)
+    return progress.result(kinds, kept, ended)
+
+
+def _smallest(found: list[Found]) -> list[FindingKind]:
+    """Each kind with the schedule that has the fewest steps."""
+    return by_kind(sorted(found, key=lambda one: (len(one.schedule.tree["timeline"]), one.seed)))
+
+
+def _to_shrink(one: Found, asked: _Asked) -> SearchRun:
+    from scenarios.search.rows import SearchRun
+
+    return SearchRun(one.seed, asked.profile, one.schedule.safe, asked.swarm, one.text, one.kinds)
 
 
 def _print(kinds: list[FindingKind], kept: dict[int, _Kept], asked: _Asked) -> None:

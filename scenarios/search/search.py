@@ -65,7 +65,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FindingKind:
-    """One kind of finding; broken promises of the era are kinds apart. first: the schedule that showed it first"""
+    """One kind of finding; broken promises of the era are kinds apart. first: where it is first, or smallest"""
 
     kind: str
     our_bug: bool
@@ -80,7 +80,7 @@ class FindingKind:
 
 
 def by_kind(found: list[Found]) -> list[FindingKind]:
-    """In the order of their first seeds."""
+    """The first of each, in the order in which they are found."""
     first: dict[tuple[str, bool], tuple[Found, str]] = {}
     seeds: dict[tuple[str, bool], dict[int, None]] = {}
     for one in found:
@@ -88,7 +88,7 @@ def by_kind(found: list[Found]) -> list[FindingKind]:
             key = finding.kind, finding.our_bug
             first.setdefault(key, (one, finding.sentence))
             seeds.setdefault(key, {})[one.seed] = None
-    return [FindingKind(*key, sentence, one, tuple(seeds[key])) for key, (one, sentence) in first.items()]
+    return [FindingKind(*key, sentence, one, tuple(sorted(seeds[key]))) for key, (one, sentence) in first.items()]
 
 
 def schedule_of(job: SeedJob) -> Schedule:

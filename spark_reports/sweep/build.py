@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,15 +76,7 @@ def run_sweep(
     """
     missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
     progress(Pace.begin(missing))  # before Spark starts, so that the line is there meanwhile
-    with (
-        Interrupts() as interrupts,
-        tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
-        spark_session(master, {**SMALL_TRACE_SETTINGS, **conf}) as spark,
-    ):
-        if not is_local(master):  # local workers have what this process has
-            archive = Path(scratch) / "highwater-code.zip"
-            write_code_zip(archive)
-            spark.sparkContext.addPyFile(str(archive))
+    with Interrupts() as interrupts, session_with_our_code(master, conf) as spark:
 
         def bear(pace: Pace) -> None:
             interrupts.check()
@@ -96,6 +88,20 @@ def run_sweep(
         rows = read_rows(spark, folder.rows_dir) if on_this_machine(master) else spark.createDataFrame(folder.rows())
         table = _settings_table(by_setting(rows, settings, seeds), folder.path)
         return Swept(pace, table, f"PySpark {spark.version}", interrupted)
+
+
+@contextlib.contextmanager
+def session_with_our_code(master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session whose workers can play: those of a cluster get our code, local ones have what this process has."""
+    with (
+        tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
+        spark_session(master, {**SMALL_TRACE_SETTINGS, **conf}) as spark,
+    ):
+        if not is_local(master):
+            archive = Path(scratch) / "highwater-code.zip"
+            write_code_zip(archive)
+            spark.sparkContext.addPyFile(str(archive))
+        yield spark
 
 
 def _play(

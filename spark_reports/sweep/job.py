@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_reports.sweep.isolated import Broken, play_isolated
-from spark_reports.sweep.rows import CRASHED, Run, arrow_rows_schema, row_of, rows_schema
+from spark_reports.sweep.rows import COLUMNS, CRASHED, Columns, arrow_rows_schema, row_of, rows_schema
 
-Play = Callable[[tuple[str, ...], int], Mapping[str, Any]]
-"""(settings, seed) -> figures of the row; the same wherever it is called"""
+Play = Callable[..., Mapping[str, Any]]
+"""The fields of a run, such as settings and seed -> figures of its row; the same wherever it is called"""
 
 PORTION_S = 3.0
 """How long a portion should take: long beside the 50 ms of a Spark job, short beside a user's patience."""
@@ -43,22 +43,23 @@ class Task(NamedTuple):
     """The common part of all portions of a sweep; travels to the workers.
 
     identify: the inputs of a run's bytes, computed by each worker and compared with `identity`, this machine's result
-    limit_s: wall time for each run
+    limit_s: wall time for each run     columns: of its rows
     """
 
     play: Play
     identify: Callable[[], Mapping[str, str]]
     identity: Mapping[str, str]
     limit_s: float
+    columns: Columns = COLUMNS
 
 
-def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Run]) -> Generator[pa.Table | None, None, None]:
-    """Rows as they come, in no order, one for each run; None at every tick in which nothing came.
+def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Any]) -> Generator[pa.Table | None, None, None]:
+    """Rows as they come, in no order, one for each of the different runs; None at every tick in which nothing came.
 
     Closing the generator cancels what is under way.  raises: WorkersUnfit
     """
     waiting = _Portions(runs)
-    under_way: dict[Future[_Played], list[Run]] = {}
+    under_way: dict[Future[_Played], list[Any]] = {}
     failures = 0
     came = False
     pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="sweep")
@@ -81,7 +82,7 @@ def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Run]) -> Gener
                     continue
                 failures += 1
                 _raise_if_unfit(error, hopeless=failures >= HOPELESS_AFTER and not came)
-                yield _crashed(portion[0], error) if waiting.alone(portion) else None
+                yield _crashed(task, portion[0], error) if waiting.alone(portion) else None
     finally:
         if under_way:
             spark.sparkContext.cancelAllJobs()
@@ -91,16 +92,16 @@ def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Run]) -> Gener
 class _Portions:
     """The runs still to be handed out, in portions that grow until they take PORTION_S."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Any]) -> None:
         self._runs = deque(runs)
-        self._alone: deque[Run] = deque()
-        self._tried_alone: set[Run] = set()
+        self._alone: deque[Any] = deque()
+        self._tried_alone: set[Any] = set()
         self._size = FIRST_PORTION_RUNS
 
     def __bool__(self) -> bool:
         return bool(self._runs or self._alone)
 
-    def take(self, slots: int) -> list[Run]:
+    def take(self, slots: int) -> list[Any]:
         if self._alone:
             return [self._alone.popleft()]
         # Smaller ones towards the end: no slot should play on alone.
@@ -113,7 +114,7 @@ class _Portions:
         elif seconds > 3 * PORTION_S:
             self._size = max(1, self._size // 2)
 
-    def alone(self, portion: Sequence[Run]) -> bool:
+    def alone(self, portion: Sequence[Any]) -> bool:
         """The worker of `portion` died: each of its runs is played again in a separate portion.
 
         True for a run that has been alone already: then no other run was the cause.
@@ -130,7 +131,7 @@ class _Played(NamedTuple):
     seconds: float
 
 
-def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Run]) -> _Played:
+def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Any]) -> _Played:
     """In the driver: one Spark job. Its single input row only says that it is the portion's turn."""
 
     def on_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -139,21 +140,22 @@ def _play_portion(spark: SparkSession, task: Task, portion: Sequence[Run]) -> _P
         yield play_here(task, portion)
 
     began = time.perf_counter()
-    rows = spark.range(0, 1, 1, 1).mapInArrow(on_worker, rows_schema()).toArrow()
+    rows = spark.range(0, 1, 1, 1).mapInArrow(on_worker, rows_schema(task.columns)).toArrow()
     return _Played(rows, time.perf_counter() - began)
 
 
-def play_here(task: Task, portion: Sequence[Run]) -> pa.RecordBatch:
+def play_here(task: Task, portion: Sequence[Any]) -> pa.RecordBatch:
     """In the worker: the rows of a portion. raises: RuntimeError when this worker would play something else"""
     differing = _differences(task.identity, task.identify())
     if differing:
         raise RuntimeError(f"{_UNFIT} {'; '.join(differing)}")
-    outcomes = play_isolated(lambda run: task.play(run.settings, run.seed), portion, task.limit_s)
+    outcomes = play_isolated(lambda run: task.play(*run), portion, task.limit_s)
     rows = []
     for run, outcome in zip(portion, outcomes, strict=True):
         broken = isinstance(outcome, Broken)
-        rows.append(row_of(run, {"status": outcome.how, "error": outcome.why} if broken else outcome))
-    return pa.RecordBatch.from_pylist(rows, schema=arrow_rows_schema())
+        figures = {"status": outcome.how, "error": outcome.why} if broken else outcome
+        rows.append(row_of(run, figures, task.columns))
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_rows_schema(task.columns))
 
 
 def _differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
@@ -164,9 +166,9 @@ def _differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[st
     ]
 
 
-def _crashed(run: Run, error: BaseException) -> pa.Table:
-    row = row_of(run, {"status": CRASHED, "error": f"its worker died: {_why(error)}"[:500]})
-    return pa.Table.from_pylist([row], schema=arrow_rows_schema())
+def _crashed(task: Task, run: Any, error: BaseException) -> pa.Table:
+    figures = {"status": CRASHED, "error": f"its worker died: {_why(error)}"[:500]}
+    return pa.Table.from_pylist([row_of(run, figures, task.columns)], schema=arrow_rows_schema(task.columns))
 
 
 def _why(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -55,7 +55,6 @@ COLUMNS: tuple[Column, ...] = (
     Column("trace_sha256", "string", True, "digest of the trace, the same as `highwater run` prints for this run"),
 )
 FATES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
-NAMES = tuple(column.name for column in COLUMNS)
 
 
 class Run(NamedTuple):
@@ -65,17 +64,31 @@ class Run(NamedTuple):
     seed: int
 
 
-def rows_schema() -> StructType:
-    return spark_schema(COLUMNS)
+Columns = Sequence[Column]
+"""Of the rows of one kind of job: the fields of the job, `status`, `error`, and the job's figures."""
 
 
-def arrow_rows_schema() -> Any:
+def rows_schema(columns: Columns = COLUMNS) -> StructType:
+    return spark_schema(columns)
+
+
+def arrow_rows_schema(columns: Columns = COLUMNS) -> Any:
     """The same as a pyarrow schema, for the files."""
-    return to_arrow_schema(rows_schema())
+    return to_arrow_schema(rows_schema(columns))
 
 
-def row_of(run: Run, figures: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole row: columns that `figures` does not have are null."""
-    unknown = [name for name in figures if name not in NAMES]
+def row_of(run: Any, figures: Mapping[str, Any], columns: Columns = COLUMNS) -> dict[str, Any]:
+    """A whole row: columns that `figures` does not have are null.
+
+    run: a NamedTuple of strings, numbers and tuples of strings; each field is a column
+    """
+    row: dict[str, Any] = dict.fromkeys(column.name for column in columns)
+    unknown = [name for name in figures if name not in row]
     assert not unknown, f"columns nobody declared: {unknown}"
-    return {**dict.fromkeys(NAMES), **figures, "settings": list(run.settings), "seed": run.seed}
+    own = {name: list(value) if isinstance(value, tuple) else value for name, value in run._asdict().items()}
+    return {**row, **figures, **own}
+
+
+def key_of(row: Mapping[str, Any], fields: Sequence[str]) -> tuple[Any, ...]:
+    """Equal to the run that the row is of. fields: of the run"""
+    return tuple(tuple(row[name]) if isinstance(row[name], list) else row[name] for name in fields)

@@ -10,17 +10,18 @@ import contextlib
 import fcntl
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reports.sweep.rows import NAMES, PASSING, Run, arrow_rows_schema
+from spark_reports.sweep.rows import COLUMNS, PASSING, Columns, Run, arrow_rows_schema, key_of
 
+AnyRun = TypeVar("AnyRun", bound=tuple[Any, ...])
 FORMAT = 1
 PART_EVERY_S = 5.0
 """How long rows wait for others before a part is written: a killed sweep may lose that much."""
@@ -35,13 +36,25 @@ class SweepFolderUnusable(Exception):
 class SweepFolder:
     """One sweep's folder, held exclusively; `close` writes the rows still waiting."""
 
-    def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        about: Mapping[str, Any],
+        *,
+        resume: bool,
+        columns: Columns = COLUMNS,
+        fields: Sequence[str] = Run._fields,
+    ) -> None:
         """about: all inputs of the rows besides their own settings and seed; plain JSON values.
+
+        columns: of the rows     fields: the columns that are the run
 
         Without `resume` the folder must hold no rows yet; with it, rows of the same `about`.
         raises: SweepFolderUnusable, OSError
         """
         self.path = path
+        self._schema = arrow_rows_schema(columns)
+        self._fields = list(fields)
         self.rows_dir = path / "rows"
         self.rows_dir.mkdir(parents=True, exist_ok=True)
         self._lock = (path / _LOCK).open("w")
@@ -89,7 +102,7 @@ class SweepFolder:
     def _drop_passing(self, parts: Sequence[Path]) -> None:
         """Runs that the machine, not the run, brought down are missing again."""
         for part in parts:
-            rows = _read(part)
+            rows = self._read(part)
             kept = rows.filter(pc.invert(pc.is_in(rows["status"], pa.array(PASSING))))
             if kept.num_rows < rows.num_rows:
                 self._write(part, kept)
@@ -98,19 +111,26 @@ class SweepFolder:
     def has_rows(self) -> bool:
         return bool(self._parts())
 
-    def missing(self, runs: Sequence[Run]) -> list[Run]:
+    def missing(self, runs: Sequence[AnyRun]) -> list[AnyRun]:
         """Those of `runs` that have no row yet, in their order."""
-        keys = (_read(part, ["settings", "seed"]) for part in self._parts())
-        known = {Run(tuple(row["settings"]), row["seed"]) for rows in keys for row in rows.to_pylist()}
+        keys = (_read(part, self._fields) for part in self._parts())
+        known = {key_of(row, self._fields) for rows in keys for row in rows.to_pylist()}
         return [run for run in runs if run not in known]
 
     def rows(self) -> pa.Table:
         """All rows, of any settings and seeds."""
-        return pa.concat_tables([arrow_rows_schema().empty_table(), *map(_read, self._parts())])
+        return pa.concat_tables([self._schema.empty_table(), *map(self._read, self._parts())])
+
+    def rows_of(self, runs: Collection[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+        """Of those that have a row, in the order in which they were written."""
+        for part in self._parts() if runs else ():
+            for row in self._read(part).to_pylist():
+                if key_of(row, self._fields) in runs:
+                    yield row
 
     def add(self, rows: pa.Table) -> None:
         """raises: OSError"""
-        self._waiting.append(rows.cast(arrow_rows_schema()))
+        self._waiting.append(rows.cast(self._schema))
         if time.monotonic() - self._written_s >= PART_EVERY_S:
             self.flush()
 
@@ -146,6 +166,9 @@ class SweepFolder:
     ) -> None:
         self.close()
 
+    def _read(self, part: Path) -> pa.Table:
+        return _read(part, self._schema.names)
+
     def _write(self, part: Path, rows: pa.Table) -> None:
         temporary = part.with_name(f".{part.name}")
         pq.write_table(rows, temporary, compression="zstd")
@@ -157,7 +180,7 @@ class SweepFolder:
         temporary.replace(path)
 
 
-def _read(part: Path, columns: Sequence[str] = NAMES) -> pa.Table:
+def _read(part: Path, columns: Sequence[str]) -> pa.Table:
     try:
         return pq.ParquetFile(part).read(columns=list(columns))
     except (OSError, pa.ArrowException, KeyError) as error:

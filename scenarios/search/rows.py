@@ -1,0 +1,82 @@
+"""A run of a search as a row: what a worker elsewhere is given, what it answers, and what that was in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import yaml
+
+from replica.trace.events import Column
+from scenarios.process.collector import collect_rarely
+from scenarios.search.findings import Finding
+from scenarios.search.schedules import Schedule
+from scenarios.search.search import Found, SeedJob, play_seed, schedule_of, shrink
+
+
+class SearchRun(NamedTuple):
+    """text: the schedule, empty for the one that the seed is     kinds: of findings, to be kept while it is shrunk; ()
+    to play it"""
+
+    seed: int
+    profile: str
+    safe: bool
+    swarm: bool
+    text: str = ""
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def schedule(self) -> Schedule:
+        if self.text:
+            return Schedule(yaml.safe_load(self.text), self.safe)
+        return schedule_of(SeedJob(self.seed, self.profile, self.safe, self.swarm))
+
+
+COLUMNS = (
+    Column("seed", "int64", False, "number of the run in the search"),
+    Column("profile", "string", False, "era of Kafka"),
+    Column("safe", "bool", False, "the schedule promises a clean verdict; without text: only such a one is drawn"),
+    Column("swarm", "bool", False, "the seed's batch has a mix of its own"),
+    Column("text", "string", False, "the schedule as a scenario file; empty: the one that the seed is"),
+    Column("kinds", "list<string>", False, "kinds of findings to be kept while it is shrunk; empty: it is played"),
+    Column("status", "string", False, "finished; else timeout, crashed or raised, and `error` says why"),
+    Column("error", "string", True, "what went wrong, in one sentence"),
+    Column("findings", "list<string>", True, "kinds of the findings"),
+    Column("sentences", "list<string>", True, "what each finding is, in one sentence"),
+    Column("our_bugs", "list<int64>", True, "1 for each finding that the era promises not to happen, else 0"),
+    Column("reached", "list<string>", True, "states and branches that the run reached"),
+    Column("shrunk", "string", True, "the smallest schedule with the same kinds of findings"),
+)
+
+
+def play_run(seed: int, profile: str, safe: bool, swarm: bool, text: str, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """The figures of its row, the same on every machine."""
+    collect_rarely()
+    schedule = SearchRun(seed, profile, safe, swarm, text).schedule
+    if kinds:
+        *_, smallest = [schedule, *shrink(schedule, kinds)]
+        return {"status": "finished", "shrunk": smallest.text}
+    found = play_seed(SeedJob(seed, profile, safe, swarm, schedule))
+    return {
+        "status": "finished",
+        "findings": [finding.kind for finding in found.findings],
+        "sentences": [finding.sentence for finding in found.findings],
+        "our_bugs": [int(finding.our_bug) for finding in found.findings],
+        "reached": list(found.reached),
+    }
+
+
+def run_of(job: SeedJob) -> SearchRun:
+    if job.schedule is None:
+        return SearchRun(job.seed, job.profile, job.safe, job.swarm)
+    return SearchRun(job.seed, job.profile, job.schedule.safe, job.swarm, job.schedule.text)
+
+
+def found_of(row: Mapping[str, Any]) -> Found:
+    """A run without an end is a finding if it raised an error or its process died; one that took too long is none."""
+    schedule = SearchRun(row["seed"], row["profile"], row["safe"], row["swarm"], row["text"]).schedule
+    if row["status"] in ("raised", "crashed"):
+        return Found(row["seed"], (Finding(f"stopped: {row['status']}", str(row["error"]), True),), schedule)
+    told = zip(row["findings"] or (), row["sentences"] or (), row["our_bugs"] or (), strict=True)
+    findings = tuple(Finding(kind, sentence, bool(our_bug)) for kind, sentence, our_bug in told)
+    return Found(row["seed"], findings, schedule, tuple(row["reached"] or ()))
