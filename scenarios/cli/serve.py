@@ -46,6 +46,7 @@ BROKERS = 3
 )  # fmt: skip
 @processes_option
 @click.option("--no-client-records", is_flag=True, help="Do not follow every record and request: faster.")
+@click.option("--view", "shows_page", is_flag=True, help="Show the cluster on a page of 127.0.0.1, as it runs.")
 @set_option
 @plain_option
 def serve(
@@ -59,6 +60,7 @@ def serve(
     record: Path,
     in_processes: bool,
     no_client_records: bool,
+    shows_page: bool,
     overrides: tuple[str, ...],
     plain: bool,
 ) -> int:
@@ -86,6 +88,7 @@ def serve(
         port=port,
         reads_along=not no_client_records,
         in_processes=in_processes,
+        shows_page=shows_page,
         say=click.echo,
         say_line=lambda line: click.echo(_event(line, style), err=True),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -30,11 +31,13 @@ from scenarios.process.collector import collect_in_short_pauses
 from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.worlds import live, processes
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
+from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
     from cluster.live.client_tap import ClientTap
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
+    from scenarios.serve.page_server import Door
 
 FOREVER_US = 365 * 86_400 * 1_000_000
 ACKED_KEPT = 10_000
@@ -105,6 +108,7 @@ class Server:
     port: of the first broker, the others follow     host: the address to listen on
     reads_along: make events of the records that clients send, receive and read
     in_processes: a separate process for every broker and controller
+    shows_page: on loopback, the page of the cluster as it runs
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class Server:
         port: int,
         reads_along: bool,
         in_processes: bool,
+        shows_page: bool,
         say: Say,
         say_line: SayLine,
     ) -> None:
@@ -127,16 +132,22 @@ class Server:
         self._reads_along = reads_along
         self._in_processes = in_processes
         self._deletions = DeletionWatch()
+        self._tape = LiveTape() if shows_page else None
+        self._page_place: tuple[Door, socket.socket] | None = None
         self._time: LiveTime | None = None
 
     def run(self, runs_dir: Path) -> RunResult:
         """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, NotPossibleNow"""
         self._record = runs_dir
+        if self._tape is not None:
+            from scenarios.serve.page_server import open_door
+
+            self._page_place = open_door()
         return run_scenario(
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
-            watchers=[LossWatch(self._teller.tell), self._deletions],
+            watchers=[LossWatch(self._teller.tell), self._deletions, *([self._tape] if self._tape else [])],
             companions=[
                 self._read_along,
                 self._stop_on_signal,
@@ -145,6 +156,7 @@ class Server:
                 self._tell_the_story,
                 self._tell,
                 self._be_followed,
+                self._show_page,
             ],
         )
 
@@ -202,7 +214,8 @@ class Server:
     async def _say_when_ready(self, run: ScenarioRun) -> None:
         await run.is_ready.wait()
         collect_in_short_pauses()
-        for line in ready_lines(run):
+        address = self._page_place[0].address if self._page_place else None
+        for line in ready_lines(run, address):
             self._say(line)
 
     async def _tell_the_story(self, run: ScenarioRun) -> None:
@@ -222,9 +235,21 @@ class Server:
         """`highwater report --follow` reads the trace as it grows."""
         await cut_parts_while_followed(run.writer)
 
+    async def _show_page(self, run: ScenarioRun) -> None:
+        if self._tape is None or self._page_place is None:
+            return
+        from scenarios.serve.page_server import PageServer
+        from scenarios.view.page import live_page, policy_of
+        from scenarios.view.tape import live_head
 
-def ready_lines(run: ScenarioRun) -> list[str]:
-    """The addresses of the cluster, and how to try it."""
+        door, listener = self._page_place
+        page = live_page(live_head(run.scenario))
+        await run.is_ready.wait()
+        await PageServer(door, page, policy_of(page), self._tape).serve(listener)
+
+
+def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
+    """The addresses of the cluster and of its page, and how to try it."""
     cluster, scenario = run.cluster, run.scenario
     bootstrap = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap)
     took = f"{cluster.time.now_us / 1_000_000:.2f} s"
@@ -251,6 +276,8 @@ def ready_lines(run: ScenarioRun) -> list[str]:
         "",
         f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",
     ]
+    if page_address is not None:
+        lines.append(f"  see it:    {page_address}")
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
 
 

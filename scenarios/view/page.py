@@ -6,6 +6,7 @@ import base64
 import gzip
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -23,6 +24,7 @@ PLAYER = "player.html"
 """Built from page/ by `make page`."""
 
 _TITLE_PLACE = "HIGHWATER_TITLE"
+_CONNECT_PLACE = "HIGHWATER_CONNECT"
 _DATA_PLACE = "HIGHWATER_DATA"
 
 
@@ -57,12 +59,28 @@ def page_of(runs: Sequence[RunOfPage]) -> str:
     """The page of one run, or of several side by side."""
     first = runs[0].document["head"]
     documents = [{**run.document, "differs": _difference(runs[0].tape, run.tape)} for run in runs]
-    data = json.dumps({"brokers": _marks(), "runs": documents}, separators=(",", ":"), ensure_ascii=True).encode()
+    return _filled(first["title"], {"runs": documents}, "'none'")
+
+
+def live_page(head: Mapping[str, Any]) -> str:
+    """The page of a cluster that is running: it reads its tape from where it came from, below `events`."""
+    return _filled(head["title"], {"runs": [], "live": head}, "'self'")
+
+
+def policy_of(page: str) -> str:
+    """The page's own content security policy."""
+    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert found is not None
+    return found[1]
+
+
+def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:
+    text = json.dumps({"brokers": _marks(), **data}, separators=(",", ":"), ensure_ascii=True).encode()
     # No name of a file and no time in the gzip header: the same runs make the same page.
-    packed = base64.b64encode(gzip.compress(data, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(text, mtime=0)).decode()
     player = files("scenarios.view").joinpath(PLAYER).read_text(encoding="utf-8")
-    before, between, after = _cut(player)
-    return f"{before}{html.escape(first['title'])} - Highwater{between}{packed}{after}"
+    before, between, after = _cut(player.replace(_CONNECT_PLACE, connects_to, 1))
+    return f"{before}{html.escape(title)} - Highwater{between}{packed}{after}"
 
 
 def _difference(first: Tape, tape: Tape) -> list[Any] | None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import EVENT_NAMES, TraceRow
+from scenarios.language.spec import Scenario
 from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.observe.wording import settings_of
@@ -23,12 +25,15 @@ EVENTS_MAX = 60_000
 EVERY_EVENT = 1 << 60
 """Instead of `EVENTS_MAX`, where nothing may be left out."""
 
+BATCHES_IN_FLIGHT_MAX = 2_000
+"""Batches whose records' names a tape takes over from the one before."""
+
 NOTHING = -1
 """Instead of a place in one of the tape's lists."""
 
-_QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace.HighWatermarkLearned)
+QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace.HighWatermarkLearned)
 """Left out first; their changes come with the next event that stays."""
-_FREQUENT = (trace.RecordSent, trace.BatchSent, trace.RecordRead, trace.BatchAppended, trace.RecordHandedOver)
+FREQUENT = (trace.RecordSent, trace.BatchSent, trace.RecordRead, trace.BatchAppended, trace.RecordHandedOver)
 """Left out next."""
 _AT_THE_END = (trace.LogEntryFound, trace.ReplicaFound, trace.EventsLeftOut)
 """Look-ups after the end of the run, which are not part of it."""
@@ -87,6 +92,10 @@ class PlacesOfNames:
     def known(self, name: str | None) -> int:
         return NOTHING if name is None else self._places.get(name, NOTHING)
 
+    def after(self, count: int) -> list[str]:
+        """All but the first `count`."""
+        return list(islice(self._places, count, None))
+
     def __len__(self) -> int:
         return len(self._places)
 
@@ -103,6 +112,9 @@ class FaultSpan:
     targets: tuple[str, ...]
     from_us: int
     until_us: int | None = None
+
+    def as_json(self) -> list[Any]:
+        return [self.verb, self.text, list(self.targets), self.from_us, self.until_us]
 
 
 @dataclass(slots=True)
@@ -140,7 +152,7 @@ class Tape:
             "records": list(self.records),
             "texts": list(self.texts),
             "kinds": list(self.kinds),
-            "faults": [[one.verb, one.text, list(one.targets), one.from_us, one.until_us] for one in self.faults],
+            "faults": [one.as_json() for one in self.faults],
             "at": _differences(self.at_us),
             "kind": self.kind,
             "node": self.node,
@@ -162,23 +174,23 @@ def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
     """The tape of a whole trace in seq order."""
     shown = [row for row in rows if not isinstance(row.event, _AT_THE_END)]
     dropped: tuple[type[trace.TraceEvent], ...] = ()
-    for more in (_QUIET, _FREQUENT):
+    for more in (QUIET, FREQUENT):
         if sum(not isinstance(row.event, dropped) for row in shown) > events_max:
             dropped += more
-    recorder = _Recorder(dropped)
+    recorder = Recorder(ClusterView((), ()), dropped)
     for row in shown:
         recorder(row)
     return recorder.finish(rows)
 
 
-class _Recorder:
-    """Puts one event after the other on the tape."""
+class Recorder:
+    """Puts one event after the other on the tape. view: before the first of them; dropped: kinds to leave out"""
 
-    def __init__(self, dropped: tuple[type[trace.TraceEvent], ...]) -> None:
+    def __init__(self, view: ClusterView, dropped: tuple[type[trace.TraceEvent], ...]) -> None:
         self.tape = Tape()
-        self._dropped = dropped
-        self._view = ClusterView((), ())
-        self._story = Story(self._view)
+        self.dropped = dropped
+        self._view = view
+        self._story = Story(view)
         self._names_by_crc: dict[tuple[str, int, int], tuple[str, ...]] = {}
         self._actors: dict[int, str] = {}
         self._faults: dict[str, FaultSpan] = {}
@@ -199,10 +211,20 @@ class _Recorder:
         self._note(row)
         self._waiting += self._changes(row)
         line = self._story.lines[-1] if len(self._story.lines) > told else None
-        if isinstance(event, self._dropped) and line is None:
+        if isinstance(event, self.dropped) and line is None:
             self.tape.left_out += 1
             return
         self._put(row, line.sign if line else "", line.text if line else sentence_of(event, self._records(event)))
+
+    def take_over(self, before: Recorder) -> None:
+        """Begin where another has stopped: with the state of the cluster, its nodes, and the faults in force."""
+        for name in before.tape.roles:
+            self.tape.nodes.place(name)
+        self.tape.roles = before.tape.roles
+        self._faults = before._faults
+        self.tape.faults = list(before._faults.values())
+        self._names_by_crc = dict(list(before._names_by_crc.items())[-BATCHES_IN_FLIGHT_MAX:])
+        self._look_at_all(self._waiting)
 
     def finish(self, rows: Sequence[TraceRow]) -> Tape:
         if self._waiting and len(self.tape):
@@ -274,14 +296,7 @@ class _Recorder:
         event = row.event
         found: list[list[Any]] = []
         if isinstance(event, _TOUCH_ALL):
-            for name, node in self._view.nodes.items():
-                state = DOWN if not node.running else PAUSED if node.paused else RUNNING
-                if self._node_states.get(name, DOWN) != state:
-                    self._node_states[name] = state
-                    found.append(["node", self.tape.nodes.place(name), state])
-            for partition in self._view.partitions.values():
-                self._look_at(partition, found)
-            self._forget_deleted(found)
+            self._look_at_all(found)
         else:
             named = TopicPartition(getattr(event, "topic", None) or "", getattr(event, "partition", -1))
             if named in self._view.partitions:
@@ -290,6 +305,16 @@ class _Recorder:
             found.append(self._appended(event))
         self._clients(event, found)
         return found
+
+    def _look_at_all(self, found: list[list[Any]]) -> None:
+        for name, node in self._view.nodes.items():
+            state = DOWN if not node.running else PAUSED if node.paused else RUNNING
+            if self._node_states.get(name, DOWN) != state:
+                self._node_states[name] = state
+                found.append(["node", self.tape.nodes.place(name), state])
+        for partition in self._view.partitions.values():
+            self._look_at(partition, found)
+        self._forget_deleted(found)
 
     def _look_at(self, partition: PartitionView, found: list[list[Any]]) -> None:
         name = partition.topic_partition
@@ -386,4 +411,38 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
         "acked": len(summary["records"]["acked"]),
         "sent": summary["records"]["sent"],
         "duplicated": list(summary["records"]["duplicated"]),
+    }
+
+
+def live_head(scenario: Scenario) -> dict[str, Any]:
+    """The same of a cluster that is running."""
+    setting = {
+        "brokers": len(scenario.cluster.brokers),
+        "topics": {
+            topic.name: {
+                "partitions": topic.partitions,
+                "replication_factor": topic.replication_factor,
+                "min.insync.replicas": scenario.topic_config(topic.name).min_insync_replicas,
+            }
+            for topic in scenario.topics.values()
+        },
+        "acks": {},
+    }
+    nothing: list[str] = []
+    return {
+        "scenario": scenario.id,
+        "label": "running",
+        "title": scenario.title,
+        "question": "",
+        "seed": scenario.seed,
+        "era": scenario.profile,
+        "live": True,
+        "built": settings_of({"setting": setting}),
+        "verdict": ["running"],
+        "findings": nothing,
+        "lost": nothing,
+        "missing": nothing,
+        "acked": 0,
+        "sent": 0,
+        "duplicated": nothing,
     }

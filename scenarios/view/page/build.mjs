@@ -22,7 +22,7 @@ const bundle = await build({ ...options, minify: true, format: "iife", entryPoin
 const style = await build({ ...options, minify: true, entryPoints: [at("src", "style.css")] });
 const script = bundle.outputFiles[0].text.trim().replaceAll("</script", "<\\/script");
 const rules = style.outputFiles[0].text.trim();
-const policy = `default-src 'none'; script-src ${digest(script)}; style-src ${digest(rules)}; img-src data:; ` +
+const policy = `default-src 'none'; script-src ${digest(script)}; style-src ${digest(rules)}; img-src data:; connect-src HIGHWATER_CONNECT; ` +
   "base-uri 'none'; form-action 'none'";
 const page = readFileSync(at("src", "page.html"), "utf8")
   .replace("HIGHWATER_SOURCES", digestOfSources)

@@ -46,7 +46,25 @@ export type Difference = [at: number, here: string, there: string];
 /** Colour on a light ground, colour on a dark ground, dash: of the first, second, ... broker. */
 export type BrokerMark = [light: string, dark: string, dash: string];
 
-export interface Data { brokers: BrokerMark[]; runs: Run[] }
+/** live: of a cluster that is running; its tape comes in parts */
+export interface Data { brokers: BrokerMark[]; runs: Run[]; live?: Head }
+
+/** The next events of a cluster that is running, and the names that they use for the first time. begins: a new tape */
+export interface Part extends Tape { begins: boolean }
+
+const emptyTape = (): Tape => ({ nodes: [], partitions: [], records: [], texts: [], kinds: [], faults: [], at: [], kind: [], node: [], part: [], text: [], sender: [], key: [], changes: [], left_out: 0, end_us: 0 });
+
+export const liveRun = (head: Head): Run => ({ head, tape: emptyTape(), opens_at: NOTHING, stories: [], questions: [], differs: null });
+
+export function extend(tape: Tape, part: Part): void {
+  const longer = ["partitions", "records", "texts", "kinds", "at", "kind", "node", "part", "text", "sender", "key", "changes"] as const;
+  for (const name of longer) (tape[name] as unknown[]).push(...part[name]);
+  tape.nodes = part.nodes;
+  tape.faults = part.faults;
+  tape.left_out = part.left_out;
+  tape.end_us = part.end_us;
+}
+
 
 /** What is inside the page. Times on the tape are written as differences. */
 export async function readData(packed: string): Promise<Data> {
@@ -110,7 +128,11 @@ export function ranges(names: readonly string[]): string {
   return found.map((one) => (one.first === one.last ? one.text : `${one.text}..${one.prefix}${one.last}`)).join(", ");
 }
 
+/** Instead of a verdict, while the cluster runs. */
+const RUNNING = "running";
+
 export function verdictOf(head: Head): { good: boolean; text: string } {
+  if (head.verdict[0] === RUNNING) return { good: true, text: "running" };
   if (head.lost.length) return { good: false, text: `${head.lost.length} acked ${head.lost.length === 1 ? "record" : "records"} lost` };
   const other = head.verdict.filter((word) => word !== "ok");
   if (other.length) return { good: false, text: other.join(", ") };

@@ -25,17 +25,22 @@ const newPartition = (): Partition => ({
 /** The cluster after the event at `place`. `seek` moves it to any event. */
 export class Cluster {
   place: Place = NOTHING;
-  readonly nodes: number[];
-  readonly partitions: Partition[];
-  readonly records: Known[];
+  readonly nodes: number[] = [];
+  readonly partitions: Partition[] = [];
+  readonly records: Known[] = [];
   /** positions of consumers by `client/partition` */
   readonly positions = new Map<string, number>();
   private readonly undo: (() => void)[][] = [];
 
   constructor(readonly tape: Tape) {
-    this.nodes = tape.nodes.map(() => DOWN);
-    this.partitions = tape.partitions.map(newPartition);
-    this.records = tape.records.map(() => ({ state: UNSENT, client: NOTHING, partition: NOTHING }));
+    this.grow();
+  }
+
+  /** Makes room for what the tape names by now. */
+  grow(): void {
+    while (this.nodes.length < this.tape.nodes.length) this.nodes.push(DOWN);
+    while (this.partitions.length < this.tape.partitions.length) this.partitions.push(newPartition());
+    while (this.records.length < this.tape.records.length) this.records.push({ state: UNSENT, client: NOTHING, partition: NOTHING });
   }
 
   seek(place: Place): void {

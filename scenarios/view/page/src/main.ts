@@ -1,6 +1,6 @@
 // The player: one moment, one run, one partition, and everything on the page drawn from these.
 import { comparePane, type Seat } from "./compare";
-import { type Place, type Run, NOTHING, nameOf, placeAt, readData, seconds, sentence, verdictOf } from "./contract";
+import { type Head, type Part, type Place, type Run, NOTHING, extend, liveRun, nameOf, placeAt, readData, seconds, sentence, verdictOf } from "./contract";
 import { h, visible } from "./dom";
 import { Cluster } from "./fold";
 import { leadersOf, overviewPane } from "./overview";
@@ -17,6 +17,9 @@ const TABS: [Tab, string][] = [["events", "Events"], ["why", "Why?"], ["verdict"
 const THEMES = ["light", "dark", "projector"] as const;
 /** Virtual seconds for each second of watching; 0: one event after the other */
 const SPEEDS: [number, string][] = [[0, "event by event"], [0.001, "1/1000"], [0.01, "1/100"], [0.1, "1/10"], [1, "real time"], [10, "10 times"]];
+
+/** So much of a running cluster's time is on the strip. */
+const LIVE_WINDOW_US = 30_000_000;
 
 class Player {
   private run: Run;
@@ -81,6 +84,47 @@ class Player {
     return Math.max(0, tape.partitions.indexOf(head.findings[0]?.partition ?? ""));
   }
 
+  // ------------------------------------------------------------------------------------------- a cluster that runs
+
+  /** Goes on with a part of the tape; at its end, the page follows. */
+  grow(part: Part): void {
+    const follows = part.begins || this.place >= this.run.tape.at.length - 1;
+    if (part.begins) this.beginAgain();
+    extend(this.run.tape, part);
+    this.clusters[0]!.grow();
+    this.seriesBy.clear();
+    this.leadersBy.clear();
+    this.stripKey = "";
+    this.events.refilter();
+    this.listPartitions();
+    if (!follows || this.playing) return this.draw();
+    const { from, to } = this.window, end = this.run.tape.end_us, length = Math.min(to - from, LIVE_WINDOW_US);
+    this.window = { from: Math.max(0, end - length), to: Math.max(end, length) };
+    this.place = this.run.tape.at.length - 1;
+    this.now = end;
+    this.draw();
+  }
+
+  private beginAgain(): void {
+    this.run = liveRun(this.run.head);
+    this.runs[0] = this.run;
+    this.clusters[0] = new Cluster(this.run.tape);
+    this.window = { from: 0, to: LIVE_WINDOW_US };
+    this.place = this.picked = NOTHING;
+    this.why = undefined;
+  }
+
+  lost(isGone: boolean): void {
+    this.title.dataset["state"] = isGone ? "the cluster does not answer" : "";
+    this.draw();
+  }
+
+  private listPartitions(): void {
+    const { partitions } = this.run.tape;
+    if (this.partitions.length > partitions.length) this.partitions.replaceChildren();
+    for (let place = this.partitions.length; place < partitions.length; place += 1) this.partitions.append(h("option", { value: place }, partitions[place]));
+  }
+
   // ---------------------------------------------------------------------------------------------------- the page
 
   private build(app: HTMLElement): void {
@@ -91,14 +135,14 @@ class Player {
     };
     const header = h("header", { class: "top" }, h("strong", { class: "brand" }, "highwater"), h("div", { class: "titles" }, this.title, h("p", { class: "small muted" }, [head.question, ...head.built, head.era, `seed ${head.seed}`].filter(Boolean).join("  \u00b7  "))),
       this.runButtons, h("div", { class: "actions" }, this.runs.length > 1 && action("compare", "Compare", "c", () => this.setMode(this.mode === "compare" ? "one" : "compare")),
-        this.run.tape.partitions.length > 1 && action("partitions", "Partitions", "o", () => this.setMode(this.mode === "partitions" ? "one" : "partitions")),
+        (head.live || this.run.tape.partitions.length > 1) && action("partitions", "Partitions", "o", () => this.setMode(this.mode === "partitions" ? "one" : "partitions")),
         this.runs.some((run) => run.questions.length) && action("predict", "Predict", "h", () => this.predict()),
         action("link", "Link", "l", () => this.copyLink()), action("theme", "Theme", "t", () => this.setTheme(this.theme + 1)), action("help", "Keys", "?", () => this.help.showModal())));
-    this.run.tape.partitions.forEach((name, place) => this.partitions.append(h("option", { value: place }, name)));
+    this.listPartitions();
     const control = (text: string, label: string, act: () => void): HTMLElement => h("button", { "aria-label": label, title: label, click: act }, text);
     const speed = h("select", { "aria-label": "Speed", change: (event: Event) => { this.speed = Number((event.target as HTMLSelectElement).value); } }, ...SPEEDS.map(([value, text]) => h("option", { value }, text)));
     const transport = h("div", { class: "transport" }, control("|\u2039", "Key moment before (Page Up)", () => this.keyMoment(-1)), control("\u2039", "Event before (left arrow)", () => this.step(-1)), this.playButton,
-      control("\u203a", "Next event (right arrow)", () => this.step(1)), control("\u203a|", "Next key moment (Page Down)", () => this.keyMoment(1)), speed, this.run.tape.partitions.length > 1 && this.partitions, this.chips);
+      control("\u203a", "Next event (right arrow)", () => this.step(1)), control("\u203a|", "Next key moment (Page Down)", () => this.keyMoment(1)), speed, (head.live || this.run.tape.partitions.length > 1) && this.partitions, this.chips);
     const main = h("main", {}, h("div", { class: "now-bar" }, this.clock, this.bar), this.live, this.columns, this.ask, transport, this.strip);
     this.columns.append(h("div", { class: "stage-column" }, this.stage, legend()), h("section", { class: "side", "aria-label": "About the run" }, this.tabs, this.sideBody));
     app.replaceChildren(header, main, this.help);
@@ -486,11 +530,23 @@ function short(run: Run, place: Place): string {
   return words[kind] ?? kind.replaceAll("_", " ");
 }
 
+/** The page of a cluster that is running: its tape comes from beside the page. */
+function follow(head: Head): void {
+  const feed = new EventSource("events");
+  let player: Player | undefined;
+  feed.addEventListener("message", (event: MessageEvent<string>) => {
+    player ??= new Player([liveRun(head)], app);
+    player.lost(false);
+    player.grow(JSON.parse(event.data) as Part);
+  });
+  feed.addEventListener("error", () => player?.lost(true));
+}
+
 const app = document.getElementById("app")!;
 readData(document.getElementById("data")!.textContent ?? "").then(
-  ({ brokers, runs }) => {
+  ({ brokers, runs, live }) => {
     setMarks(brokers);
-    new Player(runs, app);
+    if (live) follow(live); else new Player(runs, app);
   },
   (error: unknown) => app.replaceChildren(h("p", { class: "loading" }, `This page could not be opened: ${String(error)}. Make it again with \`highwater view\`.`)),
 );

@@ -47,7 +47,8 @@ function lanesOf(scene: Scene, width: number): Lane[] {
 
 /** Draws the cluster as it is now. width: of the place it stands in */
 export function drawStage(scene: Scene, width: number): SVGSVGElement {
-  const { cluster, partition, run } = scene;
+  const { cluster, partition } = scene;
+  if (!cluster.partitions[partition] || !scene.replicas.length) return s("svg", { class: "stage", width, height: 80, role: "img", "aria-label": describe(scene) }, s("text", { x: 14, y: 44 }, "The partition does not exist yet"));
   const lanes = lanesOf(scene, width), part = cluster.partitions[partition];
   const narrow = width < 760, head = scene.compact ? COMPACT_HEAD : narrow ? 118 : HEAD;
   const wire = scene.compact || width < 620 ? 0 : Math.round(Math.min(300, width * 0.24));
@@ -71,7 +72,6 @@ export function drawStage(scene: Scene, width: number): SVGSVGElement {
     root.append(group);
   }
   if (wire) root.append(drawWire(scene, lanes, head + 4, wire));
-  if (run.tape.partitions.length === 0) root.append(s("text", { x: left, y: 60 }, "This run has no partition"));
   return root;
 }
 
@@ -135,17 +135,18 @@ function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, 
       s("text", { class: "lost-sign", x: at(offset) + CELL - 4, y: cellY + 4, "text-anchor": "middle" }, "\u2715"));
     group.append(box);
   }
-  flag(group, at(Math.min(replica.leo, first + room)) - GAP / 2, cellY, `LEO ${replica.leo}`, "leo", scene.compact);
-  if (replica.hw >= first) flag(group, at(Math.min(replica.hw, first + room)) - GAP / 2, cellY, `HW ${replica.hw}`, "hw", scene.compact);
+  flag(group, at(Math.min(replica.leo, first + room)) - GAP / 2, cellY, `LEO ${replica.leo}`, "leo", scene.compact, left);
+  if (replica.hw >= first) flag(group, at(Math.min(replica.hw, first + room)) - GAP / 2, cellY, `HW ${replica.hw}`, "hw", scene.compact, left);
 }
 
-function flag(group: SVGGElement, x: number, cellY: number, text: string, kind: "leo" | "hw", compact: boolean): void {
+function flag(group: SVGGElement, x: number, cellY: number, text: string, kind: "leo" | "hw", compact: boolean, left: number): void {
   const isHigh = kind === "leo", y1 = isHigh ? cellY - 10 : cellY - 4, y2 = isHigh ? cellY + 36 : cellY + 44;
   group.append(s("line", { class: `flag ${kind}`, x1: x, x2: x, y1, y2 }));
   if (isHigh && compact) return;
-  const width = text.length * 9 + 8;
-  if (!isHigh) group.append(s("rect", { class: "hw-flag", x: Math.max(2, x - width + 1), y: cellY + 40, width, height: 15 }));
-  group.append(s("text", { class: `flag-text ${kind}`, x: isHigh ? x - 3 : x - 3, y: isHigh ? cellY - 9 : cellY + 52, "text-anchor": "end" }, text));
+  // At the beginning of the log there is room on the right only.
+  const width = text.length * 9 + 8, start = Math.max(left - 6, x - width + 1), isFirst = start > x - width + 1;
+  if (!isHigh) group.append(s("rect", { class: "hw-flag", x: start, y: cellY + 40, width, height: 15 }));
+  group.append(s("text", { class: `flag-text ${kind}`, x: isFirst ? start + 4 : x - 3, y: isHigh ? cellY - 9 : cellY + 52, "text-anchor": isFirst ? "start" : "end" }, text));
 }
 
 function isKnownLost(scene: Scene, record: Place): boolean {
