@@ -73,6 +73,7 @@ def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld
 @click.option(
     "--fail-on", multiple=True, type=click.Choice(["any", *ANOMALIES]), help="Exit with 1 if this happened; repeatable."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Every key event on a line of its own, however many there are.")
 @open_option
 @format_option
 @plain_option
@@ -86,6 +87,7 @@ def run(
     out: Path,
     no_logs: bool,
     fail_on: tuple[str, ...],
+    verbose: bool,
     opens: bool,
     format_: str,
     plain: bool,
@@ -104,7 +106,8 @@ def run(
 
         # No live run comes back.
         again = None if is_live else replay_command(scenario, variant, chosen.seed, overrides)
-        click.echo(run_screen(result.summary, result.story, style_for_stdout(plain), again), nl=False)
+        style = style_for_stdout(plain)
+        click.echo(run_screen(result.summary, result.story, style, again, verbose=verbose), nl=False)
     if opens:
         run_dir = Path(result.summary["run_dir"])
         open_page(write_page([run_dir], run_dir / PAGE_NAME))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from replica.wording import duration
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.story import PartitionHistory, Story, value_at
+from scenarios.observe.story_groups import cropped, grouped, ungrouped
 from scenarios.observe.wording import count_of, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.style import Style
@@ -26,17 +28,24 @@ Summary = Mapping[str, Any]
 LINES_MAX = 30
 """key events on a screen; the rest are in the trace"""
 PARTITIONS_MAX = 3
+"""of which the screen draws the shape, or says in words what they lost and how long nothing was written"""
+SENTENCE_LINES_MAX = 3
 _MARGIN = 9
 
 
-def run_screen(summary: Summary, story: Story, style: Style, again: str | None = None) -> str:
-    """The whole screen of `highwater run`, ending in a newline. again: the command that gives the same run"""
+def run_screen(summary: Summary, story: Story, style: Style, again: str | None = None, *, verbose: bool = False) -> str:
+    """The whole screen of `highwater run`, ending in a newline. again: the command that gives the same run
+
+    verbose: every key event on a line of its own
+    """
+    partitions = sum(topic["partitions"] for topic in summary["setting"]["topics"].values())
     blocks = [
         _headline(summary, style),
-        _key_events(story, style),
+        _key_events(story, style, names_partitions=partitions > 1, verbose=verbose),
         *(_ribbon(partition, history, story.end_us, style) for partition, history in _shown(summary, story)),
+        _not_drawn(partitions),
         _told_and_true(summary, style),
-        _findings(summary, style),
+        _findings(summary, style, names_partitions=partitions > 1),
         _expectations(summary, style),
         _see_also(summary, again),
     ]
@@ -71,19 +80,23 @@ def _packed(parts: Sequence[str], style: Style) -> list[str]:
     return lines
 
 
-def _key_events(story: Story, style: Style) -> list[str]:
+def _key_events(story: Story, style: Style, *, names_partitions: bool, verbose: bool) -> list[str]:
     lines = []
     width = max(len(style.sign(line.sign)) for line in story.lines) if story.lines else 0
-    for at_us, sign, text in story.lines[:LINES_MAX]:
+    groups = ungrouped(story) if verbose else grouped(story)
+    shown = groups if verbose else groups[:LINES_MAX]
+    for group in shown:
+        at_us, sign, _ = group.first
+        text = group.text(names_partitions=names_partitions)
         mark = style.sign(sign).ljust(width)
         first, *rest = textwrap.wrap(text, style.width - _MARGIN - width - 5) or [""]
         lines.append(f"  {at_us / 1_000_000:>8.3f}  {style.paint(mark, COLOUR_OF.get(sign, 'dim'))} {first}")
         lines += [" " * (_MARGIN + width + 4) + line for line in rest]
-    more = len(story.lines) - LINES_MAX
-    if more > 0:
-        lines.append(
-            f"  {'':>8}  {style.sign('note').ljust(width)} and {count_of(more, 'event')} more, all in the trace"
-        )
+    note = f"  {'':>8}  {style.sign('note').ljust(width)} "
+    if len(groups) > len(shown):
+        lines.append(f"{note}and {count_of(len(groups) - len(shown), 'event')} more; -v shows them all")
+    elif any(group.alike for group in groups):
+        lines.append(f"{note}-v shows every event on a line of its own")
     return lines
 
 
@@ -107,6 +120,11 @@ def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, Partiti
     hurt = {anomaly["partition"] for anomaly in summary["anomalies"]}
     ranked = sorted(story.histories.items(), key=lambda item: (str(item[0]) not in hurt, -len(item[1].states), item[0]))
     return ranked[:PARTITIONS_MAX]
+
+
+def _not_drawn(partitions: int) -> list[str]:
+    more = partitions - PARTITIONS_MAX
+    return [f"  {more} more of the {partitions} partitions are not drawn: `highwater view` has all"] if more > 0 else []
 
 
 def _ribbon(partition: TopicPartition, history: PartitionHistory, end_us: int, style: Style) -> list[str]:
@@ -201,10 +219,15 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
     if records["missing"]:
         true.append(f"{len(records['missing'])} never arrived")
     lines.append(f"  {'The log says'.ljust(24)}{'    '.join(true)}")
-    for partition, windows in summary["unavailable"].items():
-        if windows:
-            longest = max(window[1] - window[0] for window in windows)
-            lines.append(f"  {f'{partition} unwritable'.ljust(24)}{duration(longest)} at a stretch")
+    unwritable = {
+        partition: max(end_us - begin_us for begin_us, end_us in windows)
+        for partition, windows in summary["unavailable"].items()
+        if windows
+    }
+    for partition in sorted(unwritable, key=lambda name: -unwritable[name])[:PARTITIONS_MAX]:
+        lines.append(f"  {f'{partition} unwritable'.ljust(24)}{duration(unwritable[partition])} at a stretch")
+    if len(unwritable) > PARTITIONS_MAX:
+        lines.append(f"  {'':<24}and for less long {count_of(len(unwritable) - PARTITIONS_MAX, 'partition')} more")
     return lines
 
 
@@ -218,17 +241,28 @@ _TITLES = {
 }
 
 
-def _findings(summary: Summary, style: Style) -> list[str]:
+def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list[str]:
     """The red lines with their records, or the green one."""
     lines = []
+    told: Counter[str] = Counter()
     for anomaly in summary["anomalies"]:
-        names = anomaly["records"]
+        kind, names = anomaly["kind"], anomaly["records"]
+        told[kind] += 1
+        if kind in _TITLES and told[kind] > PARTITIONS_MAX:
+            continue
         count = count_of(len(names), "RECORD") if len(names) == 1 else f"{len(names)} RECORDS"
         title = _TITLES.get(anomaly["kind"], anomaly["kind"].upper().replace("-", " ")).format(records=count)
         title = title if title[0].isdigit() or "ACKED" not in title else _count_first(title, len(names))
-        shown = f": {format_record_names(names)}" if names and anomaly["kind"] in _TITLES else ""
+        shown = f": {_record_ranges(names)}" if names and kind in _TITLES else ""
         lines.append(style.paint(f"  {style.sign('bad' if style.plain else 'lost')} {title}{shown}", "red"))
-        lines += [f"      {line}" for line in textwrap.wrap(anomaly["sentence"], style.width - 8)]
+        where = f"{anomaly['partition']}: " if names_partitions and anomaly["partition"] else ""
+        sentence = textwrap.wrap(where + anomaly["sentence"], style.width - 8)
+        lines += [f"      {line}" for line in sentence[:SENTENCE_LINES_MAX]]
+        lines += [f"      ... ({_where_all_are(summary)})"] if len(sentence) > SENTENCE_LINES_MAX else []
+    for kind, number in told.items():
+        if kind in _TITLES and number > PARTITIONS_MAX:
+            others = count_of(number - PARTITIONS_MAX, "partition")
+            lines.append(f"      {kind}: also in {others} more ({_where_all_are(summary)})")
     if not lines:
         promised = len(summary["records"]["acked"])
         words = (
@@ -236,8 +270,17 @@ def _findings(summary: Summary, style: Style) -> list[str]:
         )
         lines.append(style.paint(f"  {style.sign('good')} {words}", "green"))
     if summary["records"]["missing"]:
-        lines.append(f"      never arrived, and never promised: {format_record_names(summary['records']['missing'])}")
+        lines.append(f"      never arrived, and never promised: {_record_ranges(summary['records']['missing'])}")
     return lines
+
+
+def _record_ranges(names: Sequence[str]) -> str:
+    """Ranges per producer; of very many the first few and the last."""
+    return cropped(format_record_names(sorted(names, key=split_record_name)))
+
+
+def _where_all_are(summary: Summary) -> str:
+    return "all are in summary.json" if summary["run_dir"] else "--format json has all"
 
 
 def _count_first(title: str, count: int) -> str:
@@ -336,9 +379,9 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
 def _fates(summary: Summary, style: Style, room: int) -> str:
     """One sign per record in sending order when they fit, then the losses by name."""
     records = summary["records"]
-    found = [f"{format_record_names(records['lost'])} lost"] if records["lost"] else []
-    found += [f"{format_record_names(records['missing'])} never arrived"] if records["missing"] else []
-    found += [f"{format_record_names(records['duplicated'])} twice"] if records["duplicated"] else []
+    found = [f"{_record_ranges(records['lost'])} lost"] if records["lost"] else []
+    found += [f"{_record_ranges(records['missing'])} never arrived"] if records["missing"] else []
+    found += [f"{_record_ranges(records['duplicated'])} twice"] if records["duplicated"] else []
     text = "; ".join(found) or "nothing lost"
     order = sorted([*records["acked"], *records["failed"], *records["unknown"]], key=split_record_name)
     if len(order) + len(text) + 3 > room:

@@ -80,6 +80,8 @@ class NodeChange(NamedTuple):
 
 
 REFUSALS_MAX = 500
+LINES_COMPARED = 8
+"""A line is said once, if it is among the last few."""
 
 
 def _is_internal(event: trace.TraceEvent) -> bool:
@@ -97,6 +99,8 @@ class Story:
     def __init__(self, view: ClusterView) -> None:
         self.view = view
         self.lines: list[StoryLine] = []
+        self.partitions_of_lines: list[list[TopicPartition]] = []
+        """for each line the partitions of which it is true"""
         self.end_us = 0
         self._standings: dict[TopicPartition, list[Standing]] = {}
         self._node_changes: list[NodeChange] = []
@@ -165,8 +169,15 @@ class Story:
     def _say(self, row: TraceRow, text: str) -> None:
         sign = sign_of(EVENT_NAMES[type(row.event)], getattr(row.event, "verb", None))
         line = StoryLine(row.at_us, sign, text)
-        if line not in self.lines[-8:]:  # the same words at the same moment, of another partition
+        topic, number = getattr(row.event, "topic", None), getattr(row.event, "partition", None)
+        partitions = [] if topic is None or number is None else [TopicPartition(topic, number)]
+        recent = self.lines[-LINES_COMPARED:]
+        if line in recent:  # the same words at the same moment, of another partition
+            known = self.partitions_of_lines[len(self.lines) - len(recent) + recent.index(line)]
+            known += [partition for partition in partitions if partition not in known]
+        else:
             self.lines.append(line)
+            self.partitions_of_lines.append(partitions)
 
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         self._look_at_nodes(row)

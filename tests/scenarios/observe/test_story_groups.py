@@ -1,0 +1,39 @@
+"""A run of several partitions on the screen: each line names its partitions, and equal ones are together."""
+
+from __future__ import annotations
+
+from small_scenario import HEAD, load
+
+from replica.ids import TopicPartition
+from scenarios.cli.screens import run_screen
+from scenarios.observe.story_groups import grouped, ranges_of_partitions, ungrouped
+from scenarios.run.runner import run_scenario
+from scenarios.terminal.style import Style
+
+SIX = HEAD.replace("t: {partitions: {0: [b1, b2, b3]}", "t: {partitions: 6, replication_factor: 3").replace(
+    "60s", "40s"
+)
+
+
+def test_one_fenced_broker_and_its_elections_are_one_line() -> None:
+    result = run_scenario(load("{at: 10.5s, kill: b1}", "{at: 30s, start: b1}", head=SIX), runs_dir=None)
+    story = result.story
+    elections = [group for group in grouped(story) if group.first.sign == "elected"]
+    assert len(elections) == 1
+    led_by_b1 = sorted([*elections[0].partitions, *elections[0].alike])
+    assert len(led_by_b1) == 2
+    told = [line for line in run_screen(result.summary, story, Style(width=80)).splitlines() if "first live" in line]
+    assert told[0].split("♛ ")[1].startswith(f"{led_by_b1[0]}, {led_by_b1[1]}: ")
+    assert "3 more of the 6 partitions are not drawn" in run_screen(result.summary, story, Style())
+    unfolded = run_screen(result.summary, story, Style(), verbose=True)
+    assert "alike in" not in unfolded and len(ungrouped(story)) == len(story.lines)
+    every = [partition for line in story.partitions_of_lines for partition in line]
+    in_groups = [partition for group in grouped(story) for partition in (*group.partitions, *group.alike)]
+    assert sorted(every) == sorted(in_groups)
+
+
+def test_partitions_are_ranges_in_order() -> None:
+    numbers = (10, 2, 0, 1, 7)
+    assert ranges_of_partitions([TopicPartition("t", number) for number in numbers]) == "t-0..t-2, t-7, t-10"
+    odd = [TopicPartition("t", number) for number in range(1, 80, 2)]
+    assert ranges_of_partitions(odd) == "t-1, t-3, t-5, t-7, t-9, t-11, t-13, ..., t-79"
