@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from importlib.resources import files
@@ -37,8 +38,9 @@ def resource(name: str) -> str:
     return files("spark_reports.report").joinpath(name).read_text(encoding="utf-8")
 
 
+@functools.cache
 def vega_script() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script without a module system; about 0.9 MB."""
+    """Vega, Vega-Lite and Vega-Embed as one script without a module system; about 0.9 MB, two seconds to make."""
     import vl_convert
 
     return _inside_script(str(vl_convert.javascript_bundle(_GLOBALS)))
