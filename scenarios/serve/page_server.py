@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import h11
 import trio
 
-from scenarios.view.live_tape import LiveTape, Reader
+from scenarios.view.live_tape import LiveTape, PageProgress
 
 HEAD_BYTES_MAX = 8_192
 HEAD_WITHIN_S = 5.0
@@ -109,7 +109,7 @@ class PageServer:
                     for first in range(0, len(body), CHUNK_BYTES):
                         await _send(http, stream, h11.Data(data=body[first : first + CHUNK_BYTES]))
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, h11.LocalProtocolError):
-            pass  # The reader is gone, or too slow: the cluster does not wait.
+            pass  # The progress is gone, or too slow: the cluster does not wait.
         finally:
             self._limit.release_on_behalf_of(turn)
 
@@ -127,13 +127,13 @@ class PageServer:
         return h11.Response(status_code=status, headers=[("Content-Type", kind), *more, *self._headers])
 
     async def _feed(self, http: h11.Connection, stream: trio.SocketStream) -> None:
-        """Without an end. A part without events moves the page's clock, and finds out that a reader has gone."""
+        """Without an end. A part without events moves the page's clock, and finds out that a progress has gone."""
         await _send(http, stream, self._head(200, FEED))
-        reader = Reader()
+        progress = PageProgress()
         while True:
-            part = json.dumps(self._tape.part(reader), separators=(",", ":"), ensure_ascii=True)
+            part = json.dumps(self._tape.part(progress), separators=(",", ":"), ensure_ascii=True)
             await _send(http, stream, h11.Data(data=f"data: {part}\n\n".encode()))
-            await trio.sleep(0 if self._tape.has_more(reader) else PAUSE_S)
+            await trio.sleep(0 if self._tape.has_more(progress) else PAUSE_S)
 
 
 async def _send(http: h11.Connection, stream: trio.SocketStream, event: h11.Response | h11.Data) -> None:

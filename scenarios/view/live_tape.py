@@ -12,7 +12,7 @@ from typing import Any
 
 from replica.trace.events import TraceRow
 from scenarios.observe.view import ClusterView
-from scenarios.view.tape import FREQUENT, QUIET, Recorder
+from scenarios.view.tape import FREQUENT, QUIET, TapeRecorder
 
 EVENTS_MAX = 20_000
 """A page redraws its charts from the whole tape several times a second."""
@@ -25,7 +25,7 @@ AT_LEAST_EVERY_US = 100_000
 
 
 @dataclass(slots=True)
-class Reader:
+class PageProgress:
     """How much of which tape one page has. tape: number of the tape, 0 before the first part"""
 
     tape: int = 0
@@ -42,7 +42,7 @@ class LiveTape:
     def __init__(self, events_max: int = EVENTS_MAX) -> None:
         self._events_max = events_max
         self._view = ClusterView((), ())
-        self._recorder = Recorder(self._view, QUIET)
+        self._recorder = TapeRecorder(self._view, QUIET)
         self._number = 1
         self._changes = 0
         self._second = 0
@@ -62,22 +62,22 @@ class LiveTape:
             self._put_us = row.at_us
             self._changes += 1 + len(tape.changes[-1])
 
-    def part(self, reader: Reader) -> dict[str, Any]:
+    def part(self, progress: PageProgress) -> dict[str, Any]:
         """The next events for this page, at most PART_EVENTS_MAX, and every name they use; perhaps none."""
         tape = self._recorder.tape
-        begins = reader.tape != self._number
+        begins = progress.tape != self._number
         if begins:
-            reader.tape, reader.events = self._number, 0
-            reader.partitions = reader.records = reader.texts = reader.kinds = 0
-        first = reader.events
+            progress.tape, progress.events = self._number, 0
+            progress.partitions = progress.records = progress.texts = progress.kinds = 0
+        first = progress.events
         last = min(len(tape), first + PART_EVENTS_MAX)
         found = {
             "begins": begins,
             "nodes": [[name, tape.roles.get(name, "")] for name in tape.nodes],
-            "partitions": tape.partitions.after(reader.partitions),
-            "records": tape.records.after(reader.records),
-            "texts": tape.texts.after(reader.texts),
-            "kinds": tape.kinds.after(reader.kinds),
+            "partitions": tape.partitions.after(progress.partitions),
+            "records": tape.records.after(progress.records),
+            "texts": tape.texts.after(progress.texts),
+            "kinds": tape.kinds.after(progress.kinds),
             "faults": [one.as_json() for one in tape.faults],
             "at": tape.at_us[first:last],
             "kind": tape.kind[first:last],
@@ -90,13 +90,13 @@ class LiveTape:
             "left_out": tape.left_out,
             "end_us": self._now_us,
         }
-        reader.events = last
-        reader.partitions, reader.records = len(tape.partitions), len(tape.records)
-        reader.texts, reader.kinds = len(tape.texts), len(tape.kinds)
+        progress.events = last
+        progress.partitions, progress.records = len(tape.partitions), len(tape.records)
+        progress.texts, progress.kinds = len(tape.texts), len(tape.kinds)
         return found
 
-    def has_more(self, reader: Reader) -> bool:
-        return reader.tape != self._number or reader.events < len(self._recorder.tape)
+    def has_more(self, progress: PageProgress) -> bool:
+        return progress.tape != self._number or progress.events < len(self._recorder.tape)
 
     def _dropped(self, now_us: int) -> tuple[type, ...]:
         second = now_us // 1_000_000
@@ -108,7 +108,7 @@ class LiveTape:
         return (*QUIET, *FREQUENT) if self._in_second > BUSY_EVENTS else QUIET
 
     def _begin_again(self) -> None:
-        before, self._recorder = self._recorder, Recorder(self._view, QUIET)
+        before, self._recorder = self._recorder, TapeRecorder(self._view, QUIET)
         self._recorder.take_over(before)
         self._number += 1
         self._changes = 0

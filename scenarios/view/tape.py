@@ -177,13 +177,13 @@ def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
     for more in (QUIET, FREQUENT):
         if sum(not isinstance(row.event, dropped) for row in shown) > events_max:
             dropped += more
-    recorder = Recorder(ClusterView((), ()), dropped)
+    recorder = TapeRecorder(ClusterView((), ()), dropped)
     for row in shown:
         recorder(row)
     return recorder.finish(rows)
 
 
-class Recorder:
+class TapeRecorder:
     """Puts one event after the other on the tape. view: before the first of them; dropped: kinds to leave out"""
 
     def __init__(self, view: ClusterView, dropped: tuple[type[trace.TraceEvent], ...]) -> None:
@@ -216,7 +216,7 @@ class Recorder:
             return
         self._put(row, line.sign if line else "", line.text if line else sentence_of(event, self._records(event)))
 
-    def take_over(self, before: Recorder) -> None:
+    def take_over(self, before: TapeRecorder) -> None:
         """Begin where another has stopped: with the state of the cluster, its nodes, and the faults in force."""
         for name in before.tape.roles:
             self.tape.nodes.place(name)

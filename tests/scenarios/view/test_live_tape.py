@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from test_tape import play, replicas_at_the_end
 
-from scenarios.view.live_tape import PART_EVENTS_MAX, LiveTape, Reader
+from scenarios.view.live_tape import PART_EVENTS_MAX, LiveTape, PageProgress
 from scenarios.view.tape import Tape, record_tape
 
 LISTS = ("at", "kind", "node", "part", "text", "sender", "key", "changes")
@@ -37,7 +37,7 @@ def test_parts_lead_to_the_state_of_the_cluster(events_max: int, tmp_path: Path)
     rows, _ = play("elr-exhausted", tmp_path)
     live = LiveTape(events_max)
     found: dict[str, Any] = {}
-    early, late = Reader(), Reader()
+    early, late = PageProgress(), PageProgress()
     longest = tapes = 0
     for number, row in enumerate(rows):
         live(row)
