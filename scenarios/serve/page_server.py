@@ -109,7 +109,7 @@ class PageServer:
                     for first in range(0, len(body), CHUNK_BYTES):
                         await _send(http, stream, h11.Data(data=body[first : first + CHUNK_BYTES]))
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, h11.LocalProtocolError):
-            pass  # The progress is gone, or too slow: the cluster does not wait.
+            pass  # The page is gone, or too slow: the cluster does not wait.
         finally:
             self._limit.release_on_behalf_of(turn)
 
@@ -127,7 +127,7 @@ class PageServer:
         return h11.Response(status_code=status, headers=[("Content-Type", kind), *more, *self._headers])
 
     async def _feed(self, http: h11.Connection, stream: trio.SocketStream) -> None:
-        """Without an end. A part without events moves the page's clock, and finds out that a progress has gone."""
+        """Without an end. A part without events moves the page's clock, and finds out that a page has gone."""
         await _send(http, stream, self._head(200, FEED))
         progress = PageProgress()
         while True:
