@@ -11,19 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from string import Template
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
 from scenarios.lab.draw import Draw
 from scenarios.lab.hand_in import HandIn, read_answers
-from scenarios.lab.sandbox import Sandbox, TooMuch
+from scenarios.lab.sandbox import CannotBePlayed, Sandbox, TooMuch
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import as_tree
-from scenarios.run.cluster_under_test import NotPossibleNow
-from scenarios.run.runner import RunResult
+
+if TYPE_CHECKING:
+    from scenarios.run.runner import RunResult
 
 E = TypeVar("E", bound=TraceEvent)
 
@@ -99,7 +100,7 @@ class Exercise(ABC):
             return self.unreadable(invalid)
         except TooMuch as bound:
             judgement.criteria.append(Criterion("bounds", False, "it is as small as an exercise needs", str(bound)))
-        except NotPossibleNow as error:
+        except CannotBePlayed as error:
             judgement.criteria.append(Criterion("possible", False, "every step can be done", str(error)))
         return judgement
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from scenarios.language.expect import Expect
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import Step
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
-from scenarios.run.runner import EVENTS_PER_PROGRESS, RunResult, run_scenario
+
+if TYPE_CHECKING:
+    from scenarios.run.runner import RunResult
 
 BROKERS_MAX = 7
 CLIENTS_MAX = 4
@@ -31,6 +34,10 @@ class TooMuch(Exception):
     """The scenario asks for more than an exercise needs; the text says of what."""
 
 
+class CannotBePlayed(Exception):
+    """A step asks for something that cannot be done at its moment; the text says what."""
+
+
 @dataclass(slots=True)
 class Sandbox:
     """The runs of one check share its bound. spent: events of virtual time so far"""
@@ -38,7 +45,10 @@ class Sandbox:
     spent: int = 0
 
     def play(self, scenario: Scenario, seed: int) -> RunResult:
-        """raises: TooMuch, NotPossibleNow"""
+        """raises: TooMuch, CannotBePlayed"""
+        from scenarios.run.cluster_under_test import NotPossibleNow  # only here: handing out plays nothing
+        from scenarios.run.runner import EVENTS_PER_PROGRESS, run_scenario
+
         judged = replace(
             scenario,
             seed=seed,
@@ -53,7 +63,10 @@ class Sandbox:
             if self.spent > EVENTS_MAX:
                 raise TooMuch(f"its runs have more than {EVENTS_MAX:,} events")
 
-        result = run_scenario(judged, runs_dir=None, keep_rows=True, progress=count)
+        try:
+            result = run_scenario(judged, runs_dir=None, keep_rows=True, progress=count)
+        except NotPossibleNow as error:
+            raise CannotBePlayed(str(error)) from error
         self.spent = before + int(result.summary["steps"])
         return result
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scenarios.lab.exercise import Criterion, ScenarioExercise, all_told_and_kept, lost
 from scenarios.lab.hand_in import HandIn
 from scenarios.lab.sandbox import Sandbox
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
-from scenarios.run.runner import RunResult
+
+if TYPE_CHECKING:
+    from scenarios.run.runner import RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ RULES = {
         "without enable.idempotence a record is stored twice, or overtaken",
     ),
 }
-_CHOSEN = re.compile(r"^#[ \t]*rule:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+_CHOSEN = re.compile(r"^#[ \t]*rule:[ \t]*(\S+)\s*$", re.MULTILINE)
 _HEAD_CHARACTERS = 2000
 
 

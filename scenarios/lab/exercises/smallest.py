@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from scenarios.lab.draw import Draw
 from scenarios.lab.exercise import Criterion, ScenarioExercise, all_told_and_kept, first_partition, waited_us
 from scenarios.lab.hand_in import HandIn
 from scenarios.lab.sandbox import Sandbox
 from scenarios.language.spec import Scenario
-from scenarios.run.runner import RunResult
+
+if TYPE_CHECKING:
+    from scenarios.run.runner import RunResult
 
 WAIT_MAX_US = 28_000_000
 

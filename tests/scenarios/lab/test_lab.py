@@ -34,7 +34,9 @@ def start(name: str, student: str = ADA) -> str:
 
 
 def with_timeline(name: str, steps: str, student: str = ADA) -> str:
-    return start(name, student).replace("timeline: []", "timeline:" + steps.replace("T-0", f"{topic(name, student)}-0"))
+    return start(name, student).replace(
+        "timeline:\n", "timeline:" + steps.replace("T-0", f"{topic(name, student)}-0") + "\n"
+    )
 
 
 def topic(name: str, student: str = ADA) -> str:
@@ -192,7 +194,7 @@ def test_a_hint_does_not_give_the_answer_away() -> None:
     assert right["lost"] not in said and right["cut_to"] not in said.split()
 
 
-def test_what_is_no_answer_is_refused_unread(tmp_path: Path) -> None:
+def test_what_is_no_answer_is_refused_unread() -> None:
     os.mkfifo("pipe.yaml")
     Path("large.yaml").write_text("#" * (BYTES_MAX + 1))
     for name in ("pipe.yaml", "large.yaml", "none.yaml", "."):
@@ -200,7 +202,7 @@ def test_what_is_no_answer_is_refused_unread(tmp_path: Path) -> None:
             read_hand_in(Path(name))
 
 
-def test_runs_of_one_check_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_one_check_share_a_bound() -> None:
     scenario = load_text(RIGHT["loss"], "loss.yaml").scenario
     sandbox = Sandbox(EVENTS_MAX - 1000)
     with pytest.raises(TooMuch):
