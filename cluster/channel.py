@@ -119,7 +119,7 @@ class Channel:
         request = self._request
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         if request is None or correlation_id != request.correlation_id:
-            self.drop("an answer nobody asked for", now_us)
+            self.drop("an answer without a request", now_us)
             return
         self._finish(frame, "", now_us)
 

@@ -78,7 +78,7 @@ class ToHighWatermark:
         return OffsetTruncationState(log.high_watermark, True, why)
 
     def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> OffsetTruncationState:
-        raise AssertionError("nobody speaks of epochs before KIP-101")
+        raise AssertionError("before KIP-101 no request asks for the end of an epoch")
 
 
 def _cut_without_epochs(log: FollowerLog) -> OffsetTruncationState | None:

@@ -65,7 +65,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "sent_us": ResultColumn(_INT, "when the application sent it"),
     "sent_seq": ResultColumn(_INT, "seq of the sending"),
     "told": ResultColumn(_TEXT, "acked; failed (definitely not written); unknown"),
-    "told_us": ResultColumn(_INT, "when its producer was told its fate: acked, handed over or failed"),
+    "told_us": ResultColumn(_INT, "when its producer learned its fate: acked, handed over or failed"),
     "told_seq": ResultColumn(_INT, "seq of that"),
     "handed_over": ResultColumn(_FLAG, "acks=0: given to the socket, nothing promised"),
     "acked_us": ResultColumn(_INT, "when the producer learned of the ack"),
@@ -140,7 +140,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "clean": ResultColumn(_FLAG, "elected from the ISR"),
     "lost_us": ResultColumn(
         _INT,
-        "since when there had been no leader at work: its process stopped, or the partition went offline",
+        "since when no leader had been running: its process stopped, or the partition went offline",
     ),
     "leading_us": ResultColumn(_INT, "when the new leader knew"),
     "first_write_us": ResultColumn(_INT, "first append under the new leader"),
@@ -203,7 +203,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "run scenario variant seed profile end_us events",
     ),
     "records": ResultTable(
-        "one row per record: what its producer was told, and what became of it",
+        "one row per record: what its producer learned, and what became of it",
         f"{_PARTITION} record client acks sent_us sent_seq told told_us told_seq handed_over acked_us "
         "acked_seq acked_by ack_offset latency_us error copies offset present readable read deleted lost "
         "unseen missing duplicated dirty reordered",

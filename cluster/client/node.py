@@ -40,10 +40,10 @@ class ClientNode(ABC):
         return self._run(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        raise AssertionError("nobody connects to a client")
+        raise AssertionError("a client accepts no connections")
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        raise AssertionError("nobody connects to a client")
+        raise AssertionError("a client accepts no connections")
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
         self._events.begin_step(from_outside=True)

@@ -95,7 +95,7 @@ class Commits:
             removed = group.offsets.remove_expired(now_ms, retention_ms, empty_since_ms, frozenset())
         elif group.is_consumer_group and group.subscribed is not None and group.state is State.STABLE:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
-        return self._clean_up(group, removed, "nobody has used it for offsets.retention.minutes", now_us)
+        return self._clean_up(group, removed, "it was not used for offsets.retention.minutes", now_us)
 
     def _clean_up(self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int) -> bool:
         """Tombstones for what is removed, and for the group itself when it has neither members nor offsets."""

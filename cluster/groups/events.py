@@ -128,7 +128,7 @@ class GroupEvents:
                 generation=group.generation,
                 members=_ids(group),
                 reason=f"the assignment of generation {group.generation} of group {name} is on all in-sync replicas: "
-                "its members are told what they read",
+                "its members get their partitions",
             )
         )
 
@@ -146,7 +146,7 @@ class GroupEvents:
                 partition=name.partition,
                 offset=value.offset,
                 reason=f"group {shown(group.group_id)} goes on from {name} at {value.offset}: the commit of "
-                f"{who or 'somebody outside'} is on all in-sync replicas",
+                f"{who or 'a client outside the group'} is on all in-sync replicas",
             )
         )
 
@@ -160,7 +160,7 @@ class GroupEvents:
                 member=who,
                 generation=generation,
                 error=error.name,
-                reason=f"{self._node} refuses a commit of {who or 'somebody outside'}{when} for group "
+                reason=f"{self._node} refuses a commit of {who or 'a client outside the group'}{when} for group "
                 f"{shown(group_id)}: {error.name}",
             )
         )

@@ -199,7 +199,9 @@ class TcpFabric:
         """If a client's request hits a bug, the cluster stays up for all others; the bug is reported and counted."""
         last = traceback.extract_tb(failure.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
-        reason = f"{node} gives up a request of {peer}: our bug, {type(failure).__name__} in {where}: {failure}"
+        reason = (
+            f"{node} gives up a request of {peer}: a bug in Highwater, {type(failure).__name__} in {where}: {failure}"
+        )
         self._trace.emit(RequestCrashed(node=node, peer=peer, reason=reason))
         return True
 

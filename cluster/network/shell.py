@@ -61,7 +61,7 @@ class NodeShell:
         try:
             self._step(self.core.tick)
         except Exception as failure:  # It may be a request that had waited: as for a request handled at once.
-            if not self._world.contains("somebody who waited", failure):
+            if not self._world.contains("a client that waited", failure):
                 raise
             self._alarm.arm(self.core.next_deadline_us)
 
@@ -123,7 +123,7 @@ class NodeShell:
             await self._world.apart(action.job)
             self._step(self._done_apart, action)
         except Exception as failure:  # As for a request that is handled at once.
-            if not self._world.contains("somebody who waited", failure):
+            if not self._world.contains("a client that waited", failure):
                 raise
 
     def _done_apart(self, action: WorkApart, now_us: int) -> list[Action]:

@@ -182,7 +182,7 @@ class Quorum:
                     self._send(peer, BeginQuorumEpoch(self.local_id, role.epoch), now_us)
                 role.begin_epoch_due_us = now_us + self._timeouts.begin_epoch_us
             case Resigned() if role.election_due_us <= now_us:
-                self._stand(now_us, "nobody else has been elected since it stopped leading")
+                self._stand(now_us, "no other controller was elected since it stopped leading")
             case Resigned():
                 request = EndQuorumEpoch(self.local_id, role.epoch, role.preferred_successors)
                 for peer in role.unacknowledged:

@@ -97,7 +97,7 @@ class KafkaController:
                     self._context.send()
             except ControllerMoved:
                 self._current = None
-                self._resign("a write of its epoch was refused, somebody else was elected since")
+                self._resign("a write of its epoch was refused, another controller was elected since")
                 self._events.appendleft(self.elect())
 
     def session_expired(self) -> None:
@@ -110,7 +110,7 @@ class KafkaController:
     def _resign(self, why: str) -> None:
         """source: onControllerResignation"""
         if self.is_active:
-            reason = f"{self._node} is the controller no more: {why}"
+            reason = f"{self._node} is no longer the controller: {why}"
             epoch = self._context.epoch
             resigned = trace.ControllerResigned(node=self._node, controller_epoch=epoch, reason=reason)
             self._context.actions.append(Emit(resigned))

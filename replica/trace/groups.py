@@ -109,7 +109,7 @@ class OffsetCommitted(GroupEvent):
 
     node: column.Node
     group: Group
-    member: Annotated[str | None, "who committed; null: nobody of the group, an operator or a consumer on its own"]
+    member: Annotated[str | None, "the member that committed; null: an operator, or a consumer outside of the group"]
     generation: Generation
     topic: column.Topic
     partition: column.Partition
@@ -121,7 +121,7 @@ class OffsetCommitted(GroupEvent):
 class OffsetCommitRefused(GroupEvent):
     node: column.Node
     group: Group
-    member: Annotated[str | None, "who committed; null: nobody of the group, an operator or a consumer on its own"]
+    member: Annotated[str | None, "the member that committed; null: an operator, or a consumer outside of the group"]
     generation: Generation
     error: column.Error
     reason: column.Reason

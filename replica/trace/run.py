@@ -34,7 +34,7 @@ class NodeStarted(ControlEvent):
 class NodeStopped(ControlEvent):
     node: column.Node
     how: Annotated[
-        str, "stop, kill, power_off, halt (it gives up), crash (by our bug) or died (killed by somebody else)"
+        str, "stop, kill, power_off, halt (it gives up), crash (a bug in Highwater) or died (killed from outside)"
     ]
     reason: column.Reason
 
@@ -104,5 +104,7 @@ class CheckMade(ControlEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantBroken(ControlEvent):
     invariant: Annotated[str, "S1..S29 or L1.., as in replica/RULES.md"]
-    promised: Annotated[bool, "the rules of the run promise it: our bug; else the reason names the missing rule"]
+    promised: Annotated[
+        bool, "the rules of the run promise it: a bug in Highwater; else the reason names the missing rule"
+    ]
     reason: column.Reason

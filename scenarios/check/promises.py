@@ -88,7 +88,7 @@ GAPS: tuple[Gap, ...] = (
         "control-fencing",
         ("none", "controller-epoch"),
         _LEADER_INCOMPLETE,
-        "KIP-380 (2.2): what the controller tells a broker is for one life of that broker",
+        "KIP-380 (2.2): what the controller sends a broker is for one life of that broker",
     ),
     # KAFKA-1120: such a broker does not learn what it should replicate, and stays out of every ISR until the next
     # controller, or until it is started once more. bounced-broker-old-command shows it.
@@ -105,7 +105,7 @@ GAPS: tuple[Gap, ...] = (
         "membership",
         ("zk-session",),
         f"S9,{_LOGS_DIVERGE}",
-        "KIP-631 (KRaft): a broker that comes back is fenced first, so whoever leads next does so in a new epoch",
+        "KIP-631 (KRaft): a broker that comes back is fenced first, so the next leader leads in a new epoch",
         after_lost_bytes=True,
     ),
     _gap(

@@ -277,8 +277,8 @@ def _find_offset_regressions(ledger: RecordLedger, records: Records) -> list[Ano
         Anomaly(
             kind="offset-regression",
             partition=fall.topic_partition,
-            sentence=f"{fall.client} was told that {fall.topic_partition} ends at {fall.offset}, "
-            f"after it had been told {fall.highest}",
+            sentence=f"{fall.client} got {fall.offset} as the end of {fall.topic_partition}, "
+            f"after it had got {fall.highest}",
             offsets=(fall.highest, fall.offset),
             client=fall.client,
             seqs=(fall.highest_seq, fall.seq),

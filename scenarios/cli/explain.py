@@ -85,7 +85,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         click.echo(found.text, nl=False)
         if record is None and len(lost_records) > len(records):
             also = format_record_names(lost_records[1:])
-            click.echo(f"\n  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost tells of all)")
+            click.echo(f"\n  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost explains all)")
     return ExitCode.HELD
 
 

@@ -125,7 +125,10 @@ def _run(interruption: Interruption) -> NoReturn:
         sys.exit(interruption.exit_code)
     except ProcessDied as died:
         click.echo(f"error: {died}", err=True)
-        click.echo("  = fix: if nobody killed it, memory ran out: free some; with --jobs, fewer need less", err=True)
+        click.echo(
+            "  = fix: unless it was killed on purpose, memory ran out: free some; with --jobs, fewer need less",
+            err=True,
+        )
         sys.exit(ExitCode.MISSING)
     except (
         Exception

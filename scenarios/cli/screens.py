@@ -210,7 +210,7 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
             parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
-        lines.append(f"  {f'{producer} was told'.ljust(22)}  {'    '.join(parts)}")
+        lines.append(f"  {f'Records of {producer}'.ljust(22)}  {'    '.join(parts)}")
         errors = ", ".join(f"{error} x{count}" for error, count in told["errors"].items())
         if errors:
             lines.append(f"  {'':<24}{errors}")
@@ -233,7 +233,7 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
 
 _TITLES = {
     "lost": "ACKED {records} LOST",
-    "unseen": "ACKED {records} THAT NOBODY CAN READ",
+    "unseen": "ACKED {records} THAT NO CONSUMER CAN READ",
     "dirty-read": "{records} READ THAT THE LOG NO LONGER HAS",
     "duplicated": "{records} STORED TWICE",
     "reordered": "{records} OUT OF ORDER",

@@ -291,7 +291,7 @@ def _print(kinds: list[FindingKind], kept: dict[int, _Kept], asked: _Asked) -> N
         seeds = f"seed {kind.seeds[0]}"
         if len(kind.seeds) > 1:
             seeds = f"{len(kind.seeds)} seeds, the first {seed}"
-        click.echo(f"  {kind.kind}: {seeds}{', our bug' if kind.our_bug else ''}")
+        click.echo(f"  {kind.kind}: {seeds}{', a bug in Highwater' if kind.our_bug else ''}")
         indent = "    "
         for line in textwrap.wrap(kind.sentence, WIDTH, initial_indent=indent, subsequent_indent=indent):
             click.echo(line)

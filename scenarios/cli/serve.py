@@ -124,7 +124,7 @@ def _check_address(host: str) -> None:
         raise click.UsageError(f"--host wants an IP address of this machine, not `{host}`") from None
     if address.version != 4 or address.is_unspecified:
         raise click.UsageError(
-            f"--host wants the IPv4 address that clients will connect to, not {host}: brokers tell it to them"
+            f"--host wants the IPv4 address that clients will connect to, not {host}: brokers give it to them"
         )
     if not address.is_loopback:
         click.echo(

@@ -280,7 +280,7 @@ class _Teller:
             self.believes = "does not ask"
             self._say(
                 row,
-                f"{event.client} puts {self.record} into its socket to {event.peer} and, with acks=0, asks no more.",
+                f"{event.client} puts {self.record} into its socket to {event.peer}; acks=0 waits for no answer.",
                 decisive=True,
             )
 
@@ -297,7 +297,7 @@ class _Teller:
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.record == self.record:
-            self.believes = "was told it failed"
+            self.believes = "knows that it failed"
             surely = "It was never written." if event.definite else "It may be in the log all the same."
             self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.reason}. {surely}")
 
@@ -425,7 +425,7 @@ class _Teller:
             case "lost":
                 return f"{self.record} was acked and is not in the log that counts."
             case "unseen":
-                return f"{self.record} was acked and is at offset {where}, but nobody could read it when the run ended."
+                return f"{self.record} was acked and is at offset {where}, but no consumer could read it in the end."
             case "duplicated":
                 return f"{self.record} is in the log more than once: at offsets {where}."
             case "missing":

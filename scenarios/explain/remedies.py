@@ -56,7 +56,7 @@ def _would(lost: LostRecord) -> Iterator[str]:
 
 
 def _would_not(lost: LostRecord) -> Iterator[str]:
-    yield "retries: the producer was told that all was well"
+    yield "retries: the producer got its ack and had no reason to retry"
     if lost.acks == ACKS_ALL and len(lost.isr_at_ack) == 1:
         yield "acks=all: with one replica in sync, all means one"
     if not lost.elected_uncleanly:

@@ -295,7 +295,7 @@ class RequestJourneys:
             at_us = one.at_us
         if at_us is not None:
             more = f" and {len(told) - TOLD_MAX} more" if len(told) > TOLD_MAX else ""
-            verb = "is told" if request.api == "Produce" else "reads"
+            verb = "gets the answer" if request.api == "Produce" else "reads"
             yield Stage(
                 max(at_us, since_us), "client", None, f"{request.peer} {verb}: {', '.join(told[:TOLD_MAX])}{more}"
             )

@@ -64,9 +64,9 @@ class RecordFate:
     def sentence(self) -> str:
         words = {
             "kept": "acked and kept",
-            "refused": "not acked: the producer was told that it failed",
-            "unanswered": "not acked: the producer was never told that all is well",
-            "unseen": "acked, but nobody can read it",
+            "refused": "not acked: the producer got an error",
+            "unanswered": "not acked: the producer got no answer that it is written",
+            "unseen": "acked, but no consumer can read it",
             "missing": "never arrived",
             "lost": "acked and lost all the same",
         }

@@ -24,7 +24,7 @@ EXPLANATIONS: dict[str, str] = {
     "`..`, since a topic's name becomes a directory. Nodes, scenarios and labels: lower-case letters, digits, dashes.",
     "E120": "The language knows this, the program cannot do it yet: what an operator asks of a controller of the\n"
     "ZooKeeper era, other than the settings of a topic.",
-    "E121": "A time without unit. Times are text with a unit, so that nobody has to guess: 1500ms, 1.5s, 2m, 250us.",
+    "E121": "A time without unit. Times are text with a unit, to leave nothing to guess: 1500ms, 1.5s, 2m, 250us.",
     "E122": "Not a time. Write a number and one of us, ms, s, m, such as 10.5s. 1:30 is not a time here.",
     "E123": "Not a rate, size, bandwidth or percentage. Write 10/s, 100/m; 100B, 1kB, 1MB; 50kB/s; 10%.",
     "E124": 'Not a set of records. Write r0..r9, "r0..r9, r15", none, {at_least: r3..r5}, {at_most: r0..r9}\n'

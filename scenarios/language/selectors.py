@@ -173,7 +173,7 @@ def resolve(selector: Selector, sight: ClusterSight, captured: Mapping[str, tupl
     for term in selector.terms:
         nodes = _nodes_of(term, sight, captured)
         if not nodes:
-            raise SelectorError(f"{text_of(term)} is nobody at this moment")
+            raise SelectorError(f"{text_of(term)} names no node at this moment")
         found.update(dict.fromkeys(nodes))
     return tuple(found)
 

@@ -307,7 +307,7 @@ class ClusterUnderTest:
                 offset=found.base_offset,
                 last_offset=found.last_offset,
                 reason=f"a bit of the batch at offset {found.base_offset} of {topic_partition} changes on the disk of "
-                f"{name}; nobody notices until somebody checks its CRC",
+                f"{name}; this goes unnoticed until its CRC is checked",
             )
         )
 

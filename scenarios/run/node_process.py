@@ -90,7 +90,7 @@ def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: sock
     except BaseException as failure:
         file = log_root.parent / DIED_OF.format(name=order.name)
         file.write_text(traceback.format_exc(), encoding="utf-8")
-        node.tell_bug(f"our bug, {first_leaf(failure)!r}; see {file.name} in the run folder")
+        node.tell_bug(f"a bug in Highwater, {first_leaf(failure)!r}; see {file.name} in the run folder")
         raise
 
 

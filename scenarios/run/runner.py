@@ -74,7 +74,7 @@ class RunResult:
 
     @property
     def broke_an_invariant(self) -> bool:
-        """One that its rules promise: our bug."""
+        """One that its rules promise: a bug in Highwater."""
         return self.verdict.our_bug
 
 

@@ -40,6 +40,6 @@ class LineWriter:
 
     def _say(self, lines: list[StoryLine], left_out: int) -> None:
         if left_out:
-            self._say_line(StoryLine(lines[0].at_us, "note", f"{left_out} lines are left out: nobody was reading"))
+            self._say_line(StoryLine(lines[0].at_us, "note", f"{left_out} lines are left out: no reader took them"))
         for line in lines:
             self._say_line(line)

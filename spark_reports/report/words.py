@@ -199,7 +199,7 @@ def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
     if gone := len(silent):
         said.append(
             f"{counted(gone, 'record')} handed over with acks=0 {_are(gone)} not in the log: "
-            f"{name_ranges(silent.values('record'))}. Nobody was told: with acks=0 nothing is promised."
+            f"{name_ranges(silent.values('record'))}. The producer got no error: with acks=0 nothing is promised."
         )
     if gone := len(unanswered):
         said.append(

@@ -216,7 +216,11 @@ def test_a_bug_that_a_process_dies_of_is_told(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr("scenarios.run.runner.TOPICS_MUST_EXIST_BY_US", 2_000_000)
         run_scenario(scenario, runs_dir=None, world=spoil, watchers=[rows.append])
     (died,) = [row.event for row in rows if isinstance(row.event, NodeStopped)]
-    assert died.node == "b1" and "our bug, FileExistsError" in died.reason and "what-b1-died-of.txt" in died.reason
+    assert (
+        died.node == "b1"
+        and "a bug in Highwater, FileExistsError" in died.reason
+        and "what-b1-died-of.txt" in died.reason
+    )
 
 
 def test_nodes_that_all_die_at_their_start_end_the_run_at_once(tmp_path: Path) -> None:
@@ -241,4 +245,4 @@ def test_a_cluster_without_a_living_node_ends_and_says_so(tmp_path: Path) -> Non
         served.output, served.errors = served.process.communicate(timeout=60)
     assert served.process.returncode == 4
     assert "no node is left of c1, b1, b2 and b3" in " ".join(served.output.split())
-    assert "1 ACKED RECORD THAT NOBODY CAN READ: hello" in served.output
+    assert "1 ACKED RECORD THAT NO CONSUMER CAN READ: hello" in served.output

@@ -185,7 +185,8 @@ def test_words() -> None:
     gone = rows_of("records", [{"record": "r3"}])
     assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record vanished in silence: r3."]
     assert notes(counts, gone, rows_of("records", [{"record": "r4"}])) == [
-        "1 record handed over with acks=0 is not in the log: r3. Nobody was told: with acks=0 nothing is promised.",
+        "1 record handed over with acks=0 is not in the log: r3. "
+        "The producer got no error: with acks=0 nothing is promised.",
         "1 record without an answer is not in the log: r4. The producer was never told that they were written.",
     ]
     two = [{"anomaly": name, "witness": "r7", "topic": "t", "partition": 0, "offset": 7, "detail": "-"}

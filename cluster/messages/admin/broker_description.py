@@ -53,7 +53,7 @@ def own_keys(
     listener = f"PLAINTEXT://{identity.host}:{identity.port}"
     broker_id = str(identity.broker_id)
     keys = [
-        OwnKey("advertised.listeners", listener, STRING, "Where clients are told to find this broker."),
+        OwnKey("advertised.listeners", listener, STRING, "The address at which clients find this broker."),
         OwnKey("broker.id", broker_id, INT, "The broker's number in the cluster."),
         OwnKey("listeners", listener, STRING, "Where this broker listens."),
         OwnKey("log.dirs", ",".join(map(str, log_dirs)), STRING, "The directories that hold the logs."),

@@ -63,7 +63,7 @@ def _check_size(records: int) -> None:
 def _new_topic(asked: AdminRequest, name: str, topic: Entity) -> CreateTopic:
     """raises: KafkaError"""
     if name == METADATA_TOPIC:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"nobody may create the internal topic {METADATA_TOPIC}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the internal topic {METADATA_TOPIC} cannot be created")
     check_name(asked.image, name)
     without_value = [str(config.name) for config in topic.configs if config.value is None]
     if without_value:

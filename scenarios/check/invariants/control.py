@@ -407,7 +407,9 @@ class OneFetcherAimedAtLeader(Invariant):
             if told == node:
                 self.broken(f"{node} leads {partition} and fetches it from {leader}", *partition)
             elif told != leader and not (told is None and self.checker.rules.fetch_fencing == "none"):
-                self.broken(f"{node} fetches {partition} from {leader}, but was told that {told} leads", *partition)
+                self.broken(
+                    f"{node} fetches {partition} from {leader}, but the leader it learned of last is {told}", *partition
+                )
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (

@@ -150,7 +150,7 @@ class Converges(Invariant):
         if state.leader is None or sorted(state.isr) != sorted(state.assigned):
             isr = ", ".join(state.isr)
             self.broken(
-                f"{partition} is led by {state.leader or 'nobody'} with ISR {{{isr}}} at rest", *partition, name="L2"
+                f"{partition} is led by {state.leader or 'no broker'} with ISR {{{isr}}} at rest", *partition, name="L2"
             )
             return
         appended_us = self.appended_us.get(partition)

@@ -223,7 +223,7 @@ def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules) -> list
             f"{len(names)} controllers; a quorum has 1, 3 or 5",
             node.place,
             path=path,
-            label="an even number of voters survives no more deaths than one less",
+            label="an even number of voters tolerates as many failures as one voter fewer",
         )
     return names
 

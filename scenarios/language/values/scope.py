@@ -144,7 +144,7 @@ class Scope:
         """A selector other than `none`."""
         selector = self.selector(node, path, what, of)
         if not selector.terms and (isinstance(node, Sequence) or (isinstance(node, Scalar) and node.text == "none")):
-            self.reader.error("E125", f"{what} names nobody", node.place, path=path)
+            self.reader.error("E125", f"{what} names no node", node.place, path=path)
         return selector
 
     def _term(self, text: str, place: Place, path: str, of: str) -> Term:

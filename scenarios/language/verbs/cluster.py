@@ -33,7 +33,7 @@ Config = tuple[tuple[str, str | None], ...]
     more={
         "preferred": "Preferred leader election, everywhere.",
         "{partition: t-0, broker: b2, unclean: true}": (
-            "As it says; without `broker`, the preferred one, or with `unclean` whoever is alive."
+            "As it says; without `broker`, the preferred one, or with `unclean` any live replica."
         ),
     },
     usage="elect orders-0 b1",
@@ -48,7 +48,7 @@ class Elect(Verb):
 
     def sentence(self) -> str:
         where = f" for {self.partition}" if self.partition else ""
-        who = str(self.broker) if self.broker else ("whoever is alive" if self.unclean else "the preferred leader")
+        who = str(self.broker) if self.broker else ("any live replica" if self.unclean else "the preferred leader")
         return f"elect {who}{where}{', uncleanly if need be' if self.unclean else ''}"
 
     def tree(self) -> Any:
@@ -116,7 +116,7 @@ class Throttle(Verb):
         where = f" of {self.topic}" if self.topic else ""
         side = "" if self.side == "both" else f" as {self.side}"
         if self.bytes_per_second is None:
-            return f"throttle the replication{where} on {self.brokers}{side} no more"
+            return f"end the throttle of replication{where} on {self.brokers}{side}"
         return f"throttle the replication{where} on {self.brokers}{side} to {self.bytes_per_second:,} B/s"
 
 

@@ -44,7 +44,7 @@ def test_a_refused_record_counts_as_saved_because_nothing_was_promised() -> None
     outcomes = {outcome.change.what: outcome for outcome in outcomes_of("min-isr-1-trap", "r12")}
     refused = outcomes["min.insync.replicas=2"]
     assert (refused.fate, refused.saved, refused.also_lost) == ("refused", True, ())
-    assert "told that it failed" in refused.sentence
+    assert "the producer got an error" in refused.sentence
 
 
 def test_a_clean_election_saves_what_an_unclean_one_lost() -> None:
