@@ -53,7 +53,7 @@ class Blame:
 
 
 def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
-    """By the invariant that broke first; invariants that the rules promise are a bug in Highwater and have no suspects."""
+    """By the invariant that broke first; one that the rules promise is a bug in Highwater and has no suspects."""
     found: dict[str, tuple[Gap, ...]] = {}
     bytes_lost = False
     for row in rows:
