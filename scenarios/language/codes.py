@@ -58,6 +58,7 @@ EXPLANATIONS: dict[str, str] = {
     "W205": "This step, or this key in the era of the run, changes nothing.",
     "W206": "The run ends before a follower could be dropped from the ISR: the check runs every half\n"
     "replica.lag.time.max.ms, so a cut link shows up 1 to 1.5 times that long after it.",
+    "W207": "The expectation names a record that no producer sends: it is wrong, or a `produce` step is missing.",
 }
 
 

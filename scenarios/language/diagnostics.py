@@ -168,16 +168,23 @@ def _snippet(place: Place, width: int, label: str) -> list[str]:
         return []
     # A line of a hostile file can be a megabyte long: show the part round the caret.
     shift = max(0, place.column - _LINE_WIDTH // 2)
-    window = slice(shift, shift + _LINE_WIDTH)
     out = [f"{' ' * width} |"]
     if place.line > 0 and text[place.line - 1].strip():
-        out.append(f"{place.line:>{width}} | {printable(text[place.line - 1][window])}")
+        out.append(f"{place.line:>{width}} | {_cropped(text[place.line - 1], shift)}")
     line = text[place.line]
-    out.append(f"{place.line + 1:>{width}} | {printable(line[window])}")
+    out.append(f"{place.line + 1:>{width}} | {_cropped(line, shift)}")
     length = max(1, min(place.length, len(line) - place.column, _LINE_WIDTH // 2))
     out.append(f"{' ' * width} | {' ' * (place.column - shift)}{'^' * length} {label}".rstrip())
     out.append(f"{' ' * width} |")
     return out
+
+
+def _cropped(line: str, shift: int) -> str:
+    """The part that is shown, with dots where the line goes on."""
+    part = printable(line[shift : shift + _LINE_WIDTH])
+    if shift > 0:
+        part = "..." + part[3:]
+    return f"{part[:-3]}..." if len(line) > shift + _LINE_WIDTH else part
 
 
 def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -> str:

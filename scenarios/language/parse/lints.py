@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica.ids import ACKS_ALL
 from scenarios.language.diagnostics import Diagnostic, Place
-from scenarios.language.record_sets import RECORDS_MAX
+from scenarios.language.record_sets import RECORDS_MAX, split_record_name
 from scenarios.language.spec import Scenario, Workload
 from scenarios.language.steps import At, Payload, Step
 from scenarios.language.values.reading import Reader
@@ -12,7 +12,7 @@ from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import CancelReassign, Reassign, SetConfig, Throttle
 from scenarios.language.verbs.disk import FailDisk, FillDisk, Tear
 from scenarios.language.verbs.network import AddLatency, Cut, Loss, PartitionNetwork
-from scenarios.language.verbs.process import Kill, PowerOff, Restart, Start, Stop, Wipe
+from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
 
 FIRINGS_MAX = 10_000
 
@@ -22,6 +22,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
     _limits(scenario, reader)
     if not _has_error(reader, "timeline"):
         _impossible_steps(scenario, reader)
+        _needless_resumes(scenario, reader)
         _wrong_era(scenario, reader)
     _durability(scenario, reader)
     if not _has_error(reader, "duration"):
@@ -80,6 +81,12 @@ def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
     for step in order:
         for node in _names(step.payload):
             if isinstance(step.payload, (Stop, Kill, PowerOff)):
+                before = down.get(node)
+                # A power failure after a kill takes the page cache too, and a process that shuts down can be killed.
+                if not isinstance(step.payload, PowerOff) and before and not isinstance(before.payload, Stop):
+                    _does_nothing(
+                        step, reader, f"would {step.verb} {node}, which is down since step {before.index + 1}"
+                    )
                 down[node] = step
             elif node not in down:
                 verb = "is not down" if isinstance(step.payload, Start) else "is running"
@@ -95,6 +102,58 @@ def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
                     )
             elif isinstance(step.payload, Start):
                 del down[node]
+
+
+def _does_nothing(step: Step, reader: Reader, why: str) -> None:
+    warn(reader, "W205", f"step {step.index + 1} {why}", f"{_path(step)}.{step.verb}", _path(step))
+
+
+def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
+    """W205 for a resume of what no step has paused by then; silent where the run decides."""
+    steps = [step for step in scenario.timeline if isinstance(step.payload, (Pause, Resume))]
+    if any(not _names(step.payload) or not isinstance(step.trigger, At) for step in steps):
+        return
+    for step in steps:
+        if not isinstance(step.payload, Resume):
+            continue
+        paused = [
+            node
+            for other in steps
+            if isinstance(other.payload, Pause) and _first_us(other) <= _first_us(step)
+            for node in _names(other.payload)
+        ]
+        for node in _names(step.payload):
+            if node not in paused:
+                _does_nothing(step, reader, f"resumes {node}, which nothing has paused")
+
+
+def _first_us(step: Step) -> int:
+    return step.trigger.at_us if isinstance(step.trigger, At) else 0
+
+
+def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
+    """W207 for an expected record that comes after the last one of its producer."""
+    limits: dict[str, int] = {}
+    for producer in scenario.producers:
+        if producer.arrival is not None:
+            limits[producer.prefix] = RECORDS_MAX  # How many there are is a matter of rates and luck.
+            continue
+        steps = (step for step in scenario.timeline if isinstance(step.payload, Produce))
+        limits[producer.prefix] = sum(
+            step.payload.count * step.times
+            for step in steps
+            if isinstance(step.payload, Produce) and step.payload.producer == producer.name
+        )
+    expected = [(f"expect.records.{test.kind}", test.at_least or ()) for test in scenario.expect.records]
+    expected += [(f"expect.logs.{test.partition}", test.records) for test in scenario.expect.logs]
+    for path, names in expected:
+        for name in names:
+            prefix, number = split_record_name(name)
+            limit = limits.get(prefix, 0)
+            if number >= limit:
+                sent = f"{limit} record{'' if limit == 1 else 's'}"
+                warn(reader, "W207", f"{name} is expected, but its producer sends {sent} in all", path, "expect")
+                break
 
 
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:
@@ -139,6 +198,7 @@ def _durability(scenario: Scenario, reader: Reader) -> None:
     """W201, W202: a min.insync.replicas too small or too large for acks=all."""
     if reader.problems.any_error:
         return
+    _records_never_sent(scenario, reader)
     for producer in scenario.producers:
         if producer.producer_config().required_acks == ACKS_ALL and producer.topic in scenario.topics:
             _min_isr(scenario, reader, producer)
@@ -150,7 +210,13 @@ def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
     paths = (f"topics.{topic.name}.config.min.insync.replicas", f"topics.{topic.name}")
     if topic.replication_factor > 1 and minimum == 1:
         warn(reader, "W201", "acks=all with min.insync.replicas=1: the leader alone may be `all`", *paths)
-    elif topic.replication_factor > 1 and minimum >= topic.replication_factor:
+    elif minimum > topic.replication_factor:
+        # Kafka's Partition.effectiveMinIsr
+        title = (
+            f"min.insync.replicas ({minimum}) is above the replication factor and counts as {topic.replication_factor}"
+        )
+        warn(reader, "W202", f"{title}: one slow broker stops acks=all", *paths)
+    elif topic.replication_factor > 1 and minimum == topic.replication_factor:
         title = f"min.insync.replicas ({minimum}) equals the replication factor: one slow broker stops acks=all"
         warn(reader, "W202", title, *paths)
 

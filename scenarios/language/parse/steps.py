@@ -49,7 +49,8 @@ def _read_step(scope: Scope, index: int, node: Node, path: str) -> Step | None:
     if not isinstance(node, Mapping):
         reader.error("E111", f"{what} must be a mapping such as {{at: 10.5s, kill: b1}}", node.place, path=path)
         return None
-    fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS))
+    known_as = (f"help: a step has one verb: {', '.join(VERBS)}", f"help: and beside it: {', '.join(MODIFIERS)}")
+    fields = reader.fields(node, path, what, (*MODIFIERS, *VERBS), known_as=known_as)
     trigger = _read_trigger(scope, fields)
     payload = _read_payload(scope, fields)
     every_us, times = _read_repetition(reader, fields)

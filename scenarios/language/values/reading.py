@@ -131,10 +131,19 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------------ shapes
 
-    def fields(self, node: Node, path: str, what: str, known: Sequence[str], required: Collection[str] = ()) -> Fields:
+    def fields(
+        self,
+        node: Node,
+        path: str,
+        what: str,
+        known: Sequence[str],
+        required: Collection[str] = (),
+        known_as: Sequence[str] = (),
+    ) -> Fields:
         """A mapping with only `known` keys; an empty value counts as an empty mapping.
 
         required: keys that must be there, perhaps each with an example of its value
+        known_as: how the help lists them, where one list is not enough
         """
         if isinstance(node, Scalar) and node.is_nothing:
             return self._required(Fields(self, None, path, what, node.place), required)
@@ -150,10 +159,12 @@ class Reader:
         for key, (key_node, _) in node.entries.items():
             self.places[f"{path}.{key}" if path else key] = key_node.place
             if key not in known:
-                self.unknown_key(key, key_node.place, path, what, known)
+                self.unknown_key(key, key_node.place, path, what, known, known_as)
         return self._required(Fields(self, node, path, what, node.place), required)
 
-    def unknown_key(self, key: str, place: Place, path: str, what: str, known: Sequence[str]) -> None:
+    def unknown_key(
+        self, key: str, place: Place, path: str, what: str, known: Sequence[str], known_as: Sequence[str] = ()
+    ) -> None:
         suggestion = did_you_mean(key, known, FIELD_SYNONYMS)
         self.error(
             "E104",
@@ -161,7 +172,7 @@ class Reader:
             place,
             label=f"did you mean `{suggestion}`?" if suggestion else "no such field",
             suggestion=suggestion,
-            notes=[f"help: fields of {what}: {', '.join(known)}"],
+            notes=known_as or [f"help: fields of {what}: {', '.join(known)}"],
             path=f"{path}.{key}" if path else key,
         )
 

@@ -367,3 +367,55 @@ def test_no_text_breaks_the_loader(text: str) -> None:
 def test_the_golden_files_are_the_only_ones_that_do_not_load() -> None:
     with pytest.raises(ScenarioInvalid, match=r"Found \d+ errors .*Nothing was run\."):
         load_file(GOLDEN / "hostile.yaml")
+
+
+NEEDLESS = [
+    (("{at: 1s, kill: b1}", "{at: 2s, kill: b1}"), "W205", "step 2 would kill b1, which is down since step 1"),
+    (("{at: 1s, kill: b1}", "{at: 2s, start: b1}", "{at: 3s, kill: b1}"), None, ""),
+    (("{at: 1s, stop: b1}", "{at: 1.1s, kill: b1}"), None, ""),
+    (("{at: 1s, kill: b1}", "{at: 2s, power_off: b1}"), None, ""),
+    (("{at: 1s, resume: b1}", "{at: 2s, pause: b1}"), "W205", "step 1 resumes b1, which nothing has paused"),
+    (("{at: 1s, pause: b1, for: 9s}", "{at: 2s, resume: b1}"), None, ""),
+    (('{at: 1s, pause: "leader(t-0)"}', "{at: 2s, resume: b1}"), None, ""),
+]
+
+
+@pytest.mark.parametrize(("steps", "code", "title"), NEEDLESS)
+def test_a_step_that_changes_nothing_is_a_warning(steps: tuple[str, ...], code: str | None, title: str) -> None:
+    warnings = load_text(file_of(*steps), "test.yaml").warnings
+    found = [(one.code, one.title) for one in warnings if one.code in ("W205", "W207")]
+    assert found == ([(code, title)] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("expected", "title"),
+    [
+        ("records: {lost: r4..r5}", "r5 is expected, but its producer sends 5 records in all"),
+        ("records: {lost: {at_least: s0}}", "s0 is expected, but its producer sends 0 records in all"),
+        ('logs: {t-0: "r0, r9"}', "r9 is expected, but its producer sends 5 records in all"),
+        ("records: {lost: r0..r4, acked: {at_most: r0..r99}}", None),
+    ],
+)
+def test_an_expected_record_that_is_never_sent_is_a_warning(expected: str, title: str | None) -> None:
+    text = file_of("{at: 1s, produce: {from: p1, count: 5}}", expect=f"expect: {{verdict: ok, {expected}}}\n")
+    found = [one.title for one in load_text(text, "test.yaml").warnings if one.code == "W207"]
+    assert found == ([title] if title else [])
+
+
+def test_a_min_isr_above_the_replication_factor_counts_as_that_factor() -> None:
+    head = HEAD.replace("min.insync.replicas: 2", "min.insync.replicas: 4")
+    (warning,) = load_text(file_of(head=head), "test.yaml").warnings
+    assert warning.code == "W202"
+    assert warning.title.startswith("min.insync.replicas (4) is above the replication factor and counts as 3")
+
+
+def test_a_cropped_line_has_dots_where_it_goes_on() -> None:
+    before, after = "{at: 1s, kill: b1}, " * 20, ", {at: 1s, kill: b2}" * 20
+    text = f"{HEAD}timeline: [{before}{{at: 2s, kil: b1}}{after}]\n{PLAIN_EXPECT}"
+    error = next(one for one in errors_of(text) if one.code == "E104")
+    lines = render(error).splitlines()
+    (shown,) = [line.partition("| ")[2] for line in lines if "kil:" in line]
+    (carets,) = [line.partition("| ")[2] for line in lines if "^" in line]
+    assert shown.startswith("...") and shown.endswith("...") and len(shown) == 110
+    assert shown[carets.index("^") :].startswith("kil:")
+    assert [note.split(":")[1] for note in error.notes] == [" a step has one verb", " and beside it"]

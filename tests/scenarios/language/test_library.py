@@ -114,7 +114,7 @@ def test_find_by_id_path_and_wrong_name(tmp_path: Path) -> None:
 
 def test_list_groups_by_lesson() -> None:
     screen = call("list", "--plain").output
-    assert screen.index("LESSON 1") < screen.index("acks1-leader-kill") < screen.index("LESSON 2")
+    assert screen.index("LESSON 1") < screen.index("\n  acks1-leader-kill") < screen.index("LESSON 2")
     assert all(name in screen for name in IDS)
     assert max(map(len, screen.splitlines())) <= 120
     document = json.loads(call("list", "--format", "json").output)
