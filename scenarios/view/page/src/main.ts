@@ -409,7 +409,7 @@ class Player {
     } else if (this.mode === "partitions") {
       const leaders = this.leadersBy.get(this.shown) ?? leadersOf(this.run);
       this.leadersBy.set(this.shown, leaders);
-      this.stage.replaceChildren(overviewPane(this.run, scene.cluster, leaders, this.hides ? this.now : tape.end_us, (partition) => this.choosePartition(partition)));
+      this.stage.replaceChildren(overviewPane(this.run, scene.cluster, leaders, width, this.now, this.hides ? this.now : tape.end_us, (partition) => this.choosePartition(partition)));
     } else this.stage.replaceChildren(drawStage(scene, width));
     this.playButton.textContent = this.playing ? "\u2016" : "\u25b6";
     this.playButton.setAttribute("aria-label", this.playing ? "Pause (space)" : "Play (space)");

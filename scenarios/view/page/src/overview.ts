@@ -23,23 +23,29 @@ export function leadersOf(run: Run): Map<Place, [at: number, leader: Place][]> {
   return found;
 }
 
-export function overviewPane(run: Run, cluster: Cluster, leaders: Map<Place, [number, Place][]>, limit: number, choose: (partition: Place) => void): HTMLElement {
-  const { tape } = run, brokers = brokersOf(tape);
+const NAME = 150, CELL = 62, ISR = 70, BAR_MIN = 160, BAR_HEIGHT = 16, LETTER = 9;
+
+/** width: of the place it stands in     now: the moment on the page     limit: nothing after it is shown */
+export function overviewPane(run: Run, cluster: Cluster, leaders: Map<Place, [number, Place][]>, width: number, now: number, limit: number, choose: (partition: Place) => void): HTMLElement {
+  const { tape } = run, brokers = brokersOf(tape), bar = Math.max(BAR_MIN, width - NAME - brokers.length * CELL - ISR - 60);
   const end = Math.max(1, tape.end_us), lost = new Set(run.head.findings.map((finding) => finding.partition));
+  const xAt = (at: number): number => (Math.min(at, end) / end) * bar;
   const rows = tape.partitions.map((name, partition) => {
     const part = cluster.partitions[partition]!;
-    const bar = s("svg", { class: "leaders", width: 220, height: 12, viewBox: "0 0 220 12", role: "img", "aria-label": "leaders over the run" });
+    const line = s("svg", { class: "leaders", width: bar, height: BAR_HEIGHT, viewBox: `0 0 ${bar} ${BAR_HEIGHT}`, role: "img", "aria-label": "leaders over the run" });
     (leaders.get(partition) ?? []).forEach(([at, leader], place, steps) => {
       if (at > limit) return;
-      const until = Math.min(limit, steps[place + 1]?.[0] ?? end);
-      bar.append(s("rect", { class: leader < 0 ? "fault" : `badge ${brokerClass(run, leader)}`, x: (at / end) * 220, y: 0, width: Math.max(1, ((until - at) / end) * 220), height: 12 }, s("title", {}, leader < 0 ? "no leader" : nameOf(tape, leader))));
+      const x = xAt(at), until = xAt(Math.min(limit, steps[place + 1]?.[0] ?? end)), who = leader < 0 ? "no leader" : nameOf(tape, leader);
+      line.append(s("rect", { class: leader < 0 ? "fault" : `badge ${brokerClass(run, leader)}`, x, y: 0, width: Math.max(1, until - x), height: BAR_HEIGHT }, s("title", {}, who)));
+      if (until - x > who.length * LETTER + 6) line.append(s("text", { class: leader < 0 ? "who none" : "who", x: x + 5, y: BAR_HEIGHT - 4 }, who));
     });
-    return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", click: () => choose(partition) }, fitted(name, 220)), limit >= end && lost.has(name) && h("span", { class: "bad" }, " \u2715")),
+    line.append(s("line", { class: "moment", x1: xAt(now), x2: xAt(now), y1: 0, y2: BAR_HEIGHT }));
+    return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", click: () => choose(partition) }, fitted(name, NAME)), limit >= end && lost.has(name) && h("span", { class: "bad" }, " \u2715")),
       ...brokers.map((node) => {
         if (!part.assigned.includes(node)) return h("td", {}, "");
         const [sign, words] = SIGN[standingOf(cluster, partition, node)] ?? ["", ""], replica = part.replicas.get(node);
         return h("td", { class: `standing s${standingOf(cluster, partition, node)}`, title: `${words}, LEO ${replica?.leo ?? 0}, HW ${replica?.hw ?? 0}` }, `${sign} ${replica?.leo ?? 0}`);
-      }), h("td", {}, part.exists ? `${part.isr.length} of ${part.assigned.length}` : "-"), h("td", {}, bar));
+      }), h("td", {}, part.exists ? `${part.isr.length} of ${part.assigned.length}` : "-"), h("td", {}, line));
   });
   return h("div", { class: "overview-pane" }, h("table", {}, h("caption", {}, "\u265b leads   \u25a0 in the ISR   \u25a1 out   \u2715 down   \u2715! down, still in the ISR   the number is the LEO"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "partition"), ...brokers.map((node) => h("th", { scope: "col" }, nameOf(tape, node))), h("th", { scope: "col" }, "ISR"), h("th", { scope: "col" }, "leader over the run"))), h("tbody", {}, ...rows)));

@@ -167,9 +167,9 @@ function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room
   group.append(
     s("text", { class: "lane-name", x: 12, y: y + 18 }, fitted(nameOf(run.tape, node), head - 16, 9)),
     s("text", { class: "mono accent", x: 12, y: y + 36 }, acks),
-    s("text", { class: "small", x: 12, y: y + 53 }, fitted(acks === "acks=0" ? `${sent.length} sent` : `${sent.length} sent, ${count(ACKED)} ${scene.compact ? "\u2713" : "acked"}`, head - 16, 6.6)),
+    s("text", { class: "small", x: 12, y: y + 53 }, fitted(acks === "acks=0" ? `${sent.length} sent` : `${sent.length} sent, ${count(ACKED)} ${head < HEAD ? "\u2713" : "acked"}`, head - 16, 6.6)),
   );
-  if (!scene.compact) group.append(s("text", { class: "small muted", x: left, y: y + 10 }, room < 9 ? "What the producer knows" : "What the producer knows   \u2713 acked   \u2026 waiting   \u2192 no answer asked   ! failed"));
+  if (!scene.compact) group.append(s("text", { class: "small muted", x: left, y: y + 10 }, room < 12 ? "What the producer knows" : "What the producer knows   \u2713 acked   \u2026 waiting   \u2192 no answer asked   ! failed"));
   sent.slice(-room).forEach((record, place) => {
     const x = left + place * (CELL + GAP), isLost = isKnownLost(scene, record);
     const [kind, sign] = TOLD[cluster.records[record]!.state] ?? ["waiting", ""];
@@ -202,7 +202,7 @@ function drawConsumer(group: SVGGElement, scene: Scene, lane: Lane, { left, firs
 
 function drawController(group: SVGGElement, scene: Scene, lane: Lane, head: number): void {
   const { run, cluster, partition } = scene, part = cluster.partitions[partition]!;
-  group.append(s("text", { class: "lane-name", x: 12, y: lane.y + 20 }, fitted(`${nameOf(run.tape, lane.node)} controller`, head - 16, 8)));
+  group.append(s("text", { class: "lane-name", x: 12, y: lane.y + 20 }, head < HEAD ? nameOf(run.tape, lane.node) : fitted(`${nameOf(run.tape, lane.node)} controller`, head - 16, 8)));
   const isr = part.isr.map((node) => nameOf(run.tape, node)).join(", ");
   const tooFew = part.isr.length < part.minIsr;
   group.append(s("text", { class: `mono small ${tooFew ? "bad" : ""}`, x: 12, y: lane.y + 38 },
