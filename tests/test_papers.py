@@ -46,6 +46,7 @@ from scenarios.language.rules_table import as_markdown, rule_rows
 from scenarios.language.verbs.every import GROUPS
 from scenarios.language.write.step_table import step_table
 from spark_reports import results
+from tests.catalogue import bundled_files
 
 RULES = ROOT / "replica" / "RULES.md"
 LANGUAGE = ROOT / "scenarios" / "LANGUAGE.md"
@@ -196,7 +197,7 @@ def test_the_tables_of_the_report(generated: Generated) -> None:
 
 
 def test_the_table_of_switches(generated: Generated) -> None:
-    rows = rule_rows(load_file(path) for path in bundled().values())
+    rows = rule_rows(bundled_files())
     generated(RULES, "highwater rules --format markdown", as_markdown(rows))
 
 

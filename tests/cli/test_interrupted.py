@@ -101,7 +101,7 @@ def kill_a_player(process: subprocess.Popen[bytes]) -> None:
     os.kill(int(children[-1]), signal.SIGKILL)
 
 
-COMMANDS = {"search": (*SEARCH, "--seeds", f"1..{SEEDS}", "--jobs", "2"), "test": ("test", *FILE_NAMES, "--jobs", "2")}
+COMMANDS = {"test": ("test", *FILE_NAMES, "--jobs", "2"), "search": (*SEARCH, "--seeds", f"1..{SEEDS}", "--jobs", "2")}
 
 
 @needs_proc

@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import IncompatibleBrokerVersion, KafkaTimeoutError
 from serving import serving
 
+from tests.soak import one_in
 from tests.waiting import wait_for
 
 
@@ -136,7 +137,7 @@ def test_aiokafka(tmp_path: Path) -> None:
     assert served.summary["verdict"] == []
 
 
-@pytest.mark.parametrize("profile", ["kafka-4.1", "kafka-2.7"])
+@pytest.mark.parametrize("profile", one_in(2, ["kafka-4.1", "kafka-2.7"]))
 def test_no_more_partitions_than_max_partitions(tmp_path: Path, profile: str) -> None:
     """POLICY_VIOLATION, as from a CreateTopicPolicy, with the limit in its message; nothing is half-made."""
     words = ("--topic", "orders:2:3", "--profile", profile, "--max-partitions", "5")

@@ -17,6 +17,7 @@ from serving import Served, fault, serving
 from replica.trace.events import MessageHeld, MessageReleased
 from scenarios.observe.trace_writer import read_rows
 from scenarios.serve.control_place import REQUEST_BYTES_MAX, STATE_FILE, own_directory
+from tests.soak import one_in
 from tests.waiting import wait_for
 
 
@@ -50,7 +51,7 @@ def events_of_faults(served: Served) -> list[tuple[str, str]]:
     return [(kinds[kind], event.fault) for event in found if (kind := type(event).__name__) in kinds]
 
 
-@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+@pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 def test_a_broker_that_still_shuts_down_is_started_when_it_is_down(tmp_path: Path, world: tuple[str, ...]) -> None:
     with serving(tmp_path, *world) as served:
         fault(tmp_path, "stop", "b1")
@@ -61,7 +62,7 @@ def test_a_broker_that_still_shuts_down_is_started_when_it_is_down(tmp_path: Pat
         served.stop()
 
 
-@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+@pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, ...]) -> None:
     quick = ("--set", "cluster.config.broker.session.timeout.ms=1000",
              "--set", "cluster.config.broker.heartbeat.interval.ms=100")  # fmt: skip
@@ -97,7 +98,7 @@ def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, 
     assert events_of_faults(served) == expected
 
 
-@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+@pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 def test_a_teacher_cuts_the_client_of_a_student(tmp_path: Path, world: tuple[str, ...]) -> None:
     """Only this client is cut: its requests wait on the way, and arrive when the network is whole again."""
     with serving(tmp_path, "--topic", "t:1:1", *world, brokers=1) as served:

@@ -11,6 +11,8 @@ import pytest
 from kafka import KafkaProducer
 from serving import ROOT, program, serving
 
+from tests.soak import one_in
+
 FOREIGN = ("cluster", "controller", "replica", "spark_reports", "yaml", "trio", "kio", "networkx", "pyarrow")
 
 
@@ -30,7 +32,7 @@ def marks(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("ran-*")]
 
 
-@pytest.mark.parametrize("where", ["current directory", "PYTHONPATH"])
+@pytest.mark.parametrize("where", one_in(2, ["current directory", "PYTHONPATH"]))
 def test_processes_of_a_cluster_run_none_of_them(tmp_path: Path, where: str) -> None:
     """Python runs a package `scenarios` on PYTHONPATH instead of ours, before ours can report an error."""
     in_path = where == "PYTHONPATH"

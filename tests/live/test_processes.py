@@ -25,6 +25,7 @@ from scenarios.language.spec import Scenario
 from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.worlds import NewWorld, live, processes, simulated
+from tests.soak import one_in
 
 KILLS = """
 schema: 1
@@ -127,7 +128,7 @@ def test_a_sigkilled_leader_takes_what_it_alone_had_acked(tmp_path: Path) -> Non
     assert result.summary["bytes"]["fetch_payload_through_python"] == 0 < result.summary["bytes"]["sendfile"]
 
 
-@pytest.mark.parametrize("world", [simulated, live, processes])
+@pytest.mark.parametrize("world", one_in(3, [simulated, live, processes]))
 def test_a_log_that_has_rolled_is_told_in_full_after_any_death(tmp_path: Path, world: NewWorld) -> None:
     """b7 leads two logs with a segment per record. Rolled segments were flushed and survive; the log end does not."""
     result = run_scenario(load_text(ROLLED, "rolled.yaml").scenario, runs_dir=tmp_path, world=world)

@@ -16,9 +16,10 @@ from serving import Served, serving
 from test_fault import fault
 
 from replica.log.records import build_batch
+from tests.soak import one_in
 from tests.waiting import wait_for
 
-WORLDS = pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+WORLDS = pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 
 
 def nothing_is_wrong(served: Served) -> dict[str, list[str]]:
@@ -191,7 +192,7 @@ def test_topics_that_clients_make_are_in_the_log_too(tmp_path: Path, world: tupl
     assert "The log says            30 readable    0 lost    0 duplicated" in served.output
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("name", one_in(3, CLIENTS))
 def test_a_topic_is_deleted_and_made_again_under_clients_that_go_on(tmp_path: Path, name: str) -> None:
     """It is recreated as soon as one of them asks for it; records of the old topic are not missing in the new one."""
     with serving(tmp_path, "--topic", "t:1:1", brokers=3) as served:

@@ -14,6 +14,7 @@ from serving import ROOT, command, free_ports, serving
 
 from replica.trace.events import BatchAppended, BatchSent, RequestCompleted
 from scenarios.observe.trace_writer import read_rows
+from tests.soak import one_in
 
 pytestmark = pytest.mark.live
 
@@ -61,7 +62,7 @@ def test_a_port_that_is_taken_ends_with_one_clear_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr and not list(tmp_path.glob("0*"))
 
 
-@pytest.mark.parametrize("world", [(), ("--processes",)], ids=["tasks", "processes"])
+@pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 def test_without_client_records_no_request_is_told_either(tmp_path: Path, world: tuple[str, ...]) -> None:
     with serving(tmp_path, "--topic", "t:1:1", "--no-client-records", *world, brokers=1) as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")

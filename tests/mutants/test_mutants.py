@@ -23,9 +23,10 @@ from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import AS_WRITTEN, RuleRow, rule_rows
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import run_scenario
+from tests.catalogue import bundled_files
 from tests.soak import ALL_EXAMPLES, one_in
 
-ROWS = [row for row in rule_rows(load_file(path) for path in bundled().values()) if row.contrasts]
+ROWS = [row for row in rule_rows(bundled_files()) if row.contrasts]
 LIST = Path(__file__).parent / "CAUGHT.md"
 PLAYER = Path(__file__).parent / "mutate.py"
 

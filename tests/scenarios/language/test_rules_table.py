@@ -10,11 +10,12 @@ from replica.rules import PROFILES, Rules
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import RuleRow, rule_rows
+from tests.catalogue import bundled_files
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[RuleRow]:
-    return rule_rows(load_file(path) for path in bundled().values())
+    return rule_rows(bundled_files())
 
 
 def test_every_switch_has_its_row(rows: list[RuleRow]) -> None:
