@@ -17,7 +17,7 @@ def sentence_of(event: trace.TraceEvent, records: tuple[str, ...]) -> str:
         return write(event, _names(records))
     reason: str = getattr(event, "reason", "") or trace.EVENT_NAMES[type(event)].replace("_", " ")
     error = getattr(event, "error", None)
-    return f"{error}: {reason}" if error and not reason.startswith(error) else reason
+    return f"{error}: {reason}" if error else reason
 
 
 def _names(records: tuple[str, ...]) -> str:
