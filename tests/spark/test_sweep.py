@@ -314,7 +314,11 @@ BAD_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "code", "said"), BAD_COMMANDS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [pytest.param(*bad, marks=pytest.mark.soak if place % 5 else ()) for place, bad in enumerate(BAD_COMMANDS)],
+    ids=lambda value: str(value)[:40],
+)
 def test_a_wrong_command_is_one_clear_error_and_nothing_runs(
     words: list[str], code: int, said: str, tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ def whole_page(shown: Driven) -> str:
     return words
 
 
+@pytest.mark.soak
 def test_predict_stops_asks_and_counts_and_gives_nothing_away(browser: Browser, three: Path) -> None:
     run = data_of(three)[0]
     tape, questions = run["tape"], run["questions"]
