@@ -105,7 +105,8 @@ class Exercise(ABC):
         return judgement
 
     def unreadable(self, invalid: ScenarioInvalid) -> Judgement:
-        return Judgement([Criterion("valid", False, "the file can be read")], invalid.diagnostics)
+        errors = tuple(found for found in invalid.diagnostics if found.severity == "error")
+        return Judgement([Criterion("valid", False, "the file can be read")], errors)
 
     @abstractmethod
     def _criteria(self, hand_in: HandIn) -> Iterator[Criterion]: ...

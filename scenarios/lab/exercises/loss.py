@@ -39,7 +39,8 @@ class MakeLoss(ScenarioExercise):
         results = [sandbox.play(scenario, seed) for seed in seeds]
         losing = sum(bool(lost(result)) for result in results)
         sentence = "an acked record is lost, under every seed"
-        yield Criterion("lost", losing == len(seeds), sentence, f"under {losing} of {len(seeds)}")
+        hint = f"under {losing} of {len(seeds)}: which acked record did only one broker have, and did it come back?"
+        yield Criterion("lost", losing == len(seeds), sentence, hint)
         alive = sum(acked_since(result, scenario.duration_us - 15_000_000) > 0 for result in results)
         sentence = "at the end the topic takes records again"
         yield Criterion("alive", alive == len(seeds), sentence, "no record that was sent in the last 15 s is acked")
