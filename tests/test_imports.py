@@ -30,6 +30,7 @@ SPARK_COMMANDS = (
     "scenarios/cli/spark.py",
     "scenarios/cli/sweep.py",
     "scenarios/bench/report.py",
+    "scenarios/bench/search.py",
     "scenarios/bench/spark.py",
     "scenarios/bench/sweep.py",
 )

@@ -1,4 +1,4 @@
-"""`highwater bench sim`, `fetch`, `sweep`, `acks`, `report`, `spark`: medians on this machine, with it described.
+"""`highwater bench sim`, `fetch`, `sweep`, `search`, `acks`, `report`, `spark`: medians here; the machine is described.
 
 Nothing here is a test: no figure is asserted. Ratios compare two things measured in turn within one run.
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from replica.rules import PROFILES
 from scenarios.cli.bench.acks_screen import print_acks
 from scenarios.cli.common import format_option, print_json
 from scenarios.process.own_python import environment
@@ -245,6 +246,33 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
     click.echo(
         "  budget 5,000 an hour on 2 cores, aim 20,000; Spark's include a forked child, a time limit and Arrow rows"
     )
+    click.echo(f"  starting the Spark session: {document['session_s']} s more, once")
+    return ExitCode.HELD
+
+
+# -------------------------------------------------------------------------------------------------------- bench search
+
+
+@bench.command()
+@click.option("--profile", type=click.Choice(list(PROFILES)), default="kafka-4.1", show_default=True, help="The era.")
+@click.option("--schedules", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Per round.")
+@click.option("--repeat", type=click.IntRange(1, 99), default=3, show_default=True, help="Rounds, taken in turn.")
+@click.option("--cores", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes at a time.")
+@format_option
+def search(profile: str, schedules: int, repeat: int, cores: int, format_: str) -> int:
+    """Random schedules an hour, in a process pool and on Spark."""
+    from scenarios.bench.search import measure_search
+    from scenarios.cli.spark import spark_or_fail
+
+    with spark_or_fail(), ProgressLine("bench search") as line:
+        document = {"machine": machine(), **measure_search(profile, schedules, repeat, cores, line.show)}
+    if format_ == "json":
+        print_json(document)
+        return ExitCode.HELD
+    click.echo(f"bench search: {schedules} schedules of {profile} on {cores} cores, medians of {repeat} rounds")
+    click.echo(machine_line(document["machine"]))
+    click.echo(f"  in a process pool: {document['pool_an_hour']:>8,} schedules an hour")
+    click.echo(f"  on Spark:          {document['spark_an_hour']:>8,} schedules an hour    aim 20,000 on 2 cores")
     click.echo(f"  starting the Spark session: {document['session_s']} s more, once")
     return ExitCode.HELD
 
