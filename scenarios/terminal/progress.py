@@ -13,7 +13,9 @@ REFRESH_S = 0.1
 
 
 class ProgressLine:
-    """One line that is redrawn on a terminal; where stderr is no terminal, one line for every tenth done."""
+    """One line that is redrawn twice a second on a terminal, whether there is progress or not; where stderr is no
+    terminal, one line for every tenth done.
+    """
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -21,42 +23,63 @@ class ProgressLine:
         self._drawn_s = 0.0
         self._tenths = 0
         self._shown = False
+        self._present: tuple[float, str] | None = None
         self._terminal = sys.stderr.isatty()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
+        if self._terminal:
+            threading.Thread(target=self._redraw, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._shown and self._terminal:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._over.set()
+        with self._lock:
+            if self._shown and self._terminal:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
 
     def note(self, text: str) -> None:
         """A separate line that stays, above the one that is redrawn."""
-        clear = "\r\x1b[K" if self._shown and self._terminal else ""
-        sys.stderr.write(f"{clear}{text}\n")
-        sys.stderr.flush()
+        with self._lock:
+            clear = "\r\x1b[K" if self._shown and self._terminal else ""
+            sys.stderr.write(f"{clear}{text}\n")
+            sys.stderr.flush()
 
     def show(self, fraction: float, detail: str = "") -> None:
         """fraction: done so far, 0 to 1"""
-        now_s = time.monotonic()
-        if now_s - self._began_s < QUIET_S:
-            return
-        if self._terminal:
-            if now_s - self._drawn_s >= REFRESH_S:
-                self._drawn_s = now_s
-                self._shown = True
-                filled = round(max(0.0, min(fraction, 1.0)) * 20)
-                elapsed_s = now_s - self._began_s
-                bar = "█" * filled + "·" * (20 - filled)
-                sys.stderr.write(f"\r\x1b[K  {elapsed_s:5.1f} s {bar} {self._label} {detail}"[:120])
+        with self._lock:
+            self._present = (fraction, detail)
+            now_s = time.monotonic()
+            if now_s - self._began_s < QUIET_S:
+                return
+            if self._terminal:
+                if now_s - self._drawn_s >= REFRESH_S:
+                    self._draw(now_s)
+            elif int(fraction * 10) > self._tenths:
+                self._tenths = int(fraction * 10)
+                sys.stderr.write(f"{self._label}: {self._tenths * 10} % {detail}\n")
                 sys.stderr.flush()
-        elif int(fraction * 10) > self._tenths:
-            self._tenths = int(fraction * 10)
-            sys.stderr.write(f"{self._label}: {self._tenths * 10} % {detail}\n")
-            sys.stderr.flush()
+
+    def _redraw(self) -> None:
+        while not self._over.wait(QUIET_S):
+            with self._lock:
+                if self._present is not None and not self._over.is_set():
+                    self._draw(time.monotonic())
+
+    def _draw(self, now_s: float) -> None:
+        """With the lock held."""
+        assert self._present is not None
+        fraction, detail = self._present
+        self._drawn_s = now_s
+        self._shown = True
+        filled = round(max(0.0, min(fraction, 1.0)) * 20)
+        bar = "█" * filled + "·" * (20 - filled)
+        sys.stderr.write(f"\r\x1b[K  {now_s - self._began_s:5.1f} s {bar} {self._label} {detail}"[:120])
+        sys.stderr.flush()
 
 
 class WaitingLine:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.interrupts import Interrupts
 from spark_reports.io import damage_named, read_trace, write_table
+from spark_reports.report.heading import heading_of
 from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
 from spark_reports.results import as_markdown
@@ -137,7 +138,8 @@ def _build(
     progress("drawing", 0.9)
     rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
     rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
-    page = render(rows, f"PySpark {spark.version}")
+    headings = {run_dir.resolve().name: heading_of(run_dir) for run_dir in run_dirs}
+    page = render(rows, f"PySpark {spark.version}", headings)
     (folder / "report.html").write_text(page, encoding="utf-8")
     (folder / "tables" / "README.md").write_text(f"{_TABLES_HEAD}{as_markdown()}", encoding="utf-8")
     names = [run_dir.resolve().name for run_dir in run_dirs]

@@ -1,4 +1,8 @@
-"""One partition's pictures as a Vega-Lite specification: panels over one time axis, faults shaded through all."""
+"""One partition's pictures as a Vega-Lite specification: panels over one time axis, faults shaded through all.
+
+The page sets the parameters FROM, UNTIL and AT: the part of the run that all panels show, and the moment that is asked
+about.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,18 @@ from typing import Any
 import altair as alt
 from altair.utils import schemapi
 
+from replica.trace.broker_marks import BROKER_MARKS
 from spark_reports.report import series
 from spark_reports.report.rows import Rows
 from spark_reports.report.series import Points
 
 Spec = dict[str, Any]
 
-# Okabe and Ito's hues; every replica also has a dash pattern, every standing also a height and a word.
-BROKER_COLOURS = ("#6b7c93", "#d55e00", "#009e73", "#b8a000", "#aa4499", "#56b4e9", "#882255", "#44aa99")
-BROKER_DASHES = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 1], [1, 3], [10, 2, 2, 2])
-WATER = "#0088a8"
-GOLD = "#e69f00"
-IN_SYNC = "#56b4e9"
-OUT_OF_SYNC = "#8a8f98"
-ALARM = "#d04a10"
+# Variables of the style sheet. Every broker also has a dash pattern, every standing also a height and a word.
+WATER, LEADER, IN_SYNC, OUT_OF_SYNC = "var(--water)", "var(--leader)", "var(--in-sync)", "var(--out-of-sync)"
+FAULT, ELECTION = "var(--fault)", "var(--election)"
+
+FROM, UNTIL, AT = "from_s", "until_s", "at_s"
 
 WIDTH_PX = 1000
 """Nominal; the page sets the real width before it draws."""
@@ -34,11 +36,16 @@ _BARE_Y: dict[str, Any] = {**_PLAIN_Y, "labels": False, "ticks": False, "domain"
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
 
 
-def partition_chart(tables: Mapping[str, Rows], replicas: Sequence[str], end_us: int) -> Spec:
-    """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside."""
+def partition_chart(
+    tables: Mapping[str, Rows], replicas: Sequence[str], places: Mapping[str, int], end_us: int
+) -> Spec:
+    """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside.
+
+    places: of all brokers of the run among broker_marks
+    """
     # Else Altair checks each part against Vega-Lite's schema as it is made, a third of a page's time: a test does that.
     with schemapi.debug_mode(False):
-        return _PartitionChart(tables, replicas, end_us).build()
+        return _PartitionChart(tables, replicas, places, end_us).build()
 
 
 # Altair's chained calls lose their types; drawing the chart checks the result.
@@ -46,29 +53,31 @@ Layer = Any
 
 
 class _PartitionChart:
-    def __init__(self, tables: Mapping[str, Rows], replicas: Sequence[str], end_us: int) -> None:
+    def __init__(
+        self, tables: Mapping[str, Rows], replicas: Sequence[str], places: Mapping[str, int], end_us: int
+    ) -> None:
         self.replicas = list(replicas)
+        self.places = [places[node] % len(BROKER_MARKS) for node in replicas]
         self.end_us = end_us
         self._datasets: dict[str, Points] = {}
         self.timeline = tables["replica_timeline"]
         self.lost = tables["lost_records"]
-        self.faults = series.fault_stretches(tables["fault_intervals"])
-        self.shade = series.together(self.faults)
+        self.faults = series.fault_stretches(tables["fault_intervals"], end_us)
+        self.shade = series.together([fault for fault in self.faults if fault["undone"]])
         self.elections = series.election_moments(tables["elections"])
         self.lines = series.replica_lines(self.timeline, end_us)
         self.lags = series.lag_lines(tables["replication_lag"])
         self.risk = series.risk_lines(tables["data_at_risk"])
-        self.standings = series.standing_stretches(tables["isr_intervals"], end_us)
-        self.frozen = series.frozen_stretches(tables["fault_intervals"], replicas, end_us)
-        self.down = series.down_stretches(tables["stopped_intervals"], replicas, end_us) + self.frozen
+        self.standings = series.standing_stretches(tables["isr_intervals"])
+        self.frozen = series.frozen_stretches(tables["fault_intervals"], replicas)
+        self.down = series.down_stretches(tables["stopped_intervals"], replicas) + self.frozen
         self.instants = series.instants(self.lines, self.lags, self.standings, self.replicas)
-        self.zoom = alt.selection_interval(name="zoom", encodings=["x"])
         self.hover = alt.selection_point(
             name="hover", on="pointermove", clear="pointerout", nearest=True, fields=["s"], encodings=["x"], empty=False
         )
 
     def build(self) -> Spec:
-        panels = [self._overview(), *([self._fault_lanes()] if self.faults else []), self._ribbon()]
+        panels = [*([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
         panels.append(self._measure("Uncommitted: log end offset − high watermark, records", self.lines, "gap"))
         if self.risk:
@@ -83,22 +92,32 @@ class _PartitionChart:
             spec: Spec = (
                 alt.vconcat(*panels, spacing=12)
                 .resolve_scale(color="shared", strokeDash="shared")
+                .add_params(
+                    alt.param(name=FROM, value=0),
+                    alt.param(name=UNTIL, value=series.to_s(self.end_us)),
+                    alt.param(name=AT, value=-1),
+                )
                 .to_dict(validate=False)
             )
         del spec["config"]  # the page brings its own colours
-        return {**spec, "datasets": self._datasets}
+        told = {"instants": self._name_of(self.instants), "replicas": self.replicas}
+        return {**spec, "datasets": self._datasets, "usermeta": told}
 
     def _chart(self, points: Points) -> Layer:
         """Layers refer to their data by name: Altair copies its input each time layers are put together."""
+        return alt.Chart(alt.NamedData(name=self._name_of(points)))
+
+    def _name_of(self, points: Points) -> str:
         name = next((name for name, known in self._datasets.items() if known == points), f"data-{len(self._datasets)}")
         self._datasets[name] = points
-        return alt.Chart(alt.NamedData(name=name))
+        return name
 
     # ---------------------------------------------------------------------------------------------- parts of panels
 
     def _x(self, labels: bool) -> alt.X:
         axis = alt.Axis(labels=labels, ticks=labels, title=None, labelExpr="datum.label + ' s'", tickCount=10)
-        return alt.X("s:Q", axis=axis, scale=alt.Scale(domain=self.zoom, nice=False))
+        shown = alt.Scale(domain=[alt.ExprRef(FROM), alt.ExprRef(UNTIL)], nice=False)
+        return alt.X("s:Q", axis=axis, scale=shown)
 
     def _y(self, field: str, points: Points, *also: str) -> alt.Y:
         """From 0 to a little over the largest value, so that the top line is not cut in half."""
@@ -110,30 +129,31 @@ class _PartitionChart:
         return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
 
     def _colour(self) -> alt.Color:
-        colours = [BROKER_COLOURS[i % len(BROKER_COLOURS)] for i in range(len(self.replicas))]
+        colours = [f"var(--b{place})" for place in self.places]
         return alt.Color("node:N", scale=alt.Scale(domain=self.replicas, range=colours), legend=None)
 
     def _dash(self) -> alt.StrokeDash:
-        dashes = [list(BROKER_DASHES[i % len(BROKER_DASHES)]) for i in range(len(self.replicas))]
+        dashes = [list(BROKER_MARKS[place].dash or (1, 0)) for place in self.places]
         return alt.StrokeDash("node:N", scale=alt.Scale(domain=self.replicas, range=dashes), legend=None)
 
     def _span(self) -> Layer:
-        """Invisible: makes every panel reach from the run's beginning to its end."""
-        return self._chart([{"s": 0}, {"s": series.to_s(self.end_us)}]).mark_rule(opacity=0)
+        """Invisible: a panel without anything else has its axis."""
+        return self._chart([{"s": 0}, {"s": series.to_s(self.end_us)}]).mark_rule(opacity=0, clip=True)
 
     def _behind(self) -> list[Layer]:
         layers = [self._span()]
+        if self.shade:
+            layers.append(self._chart(self.shade).mark_rect(color=FAULT, opacity=0.12, clip=True).encode(x2="until:Q"))
         if self.faults:
-            shade = self._chart(self.shade).mark_rect(color=ALARM, opacity=0.12, clip=True)
-            begins = self._chart(self.faults).mark_rule(color=ALARM, opacity=0.7, strokeDash=[3, 3], clip=True)
-            layers += [shade.encode(x2="until:Q"), begins]
+            layers.append(self._chart(self.faults).mark_rule(color=FAULT, strokeDash=[3, 3], clip=True))
         if self.elections:
-            layers.append(self._chart(self.elections).mark_rule(color=GOLD, strokeWidth=2, clip=True))
+            layers.append(self._chart(self.elections).mark_rule(color=ELECTION, strokeWidth=2.5, clip=True))
         return layers
 
     def _line(self) -> Layer:
-        """The hover line of every panel."""
-        shown = alt.condition(self.hover, alt.value(0.8), alt.value(0))
+        """The line of every panel at the moment that is pointed at, or asked about by keyboard."""
+        asked = alt.value(alt.ExprRef(f"datum.s === {AT} ? 0.8 : 0"))
+        shown = alt.condition(self.hover, alt.value(0.8), asked)
         return self._chart(self.instants).mark_rule(strokeWidth=1.5, clip=True, tooltip=None).encode(opacity=shown)
 
     def _pointer(self) -> Layer:
@@ -156,31 +176,28 @@ class _PartitionChart:
 
     # ------------------------------------------------------------------------------------------------------- panels
 
-    def _overview(self) -> Layer:
-        x = alt.X("s:Q", axis=alt.Axis(title=None, labels=False, ticks=False, grid=False), scale=alt.Scale(nice=False))
-        layers = [self._span()]
-        if self.faults:
-            layers.append(self._chart(self.shade).mark_rect(color=ALARM, opacity=0.2).encode(x2="until:Q"))
-        ends = self._chart(self.lines).transform_filter("isValid(datum.leo)")
-        line = ends.mark_line(interpolate="step-after", strokeWidth=1)
-        layers.append(line.encode(y=alt.Y("leo:Q", axis=alt.Axis(**_BARE_Y)), color=self._colour()))
-        together = alt.layer(*[layer.encode(x=x) for layer in layers]).add_params(self.zoom)
-        title = _title("The whole run · drag here to zoom all panels, double-click to zoom out")
-        return together.properties(width=WIDTH_PX, height=30, title=title)
-
     def _fault_lanes(self) -> Layer:
         lanes = list(dict.fromkeys(fault["lane"] for fault in self.faults))
         y = alt.Y("lane:N", sort=lanes, axis=alt.Axis(**_BARE_Y))
         tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in _FAULT_TOLD.items()]
         data = self._chart(self.faults)
-        bars = data.mark_bar(color=ALARM, opacity=0.35, stroke=ALARM, height=15, clip=True).encode(x2="until:Q")
-        starts = data.mark_point(shape="triangle-right", color=ALARM, filled=True, opacity=1, size=80, clip=True)
+        bars: list[Layer] = []
+        # A fault that nothing undoes is a thin band, and would cover everything after it as a bar.
+        for undone, style in (
+            (True, {"height": 15, "opacity": 0.35}),
+            (False, {"height": 3, "yOffset": 8, "opacity": 0.8}),
+        ):
+            if own := [fault for fault in self.faults if fault["undone"] is undone]:
+                bars.append(self._chart(own).mark_bar(color=FAULT, clip=True, **style).encode(x2="until:Q"))
+        starts = data.mark_point(shape="triangle-right", color=FAULT, filled=True, opacity=1, size=80, clip=True)
         # Words of a fault that begins late would run out of the panel: they stand before it.
-        late = 0.75 * series.to_s(self.end_us)
-        words = [self._words(data.transform_filter(alt.datum.s <= late), "lane:N")]
-        if any(fault["s"] > late for fault in self.faults):
-            words.append(self._words(data.transform_filter(alt.datum.s > late), "lane:N", before=True))
-        layers = [layer.encode(y=y, tooltip=tooltip) for layer in (bars, starts, *words)]
+        late = f"datum.s > {FROM} + 0.75 * ({UNTIL} - {FROM})"
+        seen = self._in_view(data)
+        words = [
+            self._words(seen.transform_filter(f"!({late})"), "lane:N"),
+            self._words(seen.transform_filter(late), "lane:N", before=True),
+        ]
+        layers = [layer.encode(y=y, tooltip=tooltip) for layer in (*bars, starts, *words)]
         return self._panel("Faults", 21 * len(lanes), on_top=layers, labels=False)
 
     def _ribbon(self) -> Layer:
@@ -189,7 +206,7 @@ class _PartitionChart:
         styles: dict[str, dict[str, Any]] = {
             "out of sync": {"height": 4, "yOffset": 10, "color": OUT_OF_SYNC},
             "in sync": {"height": 13, "color": IN_SYNC},
-            "leader": {"height": 24, "color": GOLD},
+            "leader": {"height": 24, "color": LEADER},
         }
         layers: list[Layer] = []
         for standing, style in styles.items():
@@ -197,12 +214,12 @@ class _PartitionChart:
             if own:
                 layers.append(self._chart(own).mark_bar(clip=True, **style).encode(x2="until:Q"))
         if crowned := [stretch for stretch in self.standings if stretch["word"]]:
-            layers.append(self._words(self._chart(crowned), "word:N", "#1b1300"))
+            layers.append(self._words(self._in_view(self._chart(crowned)), "fitting:N", "#1b1300"))
         if self.down:
-            frame: dict[str, Any] = {"fillOpacity": 0, "stroke": ALARM, "strokeWidth": 2, "strokeDash": [4, 3]}
+            frame: dict[str, Any] = {"fillOpacity": 0, "stroke": FAULT, "strokeWidth": 2, "strokeDash": [4, 3]}
             layers.append(self._chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
-            ends = self._chart(self.down).transform_calculate(s="datum.until")
-            layers.append(self._words(ends, "word:N", ALARM, before=True))
+            ends = self._in_view(self._chart(self.down)).transform_calculate(s=f"min(datum.until, {UNTIL})")
+            layers.append(self._words(ends, "fitting:N", FAULT, before=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
         title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · dashed ✕: broker down"
         title += ", ‖: frozen" if self.frozen else ""
@@ -220,7 +237,7 @@ class _PartitionChart:
             end.encode(y=self._y("leo", self.lines, "hw"), color=self._colour(), strokeDash=self._dash()),
         ]
         if marks := series.marks_on_log(node, self.timeline, self.lost):
-            text = self._chart(marks).mark_text(fontSize=17, fontWeight="bold", color=ALARM, dy=-1, clip=True)
+            text = self._chart(marks).mark_text(fontSize=17, fontWeight="bold", color=FAULT, dy=-1, clip=True)
             y = self._y("leo", self.lines, "hw")
             glyphs.append(text.encode(y=y, text="glyph:N", tooltip=[alt.Tooltip("what:N", title="here")]))
         title = f"{node} · line: log end offset · water: high watermark"
@@ -239,6 +256,16 @@ class _PartitionChart:
             title,
             84,
             line.encode(y=self._y(field, points), color=self._colour(), strokeDash=self._dash(), detail=detail),
+        )
+
+    def _in_view(self, stretches: Layer) -> Layer:
+        """Stretches that meet the part that is shown, from its beginning on; `fitting` is their word where it has room,
+        else the sign that it begins with."""
+        has_room = f"min(datum.until, {UNTIL}) - datum.s > ({UNTIL} - {FROM}) / 12"
+        return (
+            stretches.transform_filter(f"datum.until >= {FROM} && datum.s <= {UNTIL}")
+            .transform_calculate(s=f"max(datum.s, {FROM})")
+            .transform_calculate(fitting=f"!datum.word || {has_room} ? datum.word : slice(datum.word, 0, 1)")
         )
 
     def _words(self, places: Layer, text: str, colour: str | None = None, *, before: bool = False) -> Layer:

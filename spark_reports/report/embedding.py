@@ -10,6 +10,7 @@ from typing import Any
 
 import jinja2
 
+from replica.trace.broker_marks import BROKER_MARKS
 from spark_reports.report import standstill, words
 from spark_reports.report.packing import packed
 
@@ -36,6 +37,16 @@ def environment() -> jinja2.Environment:
 
 def resource(name: str) -> str:
     return files("spark_reports.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def page_style() -> str:
+    """The style sheet of every page, with the brokers' colours as variables: of its pictures, too."""
+    light, dark = (
+        " ".join(f"--b{place}: {colour};" for place, colour in enumerate(colours))
+        for colours in zip(*((mark.light, mark.dark) for mark in BROKER_MARKS), strict=True)
+    )
+    in_the_dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
+    return f":root {{ {light} }}\n{in_the_dark}\n{resource('style.css')}"
 
 
 @functools.cache

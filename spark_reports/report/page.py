@@ -6,18 +6,23 @@ import bisect
 import functools
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
 from replica.trace.signs import SIGNS
 from spark_reports.report import standstill, words
-from spark_reports.report.charts import BROKER_COLOURS, BROKER_DASHES, partition_chart
-from spark_reports.report.embedding import chart_in_html, environment, resource, vega_script
+from spark_reports.report.charts import partition_chart
+from spark_reports.report.decisive import Span, decisive_span, together
+from spark_reports.report.differences import differences
+from spark_reports.report.embedding import chart_in_html, environment, page_style, resource, vega_script
+from spark_reports.report.heading import Heading, settings
 from spark_reports.report.internal import internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
 from spark_reports.report.rows import Row, Rows
+from spark_reports.report.strip import Ribbon, ribbons, run_strip
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 from spark_reports.transforms.verdict import JEPSEN_CLASS, VERDICT_ORDER
 
@@ -28,6 +33,9 @@ PARTITIONS_DRAWN = 8
 CHART_CHARACTERS = 1_450_000
 """Beside Vega's 0.9 MB and the lists this keeps the file under 3 MB."""
 MOMENTS_SHOWN = 40
+FEW_PARTITIONS = 3
+"""More of them have an overview, and the charts of the others are folded under the worst one's."""
+STRIPS_SHOWN = 12
 ROWS_SHOWN = 200
 """Of each list; a run of an hour has thousands of elections, and the tables have them all."""
 
@@ -39,10 +47,23 @@ _DRAWN = (
 
 
 class _Partition(NamedTuple):
+    """places: of its replicas among broker_marks"""
+
     name: str
     replicas: list[str]
+    places: list[int]
     summary: str
     chart: str
+
+
+class _Line(NamedTuple):
+    """One partition in the overview of many. cells: by broker, None where it has no replica"""
+
+    name: str
+    cells: list[Ribbon | None]
+    lost: int
+    offline_us: int
+    under_min_isr_us: int
 
 
 class _Listed(NamedTuple):
@@ -58,14 +79,21 @@ def verdict_of(anomalies: Rows) -> tuple[str, ...]:
     return tuple(name for name in VERDICT_ORDER if name in found)
 
 
-def render(tables: Tables, versions: str) -> str:
+def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None = None) -> str:
     """The whole page.
 
     tables:   rows of every result table, with the pictures' points under the names of PICTURED
     versions: of the software that computed it, for the last line
+    headings: by run
     """
     runs = sorted(tables["runs"], key=lambda row: row["run"])
-    sections = [_run(row, _of_run(row["run"], tables)) for row in runs]
+    clock_us = max((row["end_us"] for row in runs), default=0) or 1
+    own = {row["run"]: _of_run(row["run"], tables) for row in runs}
+    sections = [
+        _run(row, own[row["run"]], number, (headings or {}).get(row["run"], Heading()), clock_us)
+        for number, row in enumerate(runs, start=1)
+    ]
+    shown = _shown_first([section["decisive"] for section in sections], clock_us)
     # Arrow keeps tens of megabytes after its reads; charts, and then Vega's engine with a hundred, take room, too.
     pa.default_memory_pool().release_unused()
     _draw(sections)
@@ -73,13 +101,23 @@ def render(tables: Tables, versions: str) -> str:
     template = environment().get_template("template.html.j2")
     return template.render(
         runs=sections,
-        style=resource("style.css"),
+        clock_us=clock_us,
+        shown=shown,
+        strips_shown=STRIPS_SHOWN,
+        differences=differences(sections),
+        dashes=[",".join(map(str, mark.dash)) or "none" for mark in BROKER_MARKS],
+        style=page_style(),
         script=resource("page.js"),
         vega=vega_script(),
         versions=versions,
-        colours=_legend(),
         signs=SIGNS,
     )
+
+
+def _shown_first(decisive: Sequence[Span], clock_us: int) -> Span:
+    """Of runs side by side all decisive moments, unless that leaves nothing out."""
+    shorter = [span for span in decisive if span.length_us < clock_us]
+    return together(shorter) if shorter else Span(0, clock_us)
 
 
 def _of_run(run: str, tables: Tables) -> Tables:
@@ -109,7 +147,7 @@ def _draw(sections: Sequence[dict[str, Any]]) -> None:
 # ---------------------------------------------------------------------------------------------------------- one run
 
 
-def _run(row: Row, tables: Tables) -> dict[str, Any]:
+def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int) -> dict[str, Any]:
     # A verdict is about internal topics, too.
     internal, anomalies = internal_topics(tables), tables["anomalies"]
     tables = users(tables)
@@ -125,8 +163,19 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
     moments, moments_left_out = told_moments(
         tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN
     )
+    places = {node: place for place, node in enumerate(_brokers(tables))}
+    worst = _worst_first(tables["availability"], anomalies)
+    lists = _lists(tables)
     return {
         **row,
+        "number": number,
+        "heading": heading,
+        "settings": settings(row, tables),
+        "decisive": decisive_span(tables, why, row["end_us"]),
+        "strip": run_strip(worst[0], tables, row["end_us"], clock_us) if worst else None,
+        "strip_of": f"{worst[0]['topic']}-{worst[0]['partition']}" if worst else "",
+        "brokers": list(places),
+        "overview": _overview(list(places), worst, tables, row["end_us"]) if len(worst) > FEW_PARTITIONS else [],
         "title": row["scenario"] + (f" · {row['variant']}" if row["variant"] else ""),
         "verdict": [(name, JEPSEN_CLASS[name]) for name in verdict],
         "headline": words.headline(anomalies, counts, silent),
@@ -151,8 +200,11 @@ def _run(row: Row, tables: Tables) -> dict[str, Any]:
         "latency": sorted(
             tables["ack_latency"], key=lambda level: (level["topic"], level["acks"], level["measured_at"])
         ),
-        **_lists(tables),
-        "partitions": _partitions(row["end_us"], tables, anomalies),
+        **lists,
+        "contents": _contents(lists, internal),
+        "partitions": [
+            functools.partial(_partition, one, row["end_us"], tables, places) for one in worst[:PARTITIONS_DRAWN]
+        ],
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
     }
 
@@ -178,6 +230,21 @@ def _lists(tables: Tables) -> dict[str, _Listed]:
         "fetching": listed("fetch_efficiency", "node", "peer"),
         "isr_changes": listed("isr_changes", "seq"),
     }
+
+
+def _contents(lists: Mapping[str, _Listed], internal: Sequence[Any]) -> list[tuple[str, str, int | None]]:
+    """(part of its address, heading, rows) of each list of a run; rows None: of no fixed kind; 0: not on the page."""
+    outages = sum(lists[name].total for name in ("unavailability", "write_stalls", "read_stalls"))
+    return [
+        ("elections", "Elections", lists["elections"].total or None),
+        ("unavailability", "Unavailability", outages or None),
+        ("stalls", "High watermarks that stood still", lists["hw_stalls"].total),
+        ("acks", "Time to the ack", None),
+        ("catch-ups", "Catching up after a restart", lists["catch_ups"].total),
+        ("internal", "Internal topics", len(internal)),
+        ("fetches", "Fetches", lists["fetching"].total or None),
+        ("isr", "ISR changes", lists["isr_changes"].total or None),
+    ]
 
 
 _FATES = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
@@ -206,11 +273,10 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         (words.short_time(offline), "partition time offline", "warn" if offline else "good"),
         (words.short_time(under), "partition time under min ISR", "warn" if under else "good"),
         _new_leader(tables["elections"], tables["stopped_intervals"]),
-        (
-            f"< {words.seconds(SHORTEST_STALL_US)}" if longest is None else words.short_time(longest),
-            "longest time no write succeeded",
-            "",
-        ),
+        # An hour without a leader delays no write if none is attempted: then the tiles before this one agree with it.
+        ("none", f"write that waited {words.seconds(SHORTEST_STALL_US)} or more", "")
+        if longest is None
+        else (words.short_time(longest), "longest time no write succeeded", ""),
     ]
 
 
@@ -266,31 +332,49 @@ def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------------------------------------------- its partitions
 
 
-def _partitions(end_us: int, tables: Tables, anomalies: Rows) -> list[Callable[[], _Partition]]:
-    """The functions that draw them, the worst partition first: a chart takes a second or two."""
+def _brokers(tables: Tables) -> list[str]:
+    """All that have or had a replica, or answered a fetch."""
+    found = {node for replicas in tables["partition_states"].values("replicas") for node in replicas}
+    found.update(tables["isr_intervals"].values("node"), tables["fetch_efficiency"].values("node"))
+    return in_broker_order(found)
+
+
+def _worst_first(availability: Rows, anomalies: Rows) -> list[Row]:
+    """Rows of availability, the partition with most trouble first."""
     found = Counter(zip(anomalies.values("topic"), anomalies.values("partition"), strict=True))
 
-    def badness(row: Row) -> tuple[int, ...]:
+    def badness(row: Row) -> tuple[Any, ...]:
         lost = found[row["topic"], row["partition"]]
-        return (-lost, -row["offline_us"], -row["under_min_isr_us"], -row["under_replicated_us"])
+        troubles = (-lost, -row["offline_us"], -row["under_min_isr_us"], -row["under_replicated_us"])
+        return (*troubles, row["topic"], row["partition"])
 
-    worst = heapq.nsmallest(
-        PARTITIONS_DRAWN,
-        tables["availability"],
-        key=lambda row: (*badness(row), row["topic"], row["partition"]),
-    )
-    return [functools.partial(_partition, row, end_us, tables) for row in worst]
+    return heapq.nsmallest(max(PARTITIONS_DRAWN, ROWS_SHOWN), availability, key=badness)
 
 
-def _partition(row: Row, end_us: int, tables: Tables) -> _Partition:
+def _overview(brokers: Sequence[str], worst: Sequence[Row], tables: Tables, end_us: int) -> list[_Line]:
+    """One line per partition, in order of their names, of at most ROWS_SHOWN."""
+    lines = []
+    for row in sorted(worst, key=lambda row: (row["topic"], row["partition"])):
+        standings = _about(row, tables["isr_intervals"])
+        own = {ribbon.node: ribbon for ribbon in ribbons(standings, tables["stopped_intervals"], end_us)}
+        lost = len(_about(row, tables["lost_records"]))
+        name = f"{row['topic']}-{row['partition']}"
+        cells = [own.get(node) for node in brokers]
+        lines.append(_Line(name, cells, lost, row["offline_us"], row["under_min_isr_us"]))
+    return lines
+
+
+def _partition(row: Row, end_us: int, tables: Tables, places: Mapping[str, int]) -> _Partition:
+    """Drawn: a chart takes a second or two."""
     own: dict[str, Rows] = {name: _in_time(_about(row, tables[name])) for name in _DRAWN}
     first = own["partition_states"][0]
-    assigned = list(first["replicas"])
-    replicas = assigned + sorted(set(own["isr_intervals"].values("node")) - set(assigned))
+    replicas = in_broker_order({*first["replicas"], *own["isr_intervals"].values("node")})
     name = f"{row['topic']}-{row['partition']}"
-    chart = partition_chart(own, replicas, end_us)
+    chart = partition_chart(own, replicas, places, end_us)
     description = f"Timelines of partition {name}; the tables on this page hold the same events."
-    return _Partition(name, replicas, f"min.insync.replicas {first['min_isr']}", chart_in_html(chart, description))
+    summary = f"min.insync.replicas {first['min_isr']}"
+    marks = [places[node] % len(BROKER_MARKS) for node in replicas]
+    return _Partition(name, replicas, marks, summary, chart_in_html(chart, description))
 
 
 def _about(partition: Row, rows: Rows) -> Rows:
@@ -302,8 +386,3 @@ def _about(partition: Row, rows: Rows) -> Rows:
 
 def _in_time(rows: Rows) -> Rows:
     return rows.in_order(*(column for column in ("seq", "from_us", "acked_us") if column in rows.columns))
-
-
-def _legend() -> list[tuple[str, str]]:
-    """(colour, SVG dash array) of the first, second, ... replica of a partition."""
-    return [(colour, ",".join(map(str, dash))) for colour, dash in zip(BROKER_COLOURS, BROKER_DASHES, strict=True)]

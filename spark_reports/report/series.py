@@ -32,8 +32,16 @@ def _stretch(row: Row) -> dict[str, Any]:
     }
 
 
-def fault_stretches(faults: Iterable[Row]) -> Points:
-    return [{**_stretch(row), "lane": f"{row['verb']} {', '.join(row['targets'])}".strip()} for row in faults]
+def fault_stretches(faults: Iterable[Row], end_us: int) -> Points:
+    """`undone`: before the run's end, if it lasted at all."""
+    return [
+        {
+            **_stretch(row),
+            "lane": f"{row['verb']} {', '.join(row['targets'])}".strip(),
+            "undone": row["until_us"] < end_us,
+        }
+        for row in faults
+    ]
 
 
 def together(stretches: Points) -> Points:
@@ -107,50 +115,46 @@ def risk_lines(risk: Iterable[Row]) -> Points:
     ]
 
 
-def standing_stretches(standings: Iterable[Row], end_us: int) -> Points:
-    """ISR membership; a leader's stretch carries the crown, and the word where there is room for it."""
+def standing_stretches(standings: Iterable[Row]) -> Points:
+    """ISR membership; a leader's stretch carries the crown and the word."""
     return [
         {
             **_stretch(row),
             "node": row["node"],
             "standing": row["standing"],
-            "word": "" if row["standing"] != "leader" else "♛ leader" if _is_wide(row, end_us) else "♛",
+            "word": "♛ leader" if row["standing"] == "leader" else "",
         }
         for row in standings
     ]
 
 
-def down_stretches(stopped: Iterable[Row], replicas: Sequence[str], end_us: int) -> Points:
+def down_stretches(stopped: Iterable[Row], replicas: Sequence[str]) -> Points:
     return [
         {
             **_stretch(row),
             "node": row["node"],
             "standing": f"down ({row['how']})",
-            "word": "✕ down" if _is_wide(row, end_us) else "✕",
+            "word": "✕ down",
         }
         for row in stopped
         if row["node"] in replicas
     ]
 
 
-def frozen_stretches(faults: Iterable[Row], replicas: Sequence[str], end_us: int) -> Points:
+def frozen_stretches(faults: Iterable[Row], replicas: Sequence[str]) -> Points:
     """Brokers that were paused, drawn in their places in the ISR. in: rows of fault_intervals"""
     return [
         {
             **_stretch(row),
             "node": node,
             "standing": "frozen",
-            "word": "‖ frozen" if _is_wide(row, end_us) else "‖",
+            "word": "‖ frozen",
         }
         for row in faults
         if row["verb"] == "pause"
         for node in row["targets"]
         if node in replicas
     ]
-
-
-def _is_wide(row: Row, end_us: int) -> bool:
-    return bool(row["until_us"] - row["from_us"] > end_us // 12)
 
 
 def marks_on_log(node: str, timeline: Rows, lost: Rows) -> Points:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_reports.report.embedding import chart_in_html, environment, resource, vega_script
+from spark_reports.report.embedding import chart_in_html, environment, page_style, resource, vega_script
 from spark_reports.report.words import joined, short_time
 from spark_reports.sweep.charts import charts, interval, percent, values_of
 
@@ -41,7 +41,7 @@ def render(
         percent=percent,
         short_time=short_time,
         interval=interval,
-        style=resource("style.css"),
+        style=page_style(),
         script=resource("page.js"),
         vega=vega_script(),
         versions=versions,

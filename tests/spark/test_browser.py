@@ -28,7 +28,7 @@ ALL_OF_IT = 6000
 
 
 def test_the_report_draws_every_fact_in_its_panel(report: ReportResult, ask: Ask, tmp_path: Path) -> None:
-    page = opened(report.path, tmp_path, height=ALL_OF_IT)
+    page = opened(report.path, tmp_path, height=ALL_OF_IT, fragment="#&s=0-30")
     assert (page.console, page.asked) == ([], [])
     (panels,) = marks_of(page.document)
     standings, faults = ask("isr_intervals", "standing"), ask("fault_intervals", "verb")
@@ -37,10 +37,10 @@ def test_the_report_draws_every_fact_in_its_panel(report: ReportResult, ask: Ask
     told = Counter(node for node, event in ask("replica_timeline", "node", "event") if event in GLYPHS)
     told.update(node for (node,) in ask("lost_records", "acked_by"))
     assert len(faults) == 3 and crowned == 2 and down == 1 and told["b1"] == 5, "the story is another one"
-    # Faults of this story overlap: their shade is one, and every panel has it.
+    # One fault of this story is undone before its end: every panel has its shade, and a mark where each began.
+    assert len(ask("fault_intervals", "verb", where=lambda row: row["from_us"] < row["until_us"] < 30_000_000)) == 1
     behind = Counter(rect=1, rule=len(faults) + len(ask("elections", "seq")))
     assert {title.partition(" · ")[0]: marks for title, marks in panels.items()} == {
-        "The whole run": Counter(rect=1, line=3),
         "Faults": behind + Counter(rect=len(faults), symbol=len(faults), text=len(faults)),
         "In-sync replicas": behind + Counter(rect=len(standings) + down, text=crowned + down),
         **{node: behind + Counter(area=1, line=2, text=told[node]) for node in ("b1", "b2", "b3")},
@@ -50,6 +50,56 @@ def test_the_report_draws_every_fact_in_its_panel(report: ReportResult, ask: Ask
         "Replication lag, records the follower lacks": behind + Counter(line=len(terms)),
         "Replication lag, age of the oldest of them in seconds": behind + Counter(line=len(terms)),
     }
+
+
+def after(page: Path, scratch: Path, script: str) -> Path:
+    """The same page with a script of the test's own, which runs when its charts are drawn."""
+    copy = scratch / "after.html"
+    html = page.read_text(encoding="utf-8")
+    copy.write_text(f"{html}<script>setTimeout(() => {{{script}}}, 5000)</script>", encoding="utf-8")
+    return copy
+
+
+def shown_part(document: str) -> str:
+    found = re.search(r"<output>([^<]*)</output>", document)
+    assert found is not None
+    return found[1]
+
+
+KEY = "new KeyboardEvent('keydown', {key: '%s', bubbles: true})"
+
+
+def test_the_page_opens_with_the_decisive_moment_and_shows_another_on_a_click_by_keyboard_and_by_address(
+    report: ReportResult, ask: Ask, tmp_path: Path
+) -> None:
+    page = opened(report.path, tmp_path, height=ALL_OF_IT)
+    # The loss: from the fault at 5 s to the election at 14 s, and an eighth of that around it.
+    assert shown_part(page.document) == "3.920 to 15.080 s of 30.000 s"
+    strip = re.search(r'<svg class="strip".*?</svg>', page.document, re.DOTALL)
+    assert strip is not None
+    drawn = Counter(re.findall(r'<(?:rect|line) class="([\w-]+)"', strip[0]))
+    standings = Counter(standing.replace(" ", "-") for (standing,) in ask("isr_intervals", "standing"))
+    faults = Counter("lasting" if until == 30_000_000 else "fault" for (until,) in ask("fault_intervals", "until_us"))
+    others = Counter(down=1, began=3, election=1, loss=len(set(ask("lost_records", "acked_us"))))
+    assert drawn == standings + faults + others
+
+    def shows(script: str = "", fragment: str = "") -> tuple[str, list[str]]:
+        found = opened(after(report.path, tmp_path, script), tmp_path, height=ALL_OF_IT, fragment=fragment)
+        assert found.console == []
+        return shown_part(found.document), re.findall(r"<b>(b\d)</b> ([^<]*)</span>", found.document)
+
+    behind = "LEO 3, HW 3, in sync, 2 behind (100 ms)"
+    state = [("b1", "LEO 5, HW 3, leader"), ("b2", behind), ("b3", behind)]
+    assert shows(fragment="#run-1-charts&s=5-6&at=5.300") == ("5.000 to 6.000 s of 30.000 s", state)
+    assert shows("[...document.querySelectorAll('.story a')].find((a) => a.textContent === '5.500 s').click()")[0] == (
+        "4.250 to 6.750 s of 30.000 s"
+    )
+    first = "document.querySelector('.chart')"
+    keys = "".join(f"{first}.dispatchEvent({KEY % key});" for key in ("0", "+", "+"))
+    assert shows(keys)[0] == "11.250 to 18.750 s of 30.000 s"
+    keys = "".join(f"{first}.dispatchEvent({KEY % key});" for key in ("ArrowRight", "ArrowRight", "ArrowLeft"))
+    part, words = shows(keys, "#&s=5.15-6")
+    assert part == "5.150 to 6.000 s of 30.000 s" and words[0] == ("b1", "LEO 5, HW 3, leader")
 
 
 GLYPHS = ("log_truncated", "node_stopped", "log_recovered")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -17,10 +19,13 @@ import pytest
 from jsonschema import ValidationError
 from pyspark.sql import SparkSession
 
+from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.events import TABLES, columns_of_table
 from spark_reports import java
 from spark_reports.io import RunFolderUnusable, read_trace
 from spark_reports.report import ReportResult, page, series, write_report
+from spark_reports.report.charts import partition_chart
+from spark_reports.report.embedding import page_style
 from spark_reports.report.words import blame, headline, name_ranges, notes, seconds, why_lost
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
@@ -110,9 +115,11 @@ def test_a_second_report_takes_the_place_of_the_first(
     assert result.verdicts == {leader_kill_dir.name: ("lost",), "0002-evil": ()}
     html = result.path.read_text(encoding="utf-8")
     text = " ".join(" ".join(_Page(html).seen).split())
-    # Sent, acked, lost, duplicated, offline, 99 % acked within.
-    assert f"{leader_kill_dir.name} ✕ lost 6 6 2 0 8.5 s 8.2 s acks=1 2 acknowledged records were lost" in text
-    assert "0002-evil ✓ ok 0 0 0 0 0 – No anomaly was found." in text
+    for row in ("acks 1 –", "verdict ✕ lost ✓ ok", "sent 6 0", "acked 6 0", "lost 2: r3, r4 0"):
+        assert f" {row} " in text
+    assert "what happened 2 acknowledged records were lost: r3, r4." in text and "No anomaly was found." in text
+    assert "The same in all: replication factor 3, min.insync.replicas 2, era kafka-3.9, seed 1, partitions 1" in text
+    assert text.index("What differs") < text.index("Partition t-0")
     # Words of a trace stay words.
     assert "<script>alert(2)" not in html and "<img src=x" not in html
     assert "</script><script>alert(2)</script>" in " ".join(_Page(html).seen)
@@ -287,8 +294,68 @@ def test_the_time_to_the_ack_in_the_table_of_runs_is_by_acks_and_of_the_slowest_
 def test_a_paused_replica_is_framed_as_frozen_in_its_place() -> None:
     pause = {"verb": "pause", "targets": ["b1", "b9"], "from_us": 2_000_000, "until_us": 9_000_000, "reason": "freezes"}
     cut = {"verb": "cut", "targets": ["b2"], "from_us": 0, "until_us": 1, "reason": "cut off"}
-    (frozen,) = series.frozen_stretches([pause, cut], ["b1", "b2"], 10_000_000)
+    (frozen,) = series.frozen_stretches([pause, cut], ["b1", "b2"])
     assert (frozen["node"], frozen["s"], frozen["until"], frozen["word"]) == ("b1", 2.0, 9.0, "‖ frozen")
+
+
+def test_a_broker_looks_the_same_in_every_partition() -> None:
+    places = {"b1": 0, "b2": 1, "b3": 2, "b10": 3}
+
+    def looks(*replicas: str) -> dict[str, tuple[str, list[int]]]:
+        found: list[dict[str, Any]] = []
+
+        def search(part: Any) -> None:
+            if isinstance(part, dict):
+                found.extend(part[name]["scale"] for name in ("color", "strokeDash") if "scale" in part.get(name, ()))
+            for one in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+                search(one)
+
+        tables = {name: rows_of(name) for name in RESULT_TABLES}
+        search(partition_chart(tables, replicas, places, 1_000_000))
+        colours, dashes = found[:2]
+        return {
+            node: (colour, dash) for node, colour, dash in zip(replicas, colours["range"], dashes["range"], strict=True)
+        }
+
+    one, other = looks("b1", "b2", "b10"), looks("b2", "b3", "b10")
+    assert one["b2"] == other["b2"] and one["b10"] == other["b10"]
+    assert len({*map(str, one.values()), *map(str, other.values())}) == 4
+
+
+DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881))
+"""Machado, Oliveira and Fernandes 2009: linear RGB as deuteranopes see it."""
+
+
+def seen(colour: str) -> tuple[float, float, float]:
+    """CIELAB of a colour as a deuteranope sees it."""
+    linear = [((c + 0.055) / 1.055) ** 2.4 if c > 0.04045 else c / 12.92
+              for c in (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))]  # fmt: skip
+    r, g, b = (min(1.0, max(0.0, sum(w * c for w, c in zip(row, linear, strict=True)))) for row in DEUTERANOPIA)
+    xyz = (
+        0.4124 * r + 0.3576 * g + 0.1805 * b,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        0.0193 * r + 0.1192 * g + 0.9505 * b,
+    )
+    x, y, z = (
+        c ** (1 / 3) if c > 0.008856 else 7.787 * c + 16 / 116 for c in (xyz[0] / 0.9505, xyz[1], xyz[2] / 1.089)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_leader_fault_election_and_lines_differ_for_a_deuteranope(theme: str) -> None:
+    blocks = re.findall(r"(@media screen[^{]*\{\s*)?:root \{([^}]*)\}", page_style())
+    values: dict[str, str] = {}
+    for dark, block in blocks:
+        if not dark or theme == "dark":
+            values |= re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)
+    kinds = ("leader", "in-sync", "fault", "election", "page")
+    for one, other in itertools.combinations(kinds, 2):
+        assert math.dist(seen(values[one]), seen(values[other])) > 20, (one, other)
+    # Lines also have their dashes.
+    assert len({mark.dash for mark in BROKER_MARKS}) == len(BROKER_MARKS)
+    for place in range(len(BROKER_MARKS)):
+        assert math.dist(seen(values[f"b{place}"]), seen(values["page"])) > 40
 
 
 def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +364,7 @@ def test_charts_that_would_make_the_file_large_are_left_out(monkeypatch: pytest.
     def section(*sizes: int) -> dict[str, Any]:
         def draw(size: int) -> page._Partition:
             drawn.append(size)
-            return page._Partition(f"t-{size}", [], "", "x" * size)
+            return page._Partition(f"t-{size}", [], [], "", "x" * size)
 
         return {"partitions": [functools.partial(draw, size) for size in sizes], "partitions_left_out": 1}
 

@@ -1,0 +1,79 @@
+"""The decisive moment of a run: the part of its time that the page opens with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from spark_reports.report.rows import Row, Rows
+from spark_reports.report.words import Step
+from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER_MIN_ISR
+
+Tables = Mapping[str, Rows]
+
+_MARGIN = 0.12
+"""Of the moment, before it and after it."""
+_SHORTEST = 1 / 60
+_WORTH_ZOOMING = 0.8
+"""Of the run; of a longer part nothing would be seen better."""
+
+
+class Span(NamedTuple):
+    """A part of a run's virtual time, microseconds."""
+
+    from_us: int
+    until_us: int
+
+    @property
+    def length_us(self) -> int:
+        return self.until_us - self.from_us
+
+
+def decisive_span(tables: Tables, why: Sequence[tuple[str, Sequence[Step]]], end_us: int) -> Span:
+    """With a margin; the whole run where nothing shorter decides it.
+
+    in:  rows of one run's tables: lost_records, unavailability, write_stalls, hw_stalls, elections
+    why: of `words.why_lost`: causes of losses, each with its steps
+    """
+    outages = tables["unavailability"]
+    moment = (
+        _of_a_loss(tables["lost_records"], why)
+        or _longest(row for row in outages if row["kind"] in (LEADERLESS, LEADER_DOWN))
+        or _longest(row for row in outages if row["kind"] == UNDER_MIN_ISR)
+        or _longest(tables["write_stalls"])
+        or _longest(tables["hw_stalls"])
+        or _longest(outages)
+        or _around(tables["elections"])
+    )
+    whole = Span(0, end_us)
+    if moment is None:
+        return whole
+    margin = max(round(moment.length_us * _MARGIN), round((end_us * _SHORTEST - moment.length_us) / 2))
+    wide = Span(max(0, moment.from_us - margin), min(end_us, moment.until_us + margin))
+    return wide if wide.length_us < _WORTH_ZOOMING * end_us else whole
+
+
+def _of_a_loss(lost: Rows, why: Sequence[tuple[str, Sequence[Step]]]) -> Span | None:
+    """From the first step to it until the records were doomed: a new leader without them, or a truncation."""
+    if not why:
+        return None
+    first = min(lost, key=lambda row: row["acked_us"])
+    dooms = (first["elected_us"], first["erased_us"], first["disk_lost_us"])
+    doomed_us = min((at_us for at_us in dooms if at_us is not None), default=first["acked_us"])
+    steps = [at_us for at_us, _ in why[0][1]]
+    return Span(min([*steps, first["acked_us"]]), max(doomed_us, first["acked_us"]))
+
+
+def _longest(stretches: Iterable[Row]) -> Span | None:
+    spans = (Span(row["from_us"], row["until_us"]) for row in stretches)
+    return max(spans, key=lambda span: (span.length_us, -span.from_us), default=None)
+
+
+def _around(elections: Iterable[Row]) -> Span | None:
+    first_us = min((row["at_us"] for row in elections), default=None)
+    return None if first_us is None else Span(first_us, first_us)
+
+
+def together(spans: Sequence[Span]) -> Span:
+    """The shortest that has all of them."""
+    return Span(min(span.from_us for span in spans), max(span.until_us for span in spans))

@@ -1,0 +1,73 @@
+"""Several runs as columns of one table: what differs between them first, what is the same in all of them in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spark_reports.report.words import joined, short_time
+
+Section = Mapping[str, Any]
+
+RUNS_COMPARED = 6
+"""More columns do not fit on a screen: then each run is a row."""
+
+
+class Differences(NamedTuple):
+    """settings, results: (name, value in each run)     same: (name, value), of settings and results that all share"""
+
+    settings: list[tuple[str, list[str]]]
+    results: list[tuple[str, list[str]]]
+    same: list[tuple[str, str]]
+
+
+def differences(runs: Sequence[Section]) -> Differences | None:
+    """None for one run alone, and for too many. runs: as page.render describes them to its template"""
+    if not 1 < len(runs) <= RUNS_COMPARED:
+        return None
+    built = [("scenario", [run["title"] for run in runs])]
+    built += [(name, [run["settings"][name] for run in runs]) for name in runs[0]["settings"]]
+    found = [(name, [value(run) for run in runs]) for name, value in _RESULTS]
+    same = [(name, values[0]) for name, values in (*built, *found) if len(set(values)) == 1]
+    return Differences(_that_differ(built), _that_differ(found), same)
+
+
+def _that_differ(rows: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _count(column: str) -> Callable[[Section], str]:
+    def of_run(run: Section) -> str:
+        number = sum(count[column] for count in run["counts"])
+        names = "; ".join(count["named"][column] for count in run["counts"] if column in count["named"])
+        return f"{number:,}" + (f": {names}" if names else "")
+
+    return of_run
+
+
+def _tile(label: str) -> Callable[[Section], str]:
+    return lambda run: next((number for number, what, _ in run["tiles"] if what == label), "–")
+
+
+def _leaders(run: Section) -> str:
+    return (
+        joined([f"{row['topic']}-{row['partition']} → {row['leader']}" for row in run["elections"].rows[:3]]) or "none"
+    )
+
+
+_RESULTS: tuple[tuple[str, Callable[[Section], str]], ...] = (
+    ("verdict", lambda run: ("✕ " + ", ".join(name for name, _ in run["verdict"])) if run["verdict"] else "✓ ok"),
+    ("sent", _count("sent")),
+    ("acked", _count("acked")),
+    ("lost", _count("lost")),
+    ("missing, unpromised", _count("missing")),
+    ("duplicated", _count("duplicated")),
+    ("dirty", _count("dirty")),
+    ("reordered", _count("reordered")),
+    ("partition time offline", lambda run: short_time(run["offline_us"])),
+    ("partition time under min ISR", _tile("partition time under min ISR")),
+    ("longest time no write succeeded", _tile("longest time no write succeeded")),
+    ("99 % acked within", lambda run: ", ".join(f"{within} ({level})" for level, within in run["slowest_acks"]) or "–"),
+    ("elections", _leaders),
+    ("ISR changes", lambda run: f"{run['isr_changes'].total:,}"),
+)

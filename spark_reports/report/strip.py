@@ -1,0 +1,90 @@
+"""A replica's standing over a whole run as a thin ribbon: for the overview of a run, and of many partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from replica.trace.broker_marks import in_broker_order
+from spark_reports.report.rows import Row, Rows
+from spark_reports.report.words import short_time
+
+Tables = Mapping[str, Rows]
+
+MARKS = 200
+"""Of a kind on one strip; more of them could not be told apart."""
+
+
+class Block(NamedTuple):
+    """Begin and length in thousandths of the run; `kind` is its class in style.css."""
+
+    x: float
+    width: float
+    kind: str
+
+
+class Ribbon(NamedTuple):
+    """`said`: the same in words."""
+
+    node: str
+    blocks: list[Block]
+    said: str
+
+
+class Strip(NamedTuple):
+    """A run at a glance, by one of its partitions. marks: moments, thousandths of the run: faults, elections, losses"""
+
+    ribbons: list[Ribbon]
+    faults: list[Block]
+    elections: list[float]
+    losses: list[float]
+
+
+def run_strip(partition: Row, tables: Tables, end_us: int, clock_us: int) -> Strip:
+    """tables: one run's     clock_us: length of the clock that several runs share"""
+    own = {name: rows.where(topic=partition["topic"], partition=partition["partition"])
+           for name, rows in tables.items() if "partition" in rows.columns}  # fmt: skip
+
+    def place(at_us: int) -> float:
+        return round(1000 * at_us / clock_us, 2)
+
+    faults = [
+        Block(place(row["from_us"]), place(row["until_us"] - row["from_us"]), _kind_of_fault(row, end_us))
+        for row in tables["fault_intervals"][:MARKS]
+    ]
+    return Strip(
+        ribbons(own["isr_intervals"], tables["stopped_intervals"], clock_us),
+        faults,
+        [place(at_us) for at_us in list(own["elections"].values("at_us"))[:MARKS]],
+        sorted({place(at_us) for at_us in list(own["lost_records"].values("acked_us"))[:MARKS]}),
+    )
+
+
+def _kind_of_fault(fault: Row, end_us: int) -> str:
+    return "lasting" if fault["until_us"] >= end_us else "fault"
+
+
+def ribbons(standings: Rows, stopped: Iterable[Row], clock_us: int) -> list[Ribbon]:
+    """One for each replica, brokers in their order. in: rows of isr_intervals of one partition, of stopped_intervals"""
+    down = list(stopped)
+    found = []
+    for node in in_broker_order(set(standings.values("node"))):
+        own = list(standings.where(node=node)) + [{**row, "standing": "down"} for row in down if row["node"] == node]
+        blocks = [
+            Block(
+                round(1000 * row["from_us"] / clock_us, 2),
+                round(1000 * (row["until_us"] - row["from_us"]) / clock_us, 2),
+                row["standing"].replace(" ", "-"),
+            )
+            for row in own
+        ]
+        found.append(Ribbon(node, blocks, _in_words(own)))
+    return found
+
+
+def _in_words(stretches: Sequence[Row]) -> str:
+    """`leader 10.5 s, out of sync 11 s, down 19.5 s`."""
+    lasted: dict[str, int] = {}
+    for row in stretches:
+        lasted[row["standing"]] = lasted.get(row["standing"], 0) + row["until_us"] - row["from_us"]
+    return ", ".join(f"{standing} {short_time(us)}" for standing, us in lasted.items() if us)
