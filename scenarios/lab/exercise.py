@@ -147,6 +147,10 @@ class SheetExercise(Exercise):
     def given(self, student: str) -> Scenario:
         return load_text(self.text(student, "_run"), "given").scenario
 
+    def seeds(self, student: str) -> tuple[int, ...]:
+        """The answers are about one run."""
+        return (self.given(student).seed,)
+
     def _criteria(self, hand_in: HandIn) -> Iterator[Criterion]:
         answers = read_answers(hand_in, tuple(self.asks))
         yield Criterion("valid", True, "the sheet can be read")
