@@ -9,6 +9,9 @@ demo: .venv/.installed
 	$(BIN)/highwater run acks1-leader-kill
 	$(BIN)/highwater report last
 
+# Tests start hundreds of processes: without bytecode on disk, each would compile all modules anew.
+test soak night: export PYTHONDONTWRITEBYTECODE =
+
 # Three workers on two cores: one waits for live clusters most of the time, one has the Spark session.
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -n 3

@@ -1,4 +1,4 @@
-"""How a broker looks in every picture of a trace: one colour and one dash, on the page, in the report, in a terminal.
+"""How a broker looks in every picture of a trace: one colour and one dash, on the page and in the report.
 
 A colour is never alone: each broker has its dash, too, and its name beside it. Hues after Okabe and Ito.
 """
@@ -32,13 +32,9 @@ BROKER_MARKS = (
     BrokerMark("#a8326e", "#f59ac6", (2, 6)),
     BrokerMark("#46702a", "#a5d47f", (9, 3, 2, 3, 2, 3)),
 )
+"""By the broker's place in `in_broker_order` of all brokers of its cluster; from the ninth on they come again."""
 
 
 def in_broker_order(names: Iterable[str]) -> list[str]:
     """b2 before b10."""
     return sorted(names, key=lambda name: [(len(part), part) for part in re.split(r"(\d+)", name)])
-
-
-def marks_of(brokers: Iterable[str]) -> dict[str, BrokerMark]:
-    """The mark of each broker of a cluster, all of its brokers given; from the ninth on, marks come again."""
-    return {name: BROKER_MARKS[place % len(BROKER_MARKS)] for place, name in enumerate(in_broker_order(brokers))}

@@ -132,12 +132,12 @@ def test_failures_of_single_runs_are_rows(spark: SparkSession) -> None:
 
     good, bad = (f"{ACKS}=1",), (f"{ACKS}=7",)
     runs = [*(Run(good, seed) for seed in (1, 2, 3, 4, 5)), Run(bad, 1)]
-    found = rows_of(spark, Task(play, identity, identity(), 5.0), runs)
+    found = rows_of(spark, Task(play, identity, identity(), 20.0), runs)
     assert {(run.seed, row["status"], row["error"]) for run, row in found.items() if run.settings == good} == {
         (1, "finished", None),
         (2, "raised", "RuntimeError: seed 2"),
         (3, "crashed", "the process ended with exit code 9"),
-        (4, "timeout", "not finished after 5 s"),
+        (4, "timeout", "not finished after 20 s"),
         (5, "finished", None),
     }
     assert found[Run(bad, 1)]["status"] == "invalid"

@@ -1,4 +1,4 @@
-// How a broker looks: its colour and its dash, the same as in the report and on a terminal, so Python states them.
+// How a broker looks: its colour and its dash, the same as in the report, so Python states them.
 import { type BrokerMark, type Place, type Run, type Tape, brokersOf } from "./contract";
 
 let marks = 1;
