@@ -4,7 +4,6 @@ down, over time."""
 from __future__ import annotations
 
 import heapq
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -272,8 +271,8 @@ class Story:
         self._say_once(row, kind, f"{event.error}: {event.reason}")
 
     def _connection_closed(self, row: TraceRow, event: trace.ConnectionClosed | trace.RequestCrashed) -> None:
-        why = re.sub(r"\d+", "#", event.reason.rpartition(f"{event.peer}: ")[2])
-        self._say_once(row, (event.node, "", why), event.reason)
+        """The first of each peer; the trace has all."""
+        self._say_once(row, (event.node, event.peer, EVENT_NAMES[type(event)]), event.reason)
 
     def _say_once(self, row: TraceRow, kind: tuple[str, str, str], text: str) -> None:
         """Clients make such events, as many as they like: the first of a kind is shown, and only so many kinds."""
