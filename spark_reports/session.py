@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_reports.java import PID, find_java, java_home_for_spark
+from spark_reports.jvm_end import log_tail, why_it_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[2]"
 MASTER_ANSWERS_S = 10.0
+JVM_LOG = "jvm.log"
 
 _LOG4J2 = """\
 status = error
@@ -83,7 +86,7 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
 
 
 class SparkFailed(Exception):
-    """Spark did not start; the text ends with the last lines of the JVM's log."""
+    """Spark did not start, or ended early; the text ends with the last lines of the JVM's log."""
 
 
 @contextlib.contextmanager
@@ -101,8 +104,11 @@ def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | No
             yield session
         except KeyboardInterrupt:
             raise
-        except BaseException:
+        except BaseException as error:
+            ended = None if isinstance(error, SparkFailed) else why_it_ended(error, _jvm(), scratch / JVM_LOG)
             _stop(session)
+            if ended is not None:
+                raise SparkFailed(ended) from error
             raise
         else:
             _stop(session)
@@ -137,7 +143,7 @@ def job_on(master: str) -> Iterator[None]:
 
 def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSession:
     _must_answer(master)
-    jvm_log = scratch / "jvm.log"
+    jvm_log = scratch / JVM_LOG
     (scratch / "conf").mkdir()
     (scratch / "conf" / "log4j2.properties").write_text(_LOG4J2, encoding="utf-8")
     java_home = java_home_for_spark(find_java(), scratch / "java", jvm_log)
@@ -177,7 +183,7 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
             session = builder.getOrCreate()
         except Exception as error:
             what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise SparkFailed(f"Spark did not start: {what}\n{_tail(jvm_log)}") from error
+            raise SparkFailed(f"Spark did not start: {what}\n{log_tail(jvm_log)}") from error
     if threading.current_thread() is threading.main_thread():
         # PySpark's own handler asks the JVM to cancel all jobs, in the middle of another request.
         signal.signal(signal.SIGINT, on_interrupt)
@@ -259,11 +265,19 @@ def _kill_jvm(pid_file: Path) -> None:
 
     with contextlib.suppress(OSError, ValueError):
         os.kill(int(pid_file.read_text()), signal.SIGKILL)
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = _jvm()
     if process is not None:
         process.wait()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
+
+
+def _jvm() -> subprocess.Popen[bytes] | None:
+    """None where this process has not started it."""
+    from pyspark import SparkContext
+
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return process
 
 
 def _stop_jvm() -> None:
@@ -273,9 +287,10 @@ def _stop_jvm() -> None:
     gateway = SparkContext._gateway
     if gateway is None:
         return
-    process = getattr(gateway, "proc", None)
+    process = _jvm()
     gateway.shutdown()
     if process is not None:
+        assert process.stdin is not None
         process.stdin.close()
         process.wait(timeout=30)
     SparkContext._gateway = None
@@ -300,11 +315,3 @@ def driver_memory_mb() -> int:
     """A quarter of the machine, between 1 and 4 GiB: a 10 M event trace does with 1, and is done sooner with more."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1024, min(4096, physical // 4 >> 20))
-
-
-def _tail(path: Path, lines: int = 12) -> str:
-    try:
-        log = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "(the JVM left no log)"
-    return "\n".join([line for line in log if not line.startswith("\tat ")][-lines:])

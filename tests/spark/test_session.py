@@ -1,11 +1,22 @@
-"""What a Spark session keeps away from the terminal."""
+"""What a Spark session keeps away from the terminal, and what it says when its JVM ends early."""
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.run.runner import run_scenario
+from spark_reports.jvm_end import MORE_MEMORY, why_it_ended
+from tests.interrupting import COMMAND, interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,3 +30,58 @@ def test_py4j_does_not_log_a_connection_that_broke(spark: SparkSession, caplog: 
     connection.shutdown_socket(1, 2)
     connection.close()
     assert caplog.records == []
+
+
+KILLED = "Spark's JVM was killed (signal 9): unless that was on purpose, the machine ran out of memory"
+ENDS = {
+    "os.kill(os.getpid(), 9)": KILLED,
+    "sys.exit(52)": f"Spark's JVM ran out of memory: {MORE_MEMORY}",
+    "os.kill(os.getpid(), 6)": "Spark's JVM was ended by signal 6\nlast words",
+    "sys.exit(1)": "Spark's JVM ended with exit code 1\nlast words",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_how_a_jvm_ended(end: str, tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", f"import os, sys; {end}"])
+    log = tmp_path / "jvm.log"
+    log.write_text("java.lang.OutOfMemoryError: Java heap space\n" if "52" in end else "last words\n\tat a.b.C.d\n")
+    assert why_it_ended(ConnectionRefusedError(), process, log) == ENDS[end]
+
+
+def test_a_jvm_that_goes_on_is_not_blamed(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert why_it_ended(ValueError("another cause"), process, tmp_path / "jvm.log") is None
+    process.communicate()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    run_scenario(load_file(find_scenario("acks1-leader-kill")).scenario, runs_dir=tmp_path / "runs", keep_logs=False)
+    return tmp_path
+
+
+@pytest.mark.soak
+def test_a_jvm_that_is_killed_is_one_line(folder: Path) -> None:
+    def kill(process: subprocess.Popen[bytes]) -> None:
+        (pid,) = (folder / "tmp").glob("highwater-spark-*/java/pid")
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+    ended = interrupted(folder, "report", "last", by=kill, sign="report: ")
+    assert (ended.code, ended.errors[-1]) == (6, f"error: {KILLED}")
+
+
+@pytest.mark.soak
+def test_a_program_that_spark_needs_and_does_not_find_is_named(folder: Path) -> None:
+    path = folder / "bin"
+    path.mkdir()
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(place).glob("*"):
+            (path / program.name).unlink(missing_ok=True)
+            (path / program.name).symlink_to(program)
+    (path / "chmod").unlink()
+    ended = subprocess.run(
+        [*COMMAND, "report", "last"], cwd=folder, env={**os.environ, "PATH": str(path)}, capture_output=True, text=True
+    )
+    assert ended.returncode == 6
+    assert ended.stderr.splitlines()[-1] == "error: Spark needs the program `chmod`, which is not on the PATH"
