@@ -60,6 +60,7 @@ PRODUCER = """\
     rate: {rate}/s
     size: {size}B
     start: {start_ms}ms
+    stop: {stop_ms}ms
     config: {{acks: {acks}, enable.idempotence: false, buffer.memory: 67108864,
              max.in.flight.requests.per.connection: {in_flight}}}"""
 
@@ -266,9 +267,10 @@ def scenario_of(
     of_broker, of_producer = benchmark.card_bytes_per_second
     cards = {**dict.fromkeys(brokers, of_broker), **dict.fromkeys(producers, of_producer)}
     needed_us, records = thread_us(latency_us, end_to_end_us), _records_of_a_batch(case)
+    duration_ms = START_MS + case.warm_up_ms + case.measured_ms
     return SCENARIO.format(
         name=case.name,
-        duration_ms=START_MS + case.warm_up_ms + case.measured_ms,
+        duration_ms=duration_ms,
         cpu=f"{{request: {needed_us}us, replicate: {needed_us}us}}",
         partitions=", ".join(f"{partition}: [{', '.join(names)}]" for partition, names in assigned.items()),
         latency_us=latency_us,
@@ -279,6 +281,7 @@ def scenario_of(
                 rate=benchmark.producer_records_per_s // records,
                 size=records * RECORD_BYTES - BATCH_HEADER_BYTES,
                 start_ms=START_MS,
+                stop_ms=duration_ms,
                 acks=case.acks,
                 in_flight=case.in_flight,
             )

@@ -56,7 +56,7 @@ def _run(acks: str, arrivals: str, cards: str = "") -> tuple[RunResult, list[int
     ],
 )
 def test_an_ack_takes_its_passages_and_its_threads(acks: str, latency_us: int) -> None:
-    _, latencies = _run(acks, "rate: 1/s")
+    _, latencies = _run(acks, "rate: 1/s, stop: 12s")
     assert latencies[1:] == [latency_us] * 9  # the first waits for metadata
 
 

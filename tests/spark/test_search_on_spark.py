@@ -31,6 +31,7 @@ def search(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     return lambda *more: CliRunner().invoke(cli, [*words, *more], standalone_mode=False)
 
 
+@pytest.mark.soak
 def test_a_search_on_spark_plays_what_it_plays_here(search: Callable[..., Result], tmp_path: Path) -> None:
     here = json.loads(search("--seeds", "1..3", "--jobs", "1").stdout)
     first = search("--seeds", "1..2", "--master", "local[2]")

@@ -118,6 +118,7 @@ def rows_of(spark: SparkSession, task: Task, runs: list[Run]) -> dict[Run, dict[
     return {Run(tuple(row["settings"]), row["seed"]): row for row in rows}
 
 
+@pytest.mark.soak
 def test_failures_of_single_runs_are_rows(spark: SparkSession) -> None:
     scenario = luck_or_law()
 

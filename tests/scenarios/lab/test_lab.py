@@ -15,6 +15,7 @@ from scenarios.lab.sandbox import EVENTS_MAX, Sandbox, TooMuch
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_text
+from tests.soak import one_in
 
 ADA, BOB = "Ada Lovelace", "Bob"
 EXERCISES = exercises()
@@ -102,17 +103,17 @@ def test_a_right_answer_is_complete_and_costs_little(name: str, monkeypatch: pyt
     assert sum(sandbox.spent for sandbox in spent) < 12_000
 
 
-@pytest.mark.parametrize("name", list(EXERCISES))
+@pytest.mark.parametrize("name", one_in(3, EXERCISES))
 def test_the_file_as_it_was_handed_out_is_no_answer(name: str) -> None:
     assert not judge(name, start(name)).passed
 
 
-@pytest.mark.parametrize("name", list(EXERCISES))
+@pytest.mark.parametrize("name", one_in(3, EXERCISES))
 def test_the_answer_of_another_student_is_no_answer(name: str) -> None:
     assert not judge(name, RIGHT[name].replace(ADA, BOB)).passed
 
 
-@pytest.mark.parametrize("name", [name for name in EXERCISES if name not in ("predict", "explain")])
+@pytest.mark.parametrize("name", one_in(2, [name for name in EXERCISES if name not in ("predict", "explain")]))
 def test_another_file_under_the_right_name_is_no_answer(name: str) -> None:
     other = RIGHT["loss" if name != "loss" else "rule"]
     for text in (other, bundled()["acks1-leader-kill"].read_text(encoding="utf-8")):
@@ -120,7 +121,7 @@ def test_another_file_under_the_right_name_is_no_answer(name: str) -> None:
         assert missing(name, text.replace("schema: 1", f"# student: {ADA}\nschema: 1", 1)) == ["given"]
 
 
-@pytest.mark.parametrize("chosen", ["unclean.leader.election.enable", "enable.idempotence"])
+@pytest.mark.parametrize("chosen", one_in(2, ["unclean.leader.election.enable", "enable.idempotence"]))
 def test_each_rule_can_be_shown(chosen: str) -> None:
     text = {
         "unclean.leader.election.enable": lambda: rule(
@@ -179,7 +180,7 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("cheat", list(CHEATS))
+@pytest.mark.parametrize("cheat", one_in(5, CHEATS))
 def test_a_cheat_is_seen(cheat: str) -> None:
     name, text, wanted = CHEATS[cheat]
     assert missing(name, text) == wanted

@@ -40,6 +40,7 @@ def random_series(number: int) -> list[tuple[Any, ...]]:
     return points
 
 
+@pytest.mark.soak
 def test_pictures_keep_rare_facts_and_extremes_and_have_a_bounded_number_of_points(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
