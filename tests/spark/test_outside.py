@@ -21,7 +21,8 @@ from spark_reports.transforms.latency import ack_latency
 from spark_reports.transforms.witness import _KEY_MOMENTS as KEY_MOMENTS
 from tests.spark.columns import rows_of
 from tests.spark.slow import truth as slow
-from tests.spark.story import NODES, Story
+from tests.spark.story import Story
+from tests.trace_builder import BROKERS
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +56,7 @@ def group_reads(run_dir: Path) -> None:
         "reason": "-",
         **OFFSETS,
     }
-    story.emit(t.PartitionCreated(broker="b1", replicas=NODES, min_isr=1, **place))
+    story.emit(t.PartitionCreated(broker="b1", replicas=BROKERS, min_isr=1, **place))
     story.emit(t.PartitionWentOffline(previous_leader="b1", **place))
     story.change_isr(("b1",), "alone")
     for group, client_id in (("g", "my app"), ("g2", "twice"), ("g3", "twice")):
@@ -68,7 +69,7 @@ def group_reads(run_dir: Path) -> None:
 
     commit(1, "r0")
     for client in ("client/my%20app", "client/twice", "client/kcat"):
-        story.at(2).read(0, "r0", client)
+        story.at(2).read("r0", 0, by=client)
     story.emit(
         t.PositionReset(client="client/kcat", peer="b1", topic="t", partition=0, offset=0, previous_offset=1,
                         error=None, reason="-")
@@ -79,12 +80,12 @@ def group_reads(run_dir: Path) -> None:
             client="client/my%20app", peer="b1", topic="t", partition=0, offset=1, error="UNKNOWN_SERVER_ERROR"
         )
     )
-    story.at(5).read(1, "r1", "client/my%20app")
+    story.at(5).read("r1", 1, by="client/my%20app")
     commit(6, "r2")
     story.at(8).emit(emptied("g"))
     commit(9, "r3")
     story.at(10).emit(assigned("g"))
-    story.at(11).read(2, "r2", "client/my%20app")
+    story.at(11).read("r2", 2, by="client/my%20app")
     story.at(14).finish()
 
 

@@ -15,7 +15,8 @@ from spark_reports.tables import ResultTables
 from spark_reports.transforms.availability import unavailability
 from spark_reports.transforms.isr import isr_intervals
 from spark_reports.transforms.partitions import partition_states, stopped_intervals
-from tests.spark.story import NODES, Story
+from tests.spark.story import Story
+from tests.trace_builder import BROKERS
 
 pytestmark = pytest.mark.spark
 
@@ -33,11 +34,11 @@ def pinned(run_dir: Path) -> None:
         )
     )
     for follower in ("b2", "b3"):
-        story.at(0.5).fetch(follower)
+        story.at(0.5).replicate(follower)
     story.at(1).produce("r0")
     story.at(1.1).emit(t.RecordsSent(node="b1", peer="b2", topic="t", partition=0, fetch_offset=0, size_bytes=100))
-    story.fetch("b2")
-    story.at(1.2).fetch("b2")
+    story.replicate("b2")
+    story.at(1.2).replicate("b2")
     story.emit(
         t.RequestCompleted(
             node="b1", peer="b2", api="Fetch", api_version=16, correlation_id=1, connection=1, processor=0,
@@ -48,16 +49,16 @@ def pinned(run_dir: Path) -> None:
     )  # fmt: skip
     story.at(4).change_isr(("b1", "b2"), "b3 lags")
     story.at(4.1).commit()
-    story.at(6).read(0, "r0")
+    story.at(6).read("r0", 0, by="c1r")
     story.at(7).change_isr(("b1",), "b2 lags")
     story.at(8).produce("r1")
-    story.at(9).stop("b3")
-    story.at(10).start("b3")
-    story.at(10.5).fetch("b3")
-    story.at(10.7).fetch("b3")
-    story.at(11).stop("b2")
-    story.start("b2")
-    story.at(11.5).fetch("b2")
+    story.at(9).take_down("b3")
+    story.at(10).restart("b3")
+    story.at(10.5).replicate("b3")
+    story.at(10.7).replicate("b3")
+    story.at(11).take_down("b2")
+    story.restart("b2")
+    story.at(11.5).replicate("b2")
     story.at(12).finish()
 
 
@@ -119,11 +120,11 @@ def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
         return {"node": "c1", "topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0, "reason": "-",
                 **more}  # fmt: skip
 
-    created = t.PartitionCreated(broker="b1", replicas=NODES, isr=NODES, min_isr=2, **place())
-    moving = place(replicas=("b4", *NODES), adding=("b4",), removing=("b3",))
+    created = t.PartitionCreated(broker="b1", replicas=BROKERS, isr=BROKERS, min_isr=2, **place())
+    moving = place(replicas=("b4", *BROKERS), adding=("b4",), removing=("b3",))
     facts: list[Any] = [
                         (0, created),
-                        (1, t.IsrCommitted(isr=("b1", "b2"), previous_isr=NODES, proposed_by=None, **place())),
+                        (1, t.IsrCommitted(isr=("b1", "b2"), previous_isr=BROKERS, proposed_by=None, **place())),
                         (2, t.ConfigAltered(node="c1", topic="t", key="min.insync.replicas", value="3", min_isr=3,
                                             reason="-")),
                         (3, t.ReassignmentBegan(**moving)),
@@ -157,27 +158,18 @@ def test_who_was_beyond_the_high_watermark_when_it_stopped_does_not_hold_it(
     """b2 has r0 and r1 and dies; b3 has r0 only, and takes until 4.0 for r1."""
     story = Story(tmp_path / "beyond")
     story.begin()
-
-    def fetched(peer: str, offset: int) -> None:
-        story.emit(
-            t.FollowerFetched(
-                node="b1", peer=peer, topic="t", partition=0, leader_epoch=0, fetch_offset=offset,
-                log_end_offset=len(story.logs["b1"]), high_watermark=story.high_watermarks["b1"], in_isr=True,
-            )
-        )  # fmt: skip
-
     story.at(1).produce("r0")
     story.at(1.1).produce("r1")
     for record in ("r0", "r1"):
-        story.at(1.2).append("b2", record, 0)
-    story.append("b3", "r0", 0)
+        story.at(1.2).write("b2", record, 0)
+    story.write("b3", "r0", 0)
     story.at(1.3)
-    fetched("b2", 2)
-    fetched("b3", 1)
+    story.fetch("b2", 2)
+    story.fetch("b3", 1)
     story.commit()
-    story.at(1.4).stop("b2")
-    story.at(4).append("b3", "r1", 0)
-    fetched("b3", 2)
+    story.at(1.4).take_down("b2")
+    story.at(4).write("b3", "r1", 0)
+    story.fetch("b3", 2)
     story.commit()
     story.at(5).finish()
     stalls = ResultTables(read_trace(spark, [tmp_path / "beyond"]))["hw_stalls"]
@@ -196,17 +188,12 @@ def test_a_follower_holds_the_high_watermark_while_it_is_in_the_isr_and_not_beyo
     story.emit(_isr_of(story))
     story.at(1).produce("r0")
     story.at(2).emit(_isr_of(story, "b1"))
-    story.at(3).append("b2", "r0", 0)
-    story.at(3.1).fetch("b2")
+    story.at(3).write("b2", "r0", 0)
+    story.at(3.1).replicate("b2")
     story.at(8.5).emit(_isr_of(story, "b1", "b3"))
     story.at(9).emit(_isr_of(story, "b1", "b2", "b3"))
-    story.at(9.1).logs["b2"].clear()
-    story.emit(
-        t.FollowerFetched(
-            node="b1", peer="b2", topic="t", partition=0, leader_epoch=0, fetch_offset=0, log_end_offset=1,
-            high_watermark=0, in_isr=True,
-        )
-    )  # fmt: skip
+    story.at(9.1).empty("b2")
+    story.fetch("b2", 0)
     story.at(10).finish()
     stalls = ResultTables(read_trace(spark, [tmp_path / "comes-and-goes"]))["hw_stalls"]
     columns = ("from_us", "until_us", "pinned_by", "pinned_us", "under_min_isr_us")

@@ -9,33 +9,12 @@ from replica.trace import events as trace
 
 def delete_records(script: TraceScript, start: int, *followers: str) -> None:
     for node in (script.leader, *followers):
-        role = "leader" if node == script.leader else "follower"
-        script.emit(
-            trace.LogStartOffsetAdvanced(
-                node=node, role=role, **HERE, leader_epoch=script.epoch, log_start_offset=start, reason="admin asked"
-            )
-        )
+        script.state(trace.LogStartOffsetAdvanced, node=node, log_start_offset=start, reason="admin asked")
 
 
 def find(script: TraceScript, node: str, start: int, *names: str) -> None:
     """The rest of the log on the disk of `node`; `names` begin at `start`."""
-    for offset, name in enumerate(names, start):
-        script.emit(
-            trace.LogEntryFound(node=node, **HERE, offset=offset, record=name, leader_epoch=0, crc=1000 + int(name[1:]))
-        )
-    end = start + len(names)
-    script.emit(
-        trace.ReplicaFound(
-            node=node,
-            **HERE,
-            log_start_offset=start,
-            log_end_offset=end,
-            high_watermark=end,
-            is_leader=node == script.leader,
-            in_isr=True,
-            running=True,
-        )
-    )
+    script.find(node, *names, start=start, leader=node == script.leader)
 
 
 def test_deleted_records_are_neither_lost_nor_dirty() -> None:
@@ -87,12 +66,14 @@ def test_a_deleted_topic_takes_its_records_along_and_is_not_judged_again() -> No
     script.append("b1", 2, "r2")
     for node in ("b1", "b2", "b3"):
         script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=2, reason="t is gone"))
+        script.empty(node)
     script.emit(
         trace.PartitionCreated(
             node="c1", **HERE, broker="b2", replicas=("b2", "b3"), isr=("b2", "b3"), leader_epoch=0, partition_epoch=0,
             min_isr=1, reason="t is made again",
         )
     )  # fmt: skip
+    script.isr = ("b2", "b3")
     script.leads("b2", 0, 0)
     script.end_offset(0)
     assert script.broken() == []
