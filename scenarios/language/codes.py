@@ -52,7 +52,7 @@ EXPLANATIONS: dict[str, str] = {
     "W201": "acks=all waits for the in-sync replicas, however few they are; with min.insync.replicas=1 that can be\n"
     "the leader alone. Set min.insync.replicas to 2 with three replicas.",
     "W202": "When min.insync.replicas equals the replication factor, one slow or stopped broker refuses every\n"
-    "acks=all write.",
+    "acks=all write. A larger value counts as the replication factor since Kafka 3.7; before, it refuses them all.",
     "W203": "This happens after the end of the run (`duration`), so it never happens.",
     "W204": "Without `expect` the run cannot pass or fail; it only reports.",
     "W205": "This step, or this key in the era of the run, changes nothing.",

@@ -210,8 +210,11 @@ def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
     paths = (f"topics.{topic.name}.config.min.insync.replicas", f"topics.{topic.name}")
     if topic.replication_factor > 1 and minimum == 1:
         warn(reader, "W201", "acks=all with min.insync.replicas=1: the leader alone may be `all`", *paths)
+    elif minimum > topic.replication_factor and scenario.rules.hw_advance == "isr":
+        title = f"min.insync.replicas ({minimum}) is above the replication factor ({topic.replication_factor})"
+        warn(reader, "W202", f"{title}: in this era no acks=all write is accepted", *paths)
     elif minimum > topic.replication_factor:
-        # Kafka's Partition.effectiveMinIsr
+        # Since KAFKA-15583: Kafka's Partition.effectiveMinIsr
         title = (
             f"min.insync.replicas ({minimum}) is above the replication factor and counts as {topic.replication_factor}"
         )

@@ -402,11 +402,17 @@ def test_an_expected_record_that_is_never_sent_is_a_warning(expected: str, title
     assert found == ([title] if title else [])
 
 
-def test_a_min_isr_above_the_replication_factor_counts_as_that_factor() -> None:
-    head = HEAD.replace("min.insync.replicas: 2", "min.insync.replicas: 4")
-    (warning,) = load_text(file_of(head=head), "test.yaml").warnings
-    assert warning.code == "W202"
-    assert warning.title.startswith("min.insync.replicas (4) is above the replication factor and counts as 3")
+@pytest.mark.parametrize(
+    ("profile", "title"),
+    [
+        ("kafka-4.1", "min.insync.replicas (4) is above the replication factor and counts as 3: one slow broker stops"),
+        ("kafka-3.5", "min.insync.replicas (4) is above the replication factor (3): in this era no acks=all write is"),
+    ],
+)
+def test_a_min_isr_above_the_replication_factor_counts_as_that_factor_since_3_7(profile: str, title: str) -> None:
+    head = HEAD.replace("min.insync.replicas: 2", "min.insync.replicas: 4") + f"profile: {profile}\n"
+    (warning,) = [one for one in load_text(file_of(head=head), "test.yaml").warnings if one.code == "W202"]
+    assert warning.title.startswith(title)
 
 
 def test_a_cropped_line_has_dots_where_it_goes_on() -> None:
