@@ -1,4 +1,4 @@
-"""How a broker looks in every picture of a trace: one colour and one dash, on the page and in the report.
+"""How a broker looks in every picture of a trace: one colour and one dash, on the page, in the report, in a terminal.
 
 A colour is never alone: each broker has its dash, too, and its name beside it. Hues after Okabe and Ito.
 """

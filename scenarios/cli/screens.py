@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from replica.ids import TopicPartition
+from replica.trace.broker_marks import in_broker_order
 from replica.wording import duration
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
@@ -39,10 +40,11 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
     verbose: every key event on a line of its own
     """
     partitions = sum(topic["partitions"] for topic in summary["setting"]["topics"].values())
+    places = {name: place for place, name in enumerate(in_broker_order(story.view.brokers))}
     blocks = [
         _headline(summary, style),
         _key_events(story, style, names_partitions=partitions > 1, verbose=verbose),
-        *(_ribbon(partition, history, story.end_us, style) for partition, history in _shown(summary, story)),
+        *(_ribbon(partition, history, story.end_us, places, style) for partition, history in _shown(summary, story)),
         _not_drawn(partitions),
         _told_and_true(summary, style),
         _findings(summary, style, names_partitions=partitions > 1),
@@ -127,8 +129,13 @@ def _not_drawn(partitions: int) -> list[str]:
     return [f"  {more} more of the {partitions} partitions are not drawn: `highwater view` has all"] if more > 0 else []
 
 
-def _ribbon(partition: TopicPartition, history: PartitionHistory, end_us: int, style: Style) -> list[str]:
-    """Leader, ISR and outages per replica over the run, and the high watermark, on one time axis."""
+def _ribbon(
+    partition: TopicPartition, history: PartitionHistory, end_us: int, places: Mapping[str, int], style: Style
+) -> list[str]:
+    """Leader, ISR and outages per replica over the run, and the high watermark, on one time axis.
+
+    places: of the brokers, for their colours
+    """
     label = max(len(str(partition)), *(len(f"ISR {node}") for node in history.replicas)) + 2
     columns = style.width - label - 6
     moments = [end_us * (column + 1) // columns for column in range(columns)]
@@ -139,7 +146,8 @@ def _ribbon(partition: TopicPartition, history: PartitionHistory, end_us: int, s
             states = value_at(history.states, moment)
             sign = "" if states is None or place >= len(states) else states[place]
             cells.append(style.sign(sign) if sign else " ")
-        lines.append(f"  {f'ISR {node}'.ljust(label)}{''.join(cells)}")
+        row = f"{f'ISR {node}'.ljust(label)}{''.join(cells)}"
+        lines.append(f"  {style.broker(row, places[node])}")
     top = max((value for _, value in history.high_watermark), default=0)
     if top:
         levels = [value_at(history.high_watermark, moment) for moment in moments]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
+from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.signs import SIGNS
 
 _WORDS: Mapping[str, str] = {
@@ -76,5 +77,22 @@ class Style:
     def paint(self, text: str, colour: str) -> str:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
 
+    def broker(self, text: str, place: int) -> str:
+        """In the broker's colour. place: among all brokers of its cluster, `in_broker_order`"""
+        if not self.colour:
+            return text
+        # Dark enough for a light ground, and light enough for a dark one: a terminal does not say which it has.
+        return f"\x1b[38;5;{_of_256(BROKER_MARKS[place % len(BROKER_MARKS)].light)}m{text}\x1b[0m"
+
     def bold(self, text: str) -> str:
         return self.paint(text, "bold")
+
+
+def _of_256(colour: str) -> int:
+    """The nearest of the 6 x 6 x 6 colours that terminals have from number 16 on."""
+    values = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    red, green, blue = (min(range(6), key=lambda level: abs(_LEVELS_OF_256[level] - value)) for value in values)
+    return 16 + 36 * red + 6 * green + blue
+
+
+_LEVELS_OF_256 = (0, 95, 135, 175, 215, 255)

@@ -67,6 +67,15 @@ def test_nothing_lost_is_said_in_green_and_only_with_colour() -> None:
     assert "\x1b" not in run_screen(summary, story_of(script), Style())
 
 
+def test_each_broker_has_the_colour_of_the_page_and_of_the_report() -> None:
+    script = nothing_lost()
+    screen = run_screen(summary_of(script, []), story_of(script), Style(colour=True))
+    # The nearest of a terminal's 256 colours to those of broker_marks.
+    assert [f"\x1b[38;5;{colour}mISR {node} " in screen for node, colour in (("b1", 60), ("b2", 130), ("b3", 29))] == [
+        True
+    ] * 3
+
+
 def test_compare(request: pytest.FixtureRequest) -> None:
     summaries = [
         summary_of(acks_1_leader_dies(), EXPECTED),
