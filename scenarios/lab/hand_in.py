@@ -37,6 +37,8 @@ def checked_name(student: str) -> str:
         raise BadName(f"a name has at most {STUDENT_CHARACTERS_MAX} characters")
     if not name.isprintable():
         raise BadName("a name has letters, digits and signs only")
+    if name.startswith(("=", "+", "-", "@")):  # A spreadsheet would take the teacher's column for a formula.
+        raise BadName(f"a name does not begin with `{name[0]}`")
     return name
 
 
