@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -70,6 +71,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         assert record is not None
         return _explain_invariant(run_dir, rows, record, what_if, format_, plain)
     outcomes = _what_if(run_dir, stories) if what_if else {}
+    _keep(run_dir, summary, outcomes)
     found = _find_blame(run_dir, rows, what_if, None)
     if format_ == "json":
         documents = [story.as_json() for story in stories]
@@ -171,6 +173,16 @@ def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Re
                 for outcome in found:
                     outcomes[outcome.record].append(outcome)
     return outcomes
+
+
+def _keep(run_dir: Path, summary: Mapping[str, Any], outcomes: Mapping[str, Sequence[RecordFate]]) -> None:
+    """For `highwater view`. Of a folder that takes no files, the answer on the terminal is all there is."""
+    from scenarios.explain.kept_outcomes import keep_outcomes
+
+    trace_sha256 = summary.get("trace_sha256")
+    if outcomes and isinstance(trace_sha256, str):
+        with suppress(OSError):
+            keep_outcomes(run_dir, trace_sha256, outcomes)
 
 
 def _records(record: str | None, lost: bool, lost_records: list[str]) -> list[str]:

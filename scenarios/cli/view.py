@@ -81,6 +81,7 @@ def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
 
 def write_page(folders: Sequence[Path], page: Path) -> Path:
     """The page of finished runs; it appears under its name only when it is whole."""
+    from scenarios.explain.kept_outcomes import kept_outcomes
     from scenarios.view.page import page_of, run_of_page
 
     must_hold_files(page.parent)
@@ -88,7 +89,8 @@ def write_page(folders: Sequence[Path], page: Path) -> Path:
     for folder in folders:
         summary, rows = rows_of(folder)
         try:
-            played.append(run_of_page(rows, summary, *_asked(folder)))
+            kept = kept_outcomes(folder, str(summary.get("trace_sha256")))
+            played.append(run_of_page(rows, summary, *_asked(folder), kept))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
     write_whole(page, page_of(played))

@@ -14,6 +14,7 @@ from typing import Any
 
 from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.events import TraceRow
+from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.questions import ScenarioQuestion
 from scenarios.view.difference import first_difference
 from scenarios.view.moments import decisive_place, stories_of, story_json
@@ -41,8 +42,12 @@ def run_of_page(
     summary: Mapping[str, Any],
     question: str = "",
     questions: Sequence[ScenarioQuestion] = (),
+    what_if: Mapping[str, Sequence[KeptOutcome]] | None = None,
 ) -> RunOfPage:
-    """question: the one that the scenario answers; questions: its own of predict mode"""
+    """question: the one that the scenario answers; questions: its own of predict mode
+
+    what_if: by record, what became of it in runs with one thing changed
+    """
     tape = record_tape(rows)
     stories = stories_of(rows, summary)
     document = {
@@ -51,6 +56,10 @@ def run_of_page(
         "opens_at": decisive_place(tape, stories, summary),
         "stories": [story_json(story, tape) for story in stories],
         "questions": [question.as_json() for question in questions_of(rows, tape, summary, questions)],
+        "what_if": {
+            record: [[one.change, int(one.saved), one.sentence] for one in outcomes]
+            for record, outcomes in (what_if or {}).items()
+        },
     }
     return RunOfPage(tape, document)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.explain.what_if import RecordFate, changes_for, play_changes
+from scenarios.explain.kept_outcomes import KEPT_NAME, RECORDS_MAX, KeptOutcome, keep_outcomes, kept_outcomes
+from scenarios.explain.what_if import RecordFate, SettingsChange, changes_for, play_changes
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.write import lock
@@ -59,3 +60,45 @@ def test_what_if_and_run_with_the_same_settings_agree(scenario_id: str, record: 
         scenario = load_text(text, "lock", outcome.change.settings).scenario
         lost = run_scenario(scenario, runs_dir=None).summary["records"]["lost"]
         assert (record in lost) == (outcome.fate == "lost"), outcome.change
+
+
+def fate_of(record: str, what: str, fate: str) -> RecordFate:
+    return RecordFate(SettingsChange(what, ()), record, fate, (), 0)
+
+
+def test_outcomes_are_kept_for_the_page_of_the_same_trace_only(tmp_path: Path) -> None:
+    assert kept_outcomes(tmp_path, "one") == {}
+    keep_outcomes(tmp_path, "one", {"r1": [fate_of("r1", "acks=all", "kept"), fate_of("r1", "replicas", "lost")]})
+    keep_outcomes(tmp_path, "one", {"r2": [fate_of("r2", "acks=all", "refused")]})
+    found = kept_outcomes(tmp_path, "one")
+    assert list(found) == ["r1", "r2"]
+    assert found["r1"] == (
+        KeptOutcome("acks=all", True, "acked and kept"),
+        KeptOutcome("replicas", False, "acked and lost all the same"),
+    )
+    assert kept_outcomes(tmp_path, "two") == {}
+    keep_outcomes(tmp_path, "two", {"r3": [fate_of("r3", "acks=all", "kept")]})
+    assert list(kept_outcomes(tmp_path, "two")) == ["r3"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "[]",
+        '{"trace_sha256": "one", "records": [1]}',
+        '{"trace_sha256": "one", "records": {"r1": [["acks=all", 1, "kept"]]}}',
+        '{"trace_sha256": "one", "records": {"r1": [["a", true, "b"], ["a", true]]}}',
+        '{"trace_sha256": "one", "records": {"r1": [["a", true, "b"]]}}' + " " * (1 << 20),
+    ],
+    ids=["nested", "list", "no-records", "number", "short", "large"],
+)
+def test_what_no_explain_has_written_is_ignored(text: str, tmp_path: Path) -> None:
+    (tmp_path / KEPT_NAME).write_text(text, encoding="utf-8")
+    assert kept_outcomes(tmp_path, "one") == {}
+
+
+def test_no_more_is_kept_than_is_read(tmp_path: Path) -> None:
+    many = {f"r{number}": [fate_of("r", "acks=all", "kept")] for number in range(RECORDS_MAX + 5)}
+    keep_outcomes(tmp_path, "one", many)
+    assert list(kept_outcomes(tmp_path, "one")) == list(many)[5:]

@@ -1,0 +1,69 @@
+"""What `explain --what-if` has found, kept in the run's folder for the page of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scenarios.explain.what_if import RecordFate
+from scenarios.process.whole_files import write_whole
+
+KEPT_NAME = "what_if.json"
+RECORDS_MAX = 100
+"""Records whose outcomes are kept, those that were asked for last."""
+CHANGES_MAX = 100
+BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOutcome:
+    """What became of a record under one change. sentence: in the words of the terminal"""
+
+    change: str
+    saved: bool
+    sentence: str
+
+
+def keep_outcomes(run_dir: Path, trace_sha256: str, outcomes: Mapping[str, Sequence[RecordFate]]) -> None:
+    """Adds to what is kept of the same trace. raises: OSError"""
+    kept = kept_outcomes(run_dir, trace_sha256)
+    for record, fates in outcomes.items():
+        kept.pop(record, None)
+        kept[record] = tuple(KeptOutcome(fate.change.what, fate.saved, fate.sentence) for fate in fates)
+    newest = list(kept.items())[-RECORDS_MAX:]
+    records = {record: [[one.change, one.saved, one.sentence] for one in found] for record, found in newest}
+    text = json.dumps({"trace_sha256": trace_sha256, "records": records}, indent=1)
+    write_whole(run_dir / KEPT_NAME, text + "\n")
+
+
+def kept_outcomes(run_dir: Path, trace_sha256: str) -> dict[str, tuple[KeptOutcome, ...]]:
+    """By record; empty if there is no such file, or if it is about another trace, or if no `explain` wrote it."""
+    try:
+        with (run_dir / KEPT_NAME).open("rb") as stream:
+            data = stream.read(BYTES_MAX + 1)
+        document = json.loads(data) if len(data) <= BYTES_MAX else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(document, dict) or document.get("trace_sha256") != trace_sha256:
+        return {}
+    records = document.get("records")
+    if not isinstance(records, dict) or len(records) > RECORDS_MAX:
+        return {}
+    found = {record: _outcomes(entries) for record, entries in records.items()}
+    return {record: outcomes for record, outcomes in found.items() if outcomes}
+
+
+def _outcomes(entries: Any) -> tuple[KeptOutcome, ...]:
+    if not isinstance(entries, list) or len(entries) > CHANGES_MAX:
+        return ()
+    found = []
+    for entry in entries:
+        match entry:
+            case [str(change), bool(saved), str(sentence)]:
+                found.append(KeptOutcome(change, saved, sentence))
+            case _:
+                return ()
+    return tuple(found)
