@@ -224,6 +224,8 @@ class TapeRecorder:
         self._faults = before._faults
         self.tape.faults = list(before._faults.values())
         self._names_by_crc = dict(list(before._names_by_crc.items())[-BATCHES_IN_FLIGHT_MAX:])
+        # A node that is not running has stopped, if it ever started: the page shows the two apart.
+        self._waiting += [["node", self.tape.nodes.place(name), DOWN] for name in before.tape.roles]
         self._look_at_all(self._waiting)
 
     def finish(self, rows: Sequence[TraceRow]) -> Tape:
@@ -386,9 +388,10 @@ def _actor(event: trace.TraceEvent) -> str | None:
 
 
 def _partition_name(event: trace.TraceEvent) -> str | None:
+    """None also for a record whose producer has no metadata yet to choose its partition by."""
     topic: str | None = getattr(event, "topic", None)
     number: int | None = getattr(event, "partition", None)
-    return None if topic is None or number is None else f"{topic}-{number}"
+    return None if topic is None or number is None or number < 0 else f"{topic}-{number}"
 
 
 def head(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from scenarios.cli.view import write_page
+from scenarios.explain.kept_outcomes import keep_outcomes
+from scenarios.explain.what_if import RecordFate, SettingsChange
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
@@ -177,6 +179,40 @@ def test_a_hostile_run_is_text(browser: Browser, tmp_path: Path) -> None:
         words = whole_page(shown)
         assert "<script>alert(1)</script>" in words and "\\u202e" in words
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", words)
+
+
+def test_why_shows_what_other_runs_found_and_partitions_show_every_broker(browser: Browser, tmp_path: Path) -> None:
+    result = run_scenario(load_file(find_scenario("one-in-flight-two-leaders")).scenario, runs_dir=tmp_path)
+    assert result.run_dir is not None
+    record = result.summary["records"]["acked"][0]
+    saves, fails = (SettingsChange(what, ()) for what in ("<b>acks</b>", "replication factor 4"))
+    fates = [RecordFate(saves, record, "kept", (), 0), RecordFate(fails, record, "lost", (), 0)]
+    keep_outcomes(result.run_dir, result.summary["trace_sha256"], {record: fates})
+    page = write_page([result.run_dir], tmp_path / "page.html")
+    with driven(browser, page.as_uri()) as shown:
+        shown.press("y")
+        shown.page.fill("#record", record)
+        shown.press("Enter")
+        words = shown.text(".what-if").split("\n")
+        assert [word for word in words if word.strip()] == [
+            "Played again 2 times with the same seed, one thing changed each time.",
+            "✓ Saves it", "<b>acks</b>", "acked and kept",
+            "✕ Does not save it", "replication factor 4", "acked and lost all the same",
+        ]  # fmt: skip
+        shown.page.evaluate("document.activeElement.blur()")
+        shown.press("o", "Home")
+        (run,) = data_of(page)
+        names = shown.page.eval_on_selector_all("tbody th button", "(all) => all.map((one) => one.textContent)")
+        assert names == run["tape"]["partitions"]
+        assert set(shown.page.eval_on_selector_all(".standing", "(all) => all.map((one) => one.textContent)")) == {
+            "not started"
+        }
+        bars = shown.page.eval_on_selector_all(".bar svg", "(all) => all.map((one) => one.getAttribute('aria-label'))")
+        assert [re.sub(r" from [\d.]+ s", "", bar) for bar in bars] == [
+            "b1: leader, in the ISR", "b2: in the ISR, leader", "b3: in the ISR",
+            "b1: in the ISR", "b2: leader", "b3: in the ISR",
+        ]  # fmt: skip
+        assert shown.complaints == []
 
 
 @pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from replica.trace.events import TraceRow
+from replica.trace.events import RecordSent, TraceRow
+from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.observe.trace_writer import read_rows
@@ -118,3 +119,16 @@ def test_nothing_is_asked_where_there_is_one_answer_only(tmp_path: Path) -> None
     rows, summary = play("acks1-leader-kill", tmp_path, "acks-all")
     questions = run_of_page(rows, summary).document["questions"]
     assert questions and all(len(set(options)) == len(options) > 1 for _, _, options, _, _ in questions)
+
+
+def test_a_record_sent_before_its_partition_is_known_makes_no_partition() -> None:
+    sent = RecordSent(client="p1", topic="t", partition=-1, record="r0", acks=1)
+    tape = record_tape([TraceRow(1, 0, (), sent)])
+    assert list(tape.partitions) == [] and tape.changes == [[["record", 0, 0, 0, -1]]]
+
+
+def test_what_if_results_are_on_the_page_by_record(killed: Played) -> None:
+    outcome = KeptOutcome("acks=all", True, "acked and kept")
+    document = run_of_page(*killed, what_if={"r10": [outcome]}).document
+    assert document["what_if"] == {"r10": [["acks=all", 1, "acked and kept"]]}
+    assert run_of_page(*killed).document["what_if"] == {}

@@ -35,10 +35,13 @@ export interface Story {
   holdings: [at: number, brokers: Record<string, string>, producer: string][];
 }
 
+/** What became of a record when the run was played again with one thing changed. */
+export type Outcome = [change: string, saved: number, sentence: string];
+
 export type Question = [before: Place, ask: string, options: string[], answer: number, because: string];
 
-/** differs: the first event that this run and the first run of the page do not share */
-export interface Run { head: Head; tape: Tape; opens_at: Place; stories: Story[]; questions: Question[]; differs: Difference | null }
+/** differs: the first event that this run and the first run of the page do not share     what_if: by record */
+export interface Run { head: Head; tape: Tape; opens_at: Place; stories: Story[]; questions: Question[]; what_if: Record<string, Outcome[]>; differs: Difference | null }
 
 /** Time, sentence here, sentence in the page's first run. */
 export type Difference = [at: number, here: string, there: string];
@@ -54,7 +57,7 @@ export interface Part extends Tape { begins: boolean }
 
 const emptyTape = (): Tape => ({ nodes: [], partitions: [], records: [], texts: [], kinds: [], faults: [], at: [], kind: [], node: [], part: [], text: [], sender: [], key: [], changes: [], left_out: 0, end_us: 0 });
 
-export const liveRun = (head: Head): Run => ({ head, tape: emptyTape(), opens_at: NOTHING, stories: [], questions: [], differs: null });
+export const liveRun = (head: Head): Run => ({ head, tape: emptyTape(), opens_at: NOTHING, stories: [], questions: [], what_if: {}, differs: null });
 
 export function extend(tape: Tape, part: Part): void {
   const longer = ["partitions", "records", "texts", "kinds", "at", "kind", "node", "part", "text", "sender", "key", "changes"] as const;

@@ -1,7 +1,9 @@
 // The state of the cluster after each event: changes are applied going forward and taken back going backward.
 import { type Change, type Place, type Tape, NOTHING, byName } from "./contract";
 
-export const DOWN = 0, RUNNING = 1, PAUSED = 2;
+/** A node without a state has not started. */
+export const DOWN = 0, RUNNING = 1, PAUSED = 2, NOT_STARTED = 3;
+export const isUp = (state: number | undefined): boolean => state === RUNNING || state === PAUSED;
 export const UNSENT = -1, SENT = 0, ACKED = 1, HANDED_OVER = 2, FAILED = 3, RETRIED = 4;
 export const NO_ROLE = 0, LEADS = 2;
 
@@ -38,7 +40,7 @@ export class Cluster {
 
   /** Makes room for what the tape names by now. */
   grow(): void {
-    while (this.nodes.length < this.tape.nodes.length) this.nodes.push(DOWN);
+    while (this.nodes.length < this.tape.nodes.length) this.nodes.push(NOT_STARTED);
     while (this.partitions.length < this.tape.partitions.length) this.partitions.push(newPartition());
     while (this.records.length < this.tape.records.length) this.records.push({ state: UNSENT, client: NOTHING, partition: NOTHING });
   }
@@ -95,12 +97,13 @@ export class Cluster {
         };
       }
       case "record": {
-        const [, record, state, client, place] = change, known = this.records[record]!, sent = this.partitions[place]!.sent;
-        const isNew = known.state === UNSENT, back = this.assign(known, { state, client, partition: place });
-        if (isNew) sent.push(record);
+        const [, record, state, client, place] = change, known = this.records[record]!, sent = this.partitions[place]?.sent;
+        // A producer without metadata does not know yet to which partition its record goes.
+        const isPlaced = sent !== undefined && known.partition < 0, back = this.assign(known, { state, client, partition: sent ? place : known.partition });
+        if (isPlaced) sent.push(record);
         return () => {
           back();
-          if (isNew) sent.pop();
+          if (isPlaced) sent.pop();
         };
       }
       case "read": {

@@ -3,10 +3,10 @@ import { comparePane, type Seat } from "./compare";
 import { type Head, type Part, type Place, type Run, NOTHING, extend, liveRun, nameOf, placeAt, readData, seconds, sentence, verdictOf } from "./contract";
 import { h, visible } from "./dom";
 import { Cluster } from "./fold";
-import { leadersOf, overviewPane } from "./overview";
+import { type Overview, overviewPane } from "./overview";
 import { setMarks } from "./marks";
 import { Prediction } from "./predict";
-import { type Series, seriesOf } from "./series";
+import { type Series, type StandingsBy, seriesOf, standingsOf } from "./series";
 import { FILTERS, eventList, signOf, verdictPane, whyPane } from "./side";
 import { describe, drawStage, legend, type Scene } from "./stage";
 import { drawStrip, openingWindow, playhead, timeAt, type Window, xOf } from "./strip";
@@ -36,7 +36,8 @@ class Player {
   private theme = 0;
   private readonly clusters: Cluster[];
   private readonly seriesBy = new Map<string, Series>();
-  private readonly leadersBy = new Map<number, ReturnType<typeof leadersOf>>();
+  private readonly standingsBy = new Map<number, StandingsBy>();
+  private overview: Overview | undefined;
   private readonly prediction: Prediction;
   private stripKey = "";
   private chipsKey = "";
@@ -93,7 +94,7 @@ class Player {
     extend(this.run.tape, part);
     this.clusters[0]!.grow();
     this.seriesBy.clear();
-    this.leadersBy.clear();
+    this.standingsBy.clear();
     this.stripKey = "";
     this.events.refilter();
     this.listPartitions();
@@ -294,6 +295,7 @@ class Player {
   private setMode(mode: Mode): void {
     this.mode = mode;
     this.columns.classList.toggle("wide", mode === "compare");
+    this.columns.classList.toggle("of-partitions", mode === "partitions");
     this.draw();
   }
 
@@ -406,11 +408,8 @@ class Player {
     if (this.mode === "compare") {
       const seats: Seat[] = this.runs.map((run, place) => ({ run, scene: this.scene(place) }));
       this.stage.replaceChildren(comparePane(seats, this.shown, width, this.hides, (place) => this.chooseRun(place), (at) => this.seekTime(at)));
-    } else if (this.mode === "partitions") {
-      const leaders = this.leadersBy.get(this.shown) ?? leadersOf(this.run);
-      this.leadersBy.set(this.shown, leaders);
-      this.stage.replaceChildren(overviewPane(this.run, scene.cluster, leaders, width, this.now, this.hides ? this.now : tape.end_us, (partition) => this.choosePartition(partition)));
-    } else this.stage.replaceChildren(drawStage(scene, width));
+    } else if (this.mode === "partitions") this.drawPartitions(scene.cluster);
+    else this.stage.replaceChildren(drawStage(scene, width));
     this.playButton.textContent = this.playing ? "\u2016" : "\u25b6";
     this.playButton.setAttribute("aria-label", this.playing ? "Pause (space)" : "Play (space)");
     this.partitions.value = String(this.partition);
@@ -422,6 +421,20 @@ class Player {
     this.drawSide();
     this.drawStripBox();
     this.drawQuestion();
+  }
+
+  private drawPartitions(cluster: Cluster): void {
+    const { tape } = this.run, limit = this.hides ? this.now : tape.end_us, key = [this.shown, limit, tape.at.length].join("/"), before = this.overview;
+    if (before?.key !== key) {
+      const standings = this.standingsBy.get(this.shown) ?? standingsOf(tape);
+      this.standingsBy.set(this.shown, standings);
+      this.overview = overviewPane(key, this.run, standings, limit, (partition) => this.choosePartition(partition));
+    }
+    const { element, show } = this.overview!, top = before?.element.scrollTop ?? 0;
+    show(cluster, this.now);
+    if (element.parentElement === this.stage) return;
+    this.stage.replaceChildren(element);
+    element.scrollTop = top;
   }
 
   private drawRuns(): void {

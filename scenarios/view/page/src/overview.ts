@@ -1,52 +1,80 @@
-// Many partitions: one row each, a cell for each broker, and who led over the run.
-import { type Place, type Run, brokersOf, nameOf } from "./contract";
+// Many partitions: a row each, and in it for every broker how it stands now and, as on the time strip, over the run.
+import { type Place, type Run, brokersOf, nameOf, seconds } from "./contract";
 import { fitted, h, s } from "./dom";
-import { type Cluster } from "./fold";
-import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, LEADING, OUT, standingOf } from "./series";
+import { type Cluster, NOT_STARTED } from "./fold";
+import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, IN, LEADING, OUT, type StandingsBy, type Step, isSeen, standingOf } from "./series";
+import { CLASSES, WORDS } from "./strip";
 import { brokerClass } from "./marks";
 
-const SIGN: Record<number, [sign: string, words: string]> = {
-  [LEADING]: ["\u265b", "leads"], [2]: ["\u25a0", "in the ISR"], [OUT]: ["\u25a1", "out of the ISR"], [GONE]: ["\u2715", "down"],
-  [DOWN_IN]: ["\u2715!", "down, still in the ISR"], [FROZEN_IN]: ["\u2016", "frozen, in the ISR"], [FROZEN_OUT]: ["\u2016", "frozen"],
+const SIGNS: Record<number, string> = {
+  [LEADING]: "\u265b", [IN]: "\u25a0", [OUT]: "\u25a1", [GONE]: "\u2715", [DOWN_IN]: "\u2715!", [FROZEN_IN]: "\u2016\u25a0", [FROZEN_OUT]: "\u2016",
 };
+const NAME = 150, STEPS_SAID = 8;
+/** Of a bar, in its own units: it is drawn as wide as its column. */
+const WIDTH = 1000, HEIGHT = 12, LEAST = 6;
+const TOP: Record<number, number> = { [LEADING]: 0, [OUT]: 4.5 };
 
-/** Leaders of every partition over the run, in one pass. */
-export function leadersOf(run: Run): Map<Place, [at: number, leader: Place][]> {
-  const found = new Map<Place, [number, Place][]>();
-  run.tape.changes.forEach((changes, place) => {
-    for (const change of changes) if (change[0] === "part") {
-      const steps = found.get(change[1]) ?? [];
-      if (steps.at(-1)?.[1] !== change[2]) steps.push([run.tape.at[place]!, change[2]]);
-      found.set(change[1], steps);
-    }
+export interface Overview { key: string; element: HTMLElement; show(cluster: Cluster, now: number): void }
+
+/** Built once; `show` writes what changes from moment to moment. limit: nothing after it is on the page */
+export function overviewPane(key: string, run: Run, standings: StandingsBy, limit: number, choose: (partition: Place) => void): Overview {
+  const { tape } = run, brokers = brokersOf(tape), end = Math.max(1, tape.end_us);
+  const lost = new Set(limit >= end ? run.head.findings.map((finding) => finding.partition) : []);
+  const updates: ((cluster: Cluster) => void)[] = [];
+  const rows = tape.partitions.map((name, partition) => {
+    const isr = h("td", {}), cells = brokers.map((node) => {
+      const steps = standings.get(partition)?.get(node)?.filter(([at]) => at <= limit) ?? [];
+      if (!steps.some(([, standing]) => isSeen(standing))) return h("td", {});
+      const word = h("span", {});
+      updates.push((cluster) => put(word, ...wordOf(cluster, partition, node)));
+      return h("td", {}, word, bar(run, node, steps, limit, end));
+    });
+    updates.push((cluster) => {
+      const part = cluster.partitions[partition]!;
+      put(isr, part.exists ? `${part.isr.length} of ${part.assigned.length}` : "-", "");
+    });
+    return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", title: name, click: () => choose(partition) }, fitted(name, NAME)), lost.has(name) && h("span", { class: "bad" }, " \u2715")), ...cells, isr);
   });
-  return found;
+  const head = h("tr", {}, h("th", { scope: "col" }, "partition"), ...brokers.map((node) => h("th", { scope: "col", class: `of-broker ${brokerClass(run, node)}` }, nameOf(tape, node))), h("th", { scope: "col" }, "ISR"));
+  const element = h("div", { class: "overview-pane", tabindex: 0, role: "region", "aria-label": "Partitions" }, legend(), h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
+  return { key, element, show: (cluster, now) => {
+    element.style.setProperty("--now", `${(Math.min(now, end) / end) * 100}%`);
+    for (const update of updates) update(cluster);
+  } };
 }
 
-const NAME = 150, CELL = 62, ISR = 70, BAR_MIN = 160, BAR_HEIGHT = 16, LETTER = 9;
+function put(element: HTMLElement, text: string, classes: string): void {
+  if (element.textContent !== text) element.textContent = text;
+  if (element.className !== classes) element.className = classes;
+}
 
-/** width: of the place it stands in     now: the moment on the page     limit: nothing after it is shown */
-export function overviewPane(run: Run, cluster: Cluster, leaders: Map<Place, [number, Place][]>, width: number, now: number, limit: number, choose: (partition: Place) => void): HTMLElement {
-  const { tape } = run, brokers = brokersOf(tape), bar = Math.max(BAR_MIN, width - NAME - brokers.length * CELL - ISR - 60);
-  const end = Math.max(1, tape.end_us), lost = new Set(run.head.findings.map((finding) => finding.partition));
-  const xAt = (at: number): number => (Math.min(at, end) / end) * bar;
-  const rows = tape.partitions.map((name, partition) => {
-    const part = cluster.partitions[partition]!;
-    const line = s("svg", { class: "leaders", width: bar, height: BAR_HEIGHT, viewBox: `0 0 ${bar} ${BAR_HEIGHT}`, role: "img", "aria-label": "leaders over the run" });
-    (leaders.get(partition) ?? []).forEach(([at, leader], place, steps) => {
-      if (at > limit) return;
-      const x = xAt(at), until = xAt(Math.min(limit, steps[place + 1]?.[0] ?? end)), who = leader < 0 ? "no leader" : nameOf(tape, leader);
-      line.append(s("rect", { class: leader < 0 ? "fault" : `badge ${brokerClass(run, leader)}`, x, y: 0, width: Math.max(1, until - x), height: BAR_HEIGHT }, s("title", {}, who)));
-      if (until - x > who.length * LETTER + 6) line.append(s("text", { class: leader < 0 ? "who none" : "who", x: x + 5, y: BAR_HEIGHT - 4 }, who));
-    });
-    line.append(s("line", { class: "moment", x1: xAt(now), x2: xAt(now), y1: 0, y2: BAR_HEIGHT }));
-    return h("tr", {}, h("th", { scope: "row" }, h("button", { class: "plain mono", click: () => choose(partition) }, fitted(name, NAME)), limit >= end && lost.has(name) && h("span", { class: "bad" }, " \u2715")),
-      ...brokers.map((node) => {
-        if (!part.assigned.includes(node)) return h("td", {}, "");
-        const [sign, words] = SIGN[standingOf(cluster, partition, node)] ?? ["", ""], replica = part.replicas.get(node);
-        return h("td", { class: `standing s${standingOf(cluster, partition, node)}`, title: `${words}, LEO ${replica?.leo ?? 0}, HW ${replica?.hw ?? 0}` }, `${sign} ${replica?.leo ?? 0}`);
-      }), h("td", {}, part.exists ? `${part.isr.length} of ${part.assigned.length}` : "-"), h("td", {}, line));
+function wordOf(cluster: Cluster, partition: Place, node: Place): [text: string, classes: string] {
+  const standing = standingOf(cluster, partition, node);
+  if (!isSeen(standing)) return [cluster.nodes[node] === NOT_STARTED ? "not started" : "-", "standing muted"];
+  return [`${SIGNS[standing]} ${cluster.partitions[partition]!.replicas.get(node)?.leo ?? 0}`, `standing s${standing}`];
+}
+
+/** How the broker stood from the beginning to `limit`: one path for each standing. */
+function bar(run: Run, node: Place, steps: readonly Step[], limit: number, end: number): HTMLElement {
+  const paths = new Map<number, string[]>(), drawn = new Map<number, number>(), until = Math.min(limit, end);
+  steps.forEach(([from, standing], place) => {
+    const x = Math.round((from / end) * WIDTH), to = Math.round((Math.min(steps[place + 1]?.[0] ?? until, until) / end) * WIDTH);
+    // Of the same on the same place, the first is enough: a bar has at most so many parts, however often the ISR changes.
+    if (!isSeen(standing) || to <= (drawn.get(standing) ?? -1)) return;
+    drawn.set(standing, to);
+    const y = TOP[standing] ?? 2, path = paths.get(standing) ?? [];
+    path.push(`M${x} ${y}h${Math.max(LEAST, to - x)}V${HEIGHT - y}H${x}z`);
+    paths.set(standing, path);
   });
-  return h("div", { class: "overview-pane" }, h("table", {}, h("caption", {}, "\u265b leads   \u25a0 in the ISR   \u25a1 out   \u2715 down   \u2715! down, still in the ISR   the number is the LEO"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "partition"), ...brokers.map((node) => h("th", { scope: "col" }, nameOf(tape, node))), h("th", { scope: "col" }, "ISR"), h("th", { scope: "col" }, "leader over the run"))), h("tbody", {}, ...rows)));
+  const said = steps.filter(([, standing]) => isSeen(standing)), more = said.length - STEPS_SAID;
+  const words = [...said.slice(0, STEPS_SAID).map(([at, standing]) => `${WORDS[standing]} from ${seconds(at)} s`), ...(more > 0 ? [`and ${more} more`] : [])];
+  const text = `${nameOf(run.tape, node)}: ${words.join(", ")}`;
+  return h("div", { class: "bar", title: text }, s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": text },
+    ...[...paths].map(([standing, path]) => s("path", { class: `ribbon ${CLASSES[standing]} ${brokerClass(run, node)}`, d: path.join("") }))));
+}
+
+function legend(): HTMLElement {
+  const item = (standing: number): HTMLElement => h("span", { class: "legend-item" }, h("span", {}, SIGNS[standing]!),
+    s("svg", { width: 26, height: HEIGHT, "aria-hidden": "true" }, s("path", { class: `ribbon ${CLASSES[standing]} broker-0`, d: `M1 ${TOP[standing] ?? 2}h24V${HEIGHT - (TOP[standing] ?? 2)}H1z` })), WORDS[standing]!);
+  return h("p", { class: "legend" }, ...[LEADING, IN, OUT, GONE, DOWN_IN, FROZEN_IN].map(item), h("span", { class: "legend-item" }, "the number is the LEO, the bar is the whole run"));
 }

@@ -1,10 +1,12 @@
 // One partition over the whole run, computed once: who led, who was in the ISR, how far logs and high watermarks were.
 import { type Place, type Tape, NOTHING, lastUpTo } from "./contract";
-import { Cluster, DOWN, PAUSED, replicasOf } from "./fold";
+import { Cluster, DOWN, NOT_STARTED, type Partition, PAUSED, isUp, replicasOf } from "./fold";
 
 /** A value from a time on. */
 export type Step = [from: number, value: number];
-export const GONE = 0, OUT = 1, IN = 2, LEADING = 3, FROZEN_OUT = 4, FROZEN_IN = 5, DOWN_IN = 6;
+export const GONE = 0, OUT = 1, IN = 2, LEADING = 3, FROZEN_OUT = 4, FROZEN_IN = 5, DOWN_IN = 6, UNBORN = 7, NO_REPLICA = 8;
+/** Standings to draw nothing for: a broker that has not started, a broker without a replica. */
+export const isSeen = (standing: number): boolean => standing < UNBORN;
 
 export interface Series {
   replicas: Place[];
@@ -20,9 +22,13 @@ function put(steps: Step[], at: number, value: number): void {
   if (last && last[0] === at) last[1] = value; else steps.push([at, value]);
 }
 
-export function standingOf(cluster: Cluster, partition: Place, node: Place): number {
+/** The states of the nodes, and who leads, is in the ISR and has a replica, of each partition. */
+export interface Standings { readonly nodes: readonly number[]; readonly partitions: readonly Pick<Partition, "leader" | "isr" | "assigned">[] }
+
+export function standingOf(cluster: Standings, partition: Place, node: Place): number {
   const now = cluster.partitions[partition]!, inside = now.isr.includes(node);
-  if (!now.assigned.includes(node)) return GONE;
+  if (!now.assigned.includes(node)) return NO_REPLICA;
+  if (cluster.nodes[node] === NOT_STARTED) return UNBORN;
   if (cluster.nodes[node] === DOWN) return inside ? DOWN_IN : GONE;
   if (cluster.nodes[node] === PAUSED) return inside ? FROZEN_IN : FROZEN_OUT;
   if (now.leader === node) return LEADING;
@@ -47,11 +53,42 @@ export function seriesOf(tape: Tape, partition: Place): Series {
       const replica = now.replicas.get(node);
       if (replica) {
         put(series.leo.get(node)!, at, replica.leo);
-        if (node === now.leader && cluster.nodes[node] !== DOWN) put(series.hw, at, replica.hw);
+        if (node === now.leader && isUp(cluster.nodes[node])) put(series.hw, at, replica.hw);
       }
     }
   });
   return series;
+}
+
+/** By partition, by broker. */
+export type StandingsBy = Map<Place, Map<Place, Step[]>>;
+
+/** How every broker stood to every partition over the run, in one pass that leaves out logs and records. */
+export function standingsOf(tape: Tape): StandingsBy {
+  const nodes = tape.nodes.map(() => NOT_STARTED), partitions = tape.partitions.map((): Standings["partitions"][number] => ({ leader: NOTHING, isr: [], assigned: [] }));
+  const found: StandingsBy = new Map(tape.partitions.map((_, partition) => [partition, new Map()]));
+  const note = (partition: Place, at: number): void => {
+    const by = found.get(partition)!;
+    for (const node of partitions[partition]!.assigned) if (!by.has(node)) by.set(node, []);
+    for (const [node, steps] of by) put(steps, at, standingOf({ nodes, partitions }, partition, node));
+  };
+  tape.changes.forEach((changes, place) => {
+    const at = tape.at[place]!, touched = new Set<Place>();
+    for (const change of changes) {
+      if (change[0] === "node") {
+        nodes[change[1]] = change[2];
+        for (const [partition, by] of found) if (by.has(change[1])) touched.add(partition);
+      } else if (change[0] === "part") {
+        partitions[change[1]] = { leader: change[2], isr: change[4], assigned: change[7] };
+        touched.add(change[1]);
+      } else if (change[0] === "gone") {
+        partitions[change[1]] = { leader: NOTHING, isr: [], assigned: [] };
+        touched.add(change[1]);
+      }
+    }
+    for (const partition of touched) note(partition, at);
+  });
+  return found;
 }
 
 export const valueAt = (steps: readonly Step[], at: number): number =>

@@ -1,9 +1,8 @@
 // The pane beside the stage: events with filters, why a record met its end, the verdict.
-import { type Place, type Run, type Story, NOTHING, kindOf, lastUpTo, nameOf, ranges, seconds, sentence, verdictOf } from "./contract";
+import { type Place, type Outcome, type Run, type Story, NOTHING, kindOf, lastUpTo, nameOf, ranges, seconds, sentence, verdictOf } from "./contract";
 import { h } from "./dom";
 import { isQuiet } from "./strip";
 
-const ROW = 44;
 export const SIGNS: Record<string, string> = {
   fault: "\u26a1", undone: "\u21ba", isr: "\u25ce", elected: "\u265b", offline: "\u2205", truncated: "\u2702", lost: "\u2715", down: "\u2715",
   up: "\u21ba", refused: "\u25b2", note: "\u00b7", bad: "\u2715",
@@ -19,9 +18,12 @@ export const FILTERS: [Filter, string][] = [["key", "Key moments"], ["most", "Wi
 
 export interface EventList { element: HTMLElement; show(run: Run, place: Place, limit: Place): void; filter: Filter; text: string; refilter(): void }
 
+/** Of two lines of text: the theme and the screen say how large it is. */
+const rowHeight = (box: HTMLElement): number => Math.ceil(2.5 * Number.parseFloat(getComputedStyle(box).fontSize) + 9);
+
 /** Only the rows in sight are made: a run has up to 60,000 events. */
 export function eventList(seek: (place: Place) => void): EventList {
-  let run: Run | undefined, places: Place[] = [], current: Place = NOTHING, limit: Place = NOTHING, isDirty = true;
+  let run: Run | undefined, places: Place[] = [], current: Place = NOTHING, limit: Place = NOTHING, isDirty = true, rowPx = 1;
   const rows = h("div", { class: "rows" }), box = h("div", { class: "events", tabindex: 0, role: "listbox", "aria-label": "Events" }, rows);
   const list: EventList = {
     element: box, filter: "most", text: "",
@@ -39,9 +41,10 @@ export function eventList(seek: (place: Place) => void): EventList {
       }
       current = place;
       limit = until;
+      rowPx = rowHeight(box);
       const row = rowOf(place);
-      const top = row * ROW, height = box.clientHeight || 400;
-      if (top < box.scrollTop + ROW || top > box.scrollTop + height - 2 * ROW) box.scrollTop = Math.max(0, top - height / 2);
+      const top = row * rowPx, height = box.clientHeight || 400;
+      if (top < box.scrollTop + rowPx || top > box.scrollTop + height - 2 * rowPx) box.scrollTop = Math.max(0, top - height / 2);
       draw(row);
     },
   };
@@ -50,13 +53,14 @@ export function eventList(seek: (place: Place) => void): EventList {
   const draw = (row: number): void => {
     if (!run) return;
     const count = lastUpTo(places.length, limit, (at) => places[at]!) + 1;
-    const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 4), inSight = Math.ceil((box.clientHeight || 400) / ROW) + 8;
-    rows.style.height = `${count * ROW}px`;
+    const first = Math.max(0, Math.floor(box.scrollTop / rowPx) - 4), inSight = Math.ceil((box.clientHeight || 400) / rowPx) + 8;
+    rows.style.height = `${count * rowPx}px`;
     rows.replaceChildren(...places.slice(first, Math.min(first + inSight, count)).map((place, offset) => {
       const isNow = first + offset === row && place <= current, key = run!.tape.key[place];
       const item = h("div", { class: `event${isNow ? " now" : ""}${place > current ? " future" : ""}${key ? ` key ${key}` : ""}`, role: "option", "aria-selected": isNow, title: sentence(run!.tape, place), click: () => seek(place) },
         h("span", { class: "time mono" }, seconds(run!.tape.at[place]!)), h("span", { class: "sign", "aria-hidden": "true" }, signOf(run!, place)), h("span", { class: "text" }, sentence(run!.tape, place)));
-      item.style.top = `${(first + offset) * ROW}px`;
+      item.style.height = `${rowPx}px`;
+      item.style.top = `${(first + offset) * rowPx}px`;
       return item;
     }));
     if (!count) rows.replaceChildren(h("p", { class: "empty" }, "No event matches."));
@@ -79,7 +83,11 @@ export function whyPane(run: Run, picked: Place, seek: (place: Place) => void, p
   if (bad.length) pane.append(h("p", { class: "chips" }, ...bad.slice(0, 12).map((name) => h("button", { class: name === record ? "chip on" : "chip", click: () => pick(tape.records.indexOf(name)) }, name)), bad.length > 12 && `and ${bad.length - 12} more`));
   if (!record) return pane.append(h("p", { class: "muted" }, "Choose a record on the stage, or write its name.")), pane;
   const story = stories.find((one) => one.record === record);
+  const outcomes = Object.hasOwn(run.what_if, record) ? run.what_if[record]! : [];
   pane.append(story ? told(story, seek) : passed(run, tape.records.indexOf(record), seek));
+  if (outcomes.length) pane.append(playedAgain(outcomes));
+  else if (story) pane.append(remedies("Would have saved it", story.would), remedies("Would not have saved it", story.would_not),
+    h("p", { class: "small muted" }, `highwater explain RUN ${record} --what-if plays the run again with one thing changed; the next highwater view shows what it finds.`));
   return pane;
 }
 
@@ -89,9 +97,17 @@ function told(story: Story, seek: (place: Place) => void): HTMLElement {
   const names = [...new Set(story.holdings.flatMap(([, brokers]) => Object.keys(brokers)))];
   const table = h("table", {}, h("caption", {}, "Where the record was"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "s"), ...names.map((name) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, "producer"))),
     h("tbody", {}, ...story.holdings.map(([at, brokers, producer]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, seconds(at)), ...names.map((name) => h("td", {}, brokers[name] ?? "-")), h("td", {}, producer)))));
-  const remedies = (title: string, texts: string[]): HTMLElement | false => texts.length > 0 && h("div", {}, h("h2", {}, title), h("ul", {}, ...texts.map((text) => h("li", {}, text))));
-  return h("div", {}, h("p", { class: "ending" }, story.ending), h("ol", { class: "steps" }, ...steps), h("p", { class: "small muted" }, "\u25cf marks the decisive steps."), table,
-    remedies("Would have saved it", story.would), remedies("Would not have saved it", story.would_not));
+  return h("div", {}, h("p", { class: "ending" }, story.ending), h("ol", { class: "steps" }, ...steps), h("p", { class: "small muted" }, "\u25cf marks the decisive steps."), table);
+}
+
+const remedies = (title: string, texts: (string | Node)[]): Node | string =>
+  texts.length ? h("div", {}, h("h2", {}, title), h("ul", {}, ...texts.map((text) => h("li", {}, text)))) : "";
+
+/** Each outcome is a whole run of its own, which took the place of what the trace alone proves. */
+function playedAgain(outcomes: Outcome[]): HTMLElement {
+  const list = (saved: number): Node[] => outcomes.flatMap(([change, isSaved, text]) => isSaved === saved ? [h("span", {}, h("strong", {}, change), " ", text)] : []);
+  return h("div", { class: "what-if" }, h("p", {}, `Played again ${outcomes.length} times with the same seed, one thing changed each time.`),
+    remedies("\u2713 Saves it", list(1)), remedies("\u2715 Does not save it", list(0)));
 }
 
 function passed(run: Run, record: Place, seek: (place: Place) => void): HTMLElement {

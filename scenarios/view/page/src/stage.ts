@@ -1,7 +1,7 @@
 // The stage: clients, brokers and the controller as rows; heads at the left, messages in flight, logs on one offset axis.
 import { type Place, type Run, NOTHING, kindOf, nameOf } from "./contract";
 import { fitted, h, s } from "./dom";
-import { ACKED, type Cluster, DOWN, FAILED, HANDED_OVER, LEADS, PAUSED, RETRIED, SENT } from "./fold";
+import { ACKED, type Cluster, DOWN, FAILED, HANDED_OVER, LEADS, NOT_STARTED, PAUSED, RETRIED, SENT, isUp } from "./fold";
 import { brokerClass } from "./marks";
 
 export interface Scene {
@@ -38,7 +38,7 @@ function lanesOf(scene: Scene, width: number): Lane[] {
   for (const node of replicas) add(node, "broker", scene.compact || width < 760 ? LANE + 12 : LANE);
   if (!scene.compact) {
     const controllers = nodes.filter(({ role }) => role === "controller");
-    if (controllers[0]) add((controllers.find(({ node }) => cluster.nodes[node] !== DOWN) ?? controllers[0]).node, "controller", 50);
+    if (controllers[0]) add((controllers.find(({ node }) => isUp(cluster.nodes[node])) ?? controllers[0]).node, "controller", 50);
   }
   const readers = nodes.filter(({ role, node }) => role === "consumer" || cluster.positions.has(`${node}/${partition}`));
   add(readers[0]?.node ?? NOTHING, "consumer", SIDE_LANE);
@@ -83,7 +83,7 @@ interface Room { left: number; head: number; first: number; room: number; width:
 function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, first, room, width, cell: CELL }: Room): void {
   const { run, cluster, partition } = scene, { node, y, height } = lane;
   const part = cluster.partitions[partition]!, replica = part.replicas.get(node), state = cluster.nodes[node];
-  const leads = part.leader === node, inside = part.isr.includes(node), isDown = state === DOWN;
+  const leads = part.leader === node, inside = part.isr.includes(node), isDown = state === DOWN, isUnborn = state === NOT_STARTED;
   const color = brokerClass(run, node), middle = y + height / 2;
   if (leads) group.append(s("rect", { class: "leads", x: 3, y: y + 3, width: width - 6, height: height - 6, rx: 10 }));
   if (isDown || state === PAUSED) group.append(s("rect", { class: "fault-area", x: 5, y: y + 5, width: head - 8, height: height - 10, rx: 8 }));
@@ -92,11 +92,11 @@ function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, 
     s("text", { class: "badge-name", x: 35, y: middle - 2, "text-anchor": "middle" }, fitted(nameOf(run.tape, node), 44, 11)),
   );
   if (leads) group.append(s("text", { class: "crown", x: 35, y: middle - 27, "text-anchor": "middle", "aria-hidden": "true" }, "\u265B"));
-  const status = isDown ? "DOWN" : state === PAUSED ? "FROZEN" : "", words: [string, string][] = [];
+  const status = isDown ? "DOWN" : state === PAUSED ? "FROZEN" : isUnborn ? "not started" : "", words: [string, string][] = [];
   const leadership = leads ? (scene.compact ? "leader" : `leader, epoch ${part.epoch}`) : !isDown && replica?.role === LEADS ? `thinks it leads, epoch ${replica.epoch}` : "";
-  if (status || leadership) words.push([status || !leads ? "bad" : "lead", [status, leadership].filter(Boolean).join(", ")]);
+  if (status || leadership) words.push([isUnborn ? "muted" : status || !leads ? "bad" : "lead", [status, leadership].filter(Boolean).join(", ")]);
   if (!part.assigned.includes(node)) words.push(["muted", "no replica"]);
-  else if (inside) words.push([isDown ? "bad" : "good", isDown ? "still in the ISR" : "\u2713 in the ISR"]);
+  else if (inside) words.push([isDown ? "bad" : isUnborn ? "muted" : "good", isDown ? "still in the ISR" : isUnborn ? "in the ISR" : "\u2713 in the ISR"]);
   else words.push(["muted", part.elr.includes(node) ? "in the ELR" : "out of the ISR"]);
   const x = 68;
   if (scene.compact || head < 160) {
@@ -182,7 +182,7 @@ function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room
 
 function drawConsumer(group: SVGGElement, scene: Scene, lane: Lane, { left, first, room, head, cell: CELL }: Omit<Room, "width">): void {
   const { run, cluster, partition } = scene, { y, node } = lane, part = cluster.partitions[partition]!;
-  const leader = part.leader >= 0 && cluster.nodes[part.leader] !== DOWN ? part.replicas.get(part.leader) : undefined;
+  const leader = part.leader >= 0 && isUp(cluster.nodes[part.leader]) ? part.replicas.get(part.leader) : undefined;
   const readable = leader ? Math.min(leader.hw, leader.leo) : 0;
   group.append(s("text", { class: "lane-name", x: 12, y: y + 22 }, node >= 0 ? fitted(nameOf(run.tape, node), head - 16, 9) : "Consumers"));
   const position = node >= 0 ? cluster.positions.get(`${node}/${partition}`) : undefined;
@@ -264,6 +264,8 @@ export function legend(): HTMLElement {
     item("lost", "\u2715 lost"), item("water", "high watermark"), h("span", { class: "legend-item" }, "\u265B leader"));
 }
 
+const STATE_WORDS: Record<number, string> = { [DOWN]: "down, ", [PAUSED]: "frozen, ", [NOT_STARTED]: "not started, " };
+
 /** The stage in words, for a screen reader and for the key x. */
 export function describe(scene: Scene): string {
   const { run, cluster, partition, replicas } = scene, part = cluster.partitions[partition];
@@ -271,7 +273,7 @@ export function describe(scene: Scene): string {
   const words = replicas.map((node) => {
     const replica = part.replicas.get(node), state = cluster.nodes[node];
     const role = part.leader === node ? "the leader" : part.isr.includes(node) ? "in the ISR" : "out of the ISR";
-    return `${nameOf(run.tape, node)} is ${state === DOWN ? "down, " : state === PAUSED ? "frozen, " : ""}${role}, LEO ${replica?.leo ?? 0}, HW ${replica?.hw ?? 0}.`;
+    return `${nameOf(run.tape, node)} is ${STATE_WORDS[state ?? NOT_STARTED] ?? ""}${role}, LEO ${replica?.leo ?? 0}, HW ${replica?.hw ?? 0}.`;
   });
   const leader = part.leader >= 0 ? `${nameOf(run.tape, part.leader)} leads in epoch ${part.epoch}` : "no broker leads";
   return `${run.tape.partitions[partition]}: ${leader}. ${words.join(" ")}`;

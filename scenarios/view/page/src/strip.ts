@@ -1,17 +1,17 @@
 // The time strip: ISR ribbons, faults, log end offsets and high watermark, lag. Drag selects a stretch, the wheel zooms.
 import { type Run, kindOf, nameOf, seconds } from "./contract";
 import { fitted, s } from "./dom";
-import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, IN, LEADING, OUT, type Series, type Step, valueAt } from "./series";
+import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, IN, LEADING, OUT, type Series, type Step, isSeen, valueAt } from "./series";
 import { brokerClass } from "./marks";
 
 export interface Window { from: number; to: number }
 export interface StripScene { run: Run; series: Series; window: Window; now: number; hidesAfter: number; end: number }
 
 const LABEL = 138, RIGHT = 46, RIBBON = 17, CHART = 84, LAG = 38;
-const WORDS: Record<number, string> = {
+export const WORDS: Record<number, string> = {
   [GONE]: "down", [OUT]: "out of the ISR", [IN]: "in the ISR", [LEADING]: "leader", [FROZEN_OUT]: "frozen", [FROZEN_IN]: "frozen, in the ISR", [DOWN_IN]: "down, still in the ISR",
 };
-const CLASSES: Record<number, string> = {
+export const CLASSES: Record<number, string> = {
   [GONE]: "gone", [OUT]: "out", [IN]: "in", [LEADING]: "leading", [FROZEN_OUT]: "frozen", [FROZEN_IN]: "frozen-in", [DOWN_IN]: "down-in",
 };
 
@@ -33,6 +33,7 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
     const y = ribbonsY + row * RIBBON;
     root.append(s("text", { class: "small", x: 8, y: y + 12 }, fitted(`ISR ${nameOf(run.tape, node)}`, LABEL - 12)));
     each(series.standing.get(node)!, scene, (from, to, standing) => {
+      if (!isSeen(standing)) return;
       const tall = standing === LEADING ? 14 : 11, classes = `ribbon ${CLASSES[standing]} ${brokerClass(run, node)}`;
       root.append(s("rect", { class: classes, x: xAt(from), y: y + (14 - tall) / 2, width: Math.max(1, xAt(to) - xAt(from)), height: standing === OUT ? 3 : tall },
         s("title", {}, `${nameOf(run.tape, node)}: ${WORDS[standing]}, ${seconds(from)} to ${seconds(to)} s`)));
