@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -143,7 +144,7 @@ def show(scenario: str, as_yaml: bool, plain: bool, format_: str) -> int:
     elif format_ == "json":
         print_json(_show_document(file))
     else:
-        click.echo("\n".join(_show_lines(file, style_for_stdout(plain))))
+        click.echo("\n".join(_show_lines(file, scenario, style_for_stdout(plain))))
     return ExitCode.HELD
 
 
@@ -163,37 +164,39 @@ def story(text: str) -> str:
     return "\n".join(lines).strip()
 
 
-def _show_lines(file: ScenarioFile, style: Style) -> list[str]:
+def _show_lines(file: ScenarioFile, name: str, style: Style) -> list[str]:
+    """name: of the file, as a command takes it"""
     from scenarios.language.write import describe
 
     scenario = file.scenario
     lines = ["", f"  {style.bold(scenario.id)} {style.sign('dot')} {scenario.title}"]
     if scenario.question:
         lines.append(f"  {scenario.question}")
-    lines += ["", *_indented(story(file.text), 2), ""] if story(file.text) else [""]
+    lines += ["", *_indented(story(file.text), 2, style), ""] if story(file.text) else [""]
     lines += [f"  {name:<10} {text}" for name, text in _events(scenario)]
     lines += ["", *("  " + line for line in describe.sketch(scenario, plain=style.plain)), ""]
     lines += ["  " + line for line in describe.timeline_lines(scenario)]
     lines += ["", *_expected(scenario, style, None)]
     for variant in file.variants.values():
         lines += _expected(variant, style, variant.variant)
-    lines += ["", "  Sources"]
+    lines += ["", "  Sources"] if scenario.sources else []
     for source in scenario.sources:
-        lines += _indented(source.ref + (" (recalled, not read)" if source.recalled else ""), 4)
+        lines += _indented(source.ref + (" (recalled, not read)" if source.recalled else ""), 4, style)
         lines += [f"      {source.url}"] if source.url else []
-    lines += ["", f"  File     {file.path}", f"  Run it   highwater run {scenario.id}"]
+    name = shlex.quote(name)
+    lines += ["", f"  File     {file.path}", f"  Run it   highwater run {name}"]
     if file.variants:
-        lines.append(f"           highwater run {scenario.id} --variant {next(iter(file.variants))}")
-        lines.append(f"           highwater compare {scenario.id}")
+        lines.append(f"           highwater run {name} --variant {next(iter(file.variants))}")
+        lines.append(f"           highwater compare {name}")
     return lines
 
 
-def _indented(text: str, columns: int) -> list[str]:
+def _indented(text: str, columns: int, style: Style) -> list[str]:
     paragraphs = text.split("\n\n")
     lines: list[str] = []
     for paragraph in paragraphs:
         wrapped = textwrap.wrap(
-            " ".join(paragraph.split()), 96 - columns, break_on_hyphens=False, break_long_words=False
+            " ".join(paragraph.split()), style.width - 4 - columns, break_on_hyphens=False, break_long_words=False
         )
         lines += [*([""] if lines else []), *(" " * columns + line for line in wrapped)]
     return lines

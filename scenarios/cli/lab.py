@@ -46,7 +46,7 @@ def list_exercises(format_: str, plain: bool) -> int:
     return ExitCode.HELD
 
 
-@lab.command()
+@lab.command(short_help="Write the file of exercise NAME into this folder.")
 @click.argument("name")
 @click.option("--student", default="", help="Your name: the exercise is drawn from it.")
 def start(name: str, student: str) -> int:
@@ -78,7 +78,8 @@ def start(name: str, student: str) -> int:
             out.write(text)
         click.echo(f"  {file}")
     first = next(iter(texts))
-    click.echo(f"\n  {exercise.title}: about {exercise.minutes} minutes. What to do stands in {first}.")
+    click.echo(f"\n  {exercise.title}: about {exercise.minutes} minutes.")
+    click.echo(f"  Read it:   {first} says what to do")
     click.echo(f"  Check it:  highwater lab check {name} {first}")
     return ExitCode.HELD
 

@@ -44,12 +44,12 @@ COMMANDS = {
     "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
     "bench": ("scenarios.cli.bench.wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),
 }
-FIRST_STEPS = """Break a Kafka cluster on purpose and see which acknowledged records died, and why.
+FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records died, and why.
 
   highwater list                      what can be broken
   highwater run acks1-leader-kill     a leader dies under acks=1
   highwater compare acks1-leader-kill the same failure under acks=0, 1 and all
-  highwater view last --open          step through that run in the browser, predict, ask why
+  highwater view last --open          step through that run, predict, ask why
   highwater report last               HW, LEO and ISR of that run over time
   highwater --help                    all commands
 """

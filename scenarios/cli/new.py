@@ -79,7 +79,7 @@ def new(name: str, bundled: str | None) -> int:
     click.echo(f"  {file}\n")
     for what, command in (("Check it:", "check"), ("Run it:", "run"), ("Compare:", "compare")):
         click.echo(f"  {what:<10} highwater {command} {file}")
-    click.echo("  Editors:   highwater check --schema   (JSON Schema: completion and errors as you type)")
+    click.echo("  Editors:   highwater check --schema   (JSON Schema: errors as you type)")
     return ExitCode.HELD
 
 

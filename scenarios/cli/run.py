@@ -71,7 +71,11 @@ def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld
 @out_option
 @click.option("--no-logs", is_flag=True, help="Do not keep the brokers' log directories.")
 @click.option(
-    "--fail-on", multiple=True, type=click.Choice(["any", *ANOMALIES]), help="Exit with 1 if this happened; repeatable."
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["any", *ANOMALIES]),
+    metavar="KIND",
+    help=f"Exit with 1 if this happened: any, {', '.join(ANOMALIES)}; repeatable.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Every key event on a line of its own, however many there are.")
 @open_option

@@ -61,7 +61,8 @@ def _headline(summary: Summary, style: Style) -> list[str]:
     lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
     rules = [_era(summary["profile"]), f"seed {summary['seed']}", ran]
-    first, *rest = [*_packed(parts, style), *_packed(rules, style)]
+    dot = f" {style.sign('dot')} "
+    first, *rest = [*_packed(parts, dot, 2, style), *_packed(rules, dot, 2, style)]
     return [first.replace(name, style.bold(name), 1), *rest]
 
 
@@ -70,15 +71,14 @@ def _era(profile: str) -> str:
     return profile if profile == PROFILE else f"era {profile} (the newest: {PROFILE})"
 
 
-def _packed(parts: Sequence[str], style: Style) -> list[str]:
-    """Events with dots between them, as many to a line as fit."""
-    dot = f" {style.sign('dot')} "
-    lines = [f"  {parts[0]}"]
+def _packed(parts: Sequence[str], between: str, indent: int, style: Style) -> list[str]:
+    """As many parts to a line as fit."""
+    lines = [" " * indent + parts[0]]
     for part in parts[1:]:
-        if len(lines[-1]) + len(dot) + len(part) <= style.width:
-            lines[-1] += dot + part
+        if len(lines[-1]) + len(between) + len(part) <= style.width:
+            lines[-1] += between + part
         else:
-            lines.append(f"  {part}")
+            lines.append(" " * indent + part)
     return lines
 
 
@@ -137,7 +137,8 @@ def _ribbon(
     places: of the brokers, for their colours
     """
     label = max(len(str(partition)), *(len(f"ISR {node}") for node in history.replicas)) + 2
-    columns = style.width - label - 6
+    top = max((value for _, value in history.high_watermark), default=0)
+    columns = style.width - label - 4 - max(len(str(top)), 2)
     moments = [end_us * (column + 1) // columns for column in range(columns)]
     lines = [f"  {str(partition).ljust(label)}{_axis(end_us, columns)}"]
     for place, node in enumerate(history.replicas):
@@ -148,7 +149,6 @@ def _ribbon(
             cells.append(style.sign(sign) if sign else " ")
         row = f"{f'ISR {node}'.ljust(label)}{''.join(cells)}"
         lines.append(f"  {style.broker(row, places[node])}")
-    top = max((value for _, value in history.high_watermark), default=0)
     if top:
         levels = [value_at(history.high_watermark, moment) for moment in moments]
         shape = (
@@ -158,8 +158,8 @@ def _ribbon(
         )
         lines.append(f"  {'HW'.ljust(label)}{shape}  {top}")
     seen = {sign for _, states in history.states for sign in states}
-    legend = "  ".join(f"{style.sign(sign)} {word}" for sign, word in _STANDINGS.items() if sign in seen)
-    lines.append(style.paint(f"  {'':<{label}}{legend}", "dim"))
+    legend = [f"{style.sign(sign)} {word}" for sign, word in _STANDINGS.items() if sign in seen]
+    lines += [style.paint(line, "dim") for line in _packed(legend or [""], "  ", label + 2, style)]
     return lines
 
 
@@ -218,10 +218,10 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
             parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
-        lines.append(f"  {f'Records of {producer}'.ljust(22)}  {'    '.join(parts)}")
-        errors = ", ".join(f"{error} x{count}" for error, count in told["errors"].items())
-        if errors:
-            lines.append(f"  {'':<24}{errors}")
+        first, *rest = _packed(parts, "    ", 26, style)
+        lines += [f"  {f'Records of {producer}'.ljust(22)}  {first.lstrip()}", *rest]
+        errors = [f"{error} x{count}" for error, count in told["errors"].items()]
+        lines += _packed(errors, ", ", 26, style) if errors else []
     readable = sum(len(dict.fromkeys(log)) for log in summary["logs"].values()) - len(records["unseen"])
     true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:

@@ -11,6 +11,7 @@ from scenarios.explain.what_if import RecordFate
 from scenarios.terminal.style import Style
 
 _TEXT_WIDTH = 76
+_MARGIN = 14
 
 
 def explanation_text(story: Explanation, style: Style, outcomes: Sequence[RecordFate] | None = None) -> str:
@@ -35,7 +36,9 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Record
         remedies = {"Saves it": _outcomes(saving), "Does not save it": _outcomes(others)}
     for title, entries in remedies.items():
         if entries:
-            lines += ["", f"  {title}:", *(f"    {entry}" for entry in entries)]
+            lines += ["", f"  {title}:"]
+            for entry in entries:
+                lines += textwrap.wrap(entry, style.width, initial_indent=" " * 4, subsequent_indent=" " * 6)
     return "\n".join([*lines, ""])
 
 
@@ -62,7 +65,7 @@ def _moments(story: Explanation, style: Style) -> list[str]:
     for place, moment in enumerate(story.moments):
         sign = style.sign("decisive" if moment.decisive else "step")
         bar = style.sign("bar") if place + 1 < len(story.moments) else " " * len(style.sign("bar"))
-        first, *rest = textwrap.wrap(moment.sentence, _TEXT_WIDTH)
+        first, *rest = textwrap.wrap(moment.sentence, min(_TEXT_WIDTH, style.width - _MARGIN))
         lines.append(f"  {sign} {moment.at_us / 1_000_000:>7.3f}  {first}")
         lines += [f"  {bar}{' ' * 10}{line}" for line in rest]
     return lines

@@ -59,6 +59,19 @@ def test_a_loss_in_plain_ascii_on_80_columns_with_a_failed_expectation(request: 
     compare_with_golden("screen_run_plain.txt", screen, request)
 
 
+def test_many_records_and_errors_fit_80_columns() -> None:
+    script = TraceScript()
+    script.replicate(*(f"r{number}" for number in range(120)))
+    summary = summary_of(script, EXPECTED)
+    errors = {"NOT_LEADER_OR_FOLLOWER": 5, "NETWORK_EXCEPTION": 6, "NOT_ENOUGH_REPLICAS": 4}
+    summary["producers"]["p1"]["errors"] = errors
+    lines = run_screen(summary, story_of(script), Style(width=80)).splitlines()
+    assert max(map(len, lines)) == 80
+    assert any(line.endswith("  120") for line in lines)
+    for error, count in errors.items():
+        assert any(f"{error} x{count}" in line for line in lines)
+
+
 def test_nothing_lost_is_said_in_green_and_only_with_colour() -> None:
     script = nothing_lost()
     summary = summary_of(script, EXPECTED[:0], variant="acks-all", acks="all")

@@ -21,7 +21,7 @@ LESSONS = {
 
 
 class UnknownScenario(LookupError):
-    """Neither a bundled id nor a file; `suggestion` is the closest id."""
+    """Neither a bundled id nor a file; `suggestion` is a file with that name, or the closest id."""
 
     def __init__(self, name: str, suggestion: str | None) -> None:
         hint = f"did you mean `{suggestion}`?" if suggestion else "`highwater list` names the bundled ones."
@@ -41,9 +41,10 @@ def find_scenario(name: str) -> Path:
         return known[name]
     path = Path(name)
     # A path that does not exist is for the loader to report, with its own code; a bare word is a misspelt id.
-    if path.suffix in (".yaml", ".yml") or len(path.parts) > 1 or path.is_file():
+    if path.suffix in (".yaml", ".yml") or len(path.parts) > 1 or path.exists():
         return path
-    raise UnknownScenario(name, did_you_mean(name, known))
+    beside = f"{name}.yaml"
+    raise UnknownScenario(name, beside if Path(beside).is_file() else did_you_mean(name, known))
 
 
 @dataclass(frozen=True, slots=True)
