@@ -32,6 +32,10 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+ONE_RUN = "#r=0"
+"""The address of a page of several runs that shows the first alone."""
+
+
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of one scenario with three levels of acks."""
@@ -52,7 +56,7 @@ def data_of(page: Path) -> list[dict[str, Any]]:
 def test_every_key_moves_what_it_says(browser: Browser, three: Path) -> None:
     (tape, *_) = (run["tape"] for run in data_of(three))
     keys = [place for place, sign in enumerate(tape["key"]) if sign]
-    with driven(browser, three.as_uri()) as shown:
+    with driven(browser, three.as_uri() + ONE_RUN) as shown:
         assert shown.place() == data_of(three)[0]["opens_at"]
         shown.press("Home")
         assert shown.text(".clock") == "0.000 s"
@@ -95,7 +99,7 @@ def test_every_control_is_reached_by_tab(browser: Browser, three: Path) -> None:
         "[...document.querySelectorAll('button, select, input, [tabindex]')].filter((one) =>"
         " one.checkVisibility() && !one.disabled && one.tabIndex >= 0)"
     )
-    with driven(browser, three.as_uri()) as shown:
+    with driven(browser, three.as_uri() + ONE_RUN) as shown:
         count = shown.page.evaluate(f"(window.wanted = {wanted}).length")
         reached = set()
         for _ in range(count + 5):
@@ -128,7 +132,7 @@ def whole_page(shown: Driven) -> str:
 def test_predict_stops_asks_and_counts_and_gives_nothing_away(browser: Browser, three: Path) -> None:
     run = data_of(three)[0]
     tape, questions = run["tape"], run["questions"]
-    with driven(browser, three.as_uri()) as shown:
+    with driven(browser, three.as_uri() + ONE_RUN) as shown:
         shown.press("h")
         for number, (before, ask, options, answer, because) in enumerate(questions):
             shown.page.wait_for_selector(f"form.question >> text={ask[:40]}")
@@ -155,8 +159,10 @@ def test_predict_stops_asks_and_counts_and_gives_nothing_away(browser: Browser, 
 
 
 def test_three_levels_of_acks_stand_side_by_side(browser: Browser, three: Path) -> None:
+    """From the start, and with the link that the page gives."""
     with driven(browser, three.as_uri()) as shown:
-        shown.press("c")
+        shown.press("l")
+        assert shown.page.evaluate("location.hash").endswith("&r=0&p=0&c=1")
         seats = shown.page.query_selector_all(".seat")
         verdicts = [seat.inner_text().split("\n")[:2] for seat in seats]
         assert [" ".join(words) for words in verdicts] == [
@@ -219,7 +225,7 @@ def test_why_shows_what_other_runs_found_and_partitions_show_every_broker(browse
 def test_axe_finds_nothing_in_any_theme(browser: Browser, three: Path) -> None:
     axe = axe_core()
     assert axe is not None
-    with driven(browser, three.as_uri()) as shown:
+    with driven(browser, three.as_uri() + ONE_RUN) as shown:
         shown.page.evaluate(axe.read_text(encoding="utf-8"))
         for way in ("e", "y", "v", "c", "h"):
             shown.press(way)

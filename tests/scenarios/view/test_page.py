@@ -61,7 +61,7 @@ def check_in_browser(page: Path, run_dir: Path, scratch: Path) -> None:
     view = ClusterView((), ())
     for row in read_rows(run_dir / "trace"):
         view(row)
-    found = opened(page, scratch, width=1400, patience_ms=20_000, fragment="#e=999999999&t=999999")
+    found = opened(page, scratch, width=1400, patience_ms=20_000, fragment="#r=0&e=999999999&t=999999")
     assert (found.console, found.asked) == ([], [])
     (said,) = (unescape(text) for text in STATE.findall(found.document))
     shown = next((one for one in view.partitions.values() if said.startswith(f"{one.topic_partition}: ")), None)

@@ -70,6 +70,7 @@ class Player {
     this.window = openingWindow(this.run);
     this.partition = this.partitionToShow();
     this.build(app);
+    if (runs.length > 1) this.setMode("compare");
     this.readPermalink();
     addEventListener("hashchange", () => this.readPermalink());
     addEventListener("keydown", (event) => this.key(event));
@@ -333,7 +334,7 @@ class Player {
   }
 
   private copyLink(): void {
-    const hash = `#t=${seconds(this.now)}&e=${this.place}&r=${this.shown}&p=${this.partition}`;
+    const hash = `#t=${seconds(this.now)}&e=${this.place}&r=${this.shown}&p=${this.partition}${this.mode === "compare" ? "&c=1" : ""}`;
     history.replaceState(null, "", hash);
     void navigator.clipboard?.writeText(location.href).catch(() => undefined);
     this.live.textContent = `The address of this page now names the moment: ${hash}`;
@@ -341,7 +342,10 @@ class Player {
 
   private readPermalink(): void {
     const wanted = new URLSearchParams(location.hash.slice(1)), number = (name: string): number => (wanted.get(name)?.match(/^\d{1,9}(\.\d{1,6})?$/) ? Number(wanted.get(name)) : NOTHING);
-    if (number("r") >= 0) this.chooseRun(number("r"));
+    if (number("r") >= 0) {
+      this.setMode(wanted.has("c") && this.runs.length > 1 ? "compare" : "one");
+      this.chooseRun(number("r"));
+    }
     if (this.run.tape.partitions[number("p")] !== undefined) this.partition = number("p");
     if (this.run.tape.at[number("e")] !== undefined) this.seek(number("e"));
     else if (number("t") >= 0) this.seekTime(number("t") * 1e6);
