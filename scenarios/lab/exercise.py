@@ -124,7 +124,7 @@ class ScenarioExercise(Exercise):
         changed = changed_paths(given, scenario)
         outside = [path for path in changed if not any(within(path, allowed) for allowed in self.allowed(given))]
         named = hand_in.student or "a student without a name"
-        hint = f"changed is {', '.join(outside[:3])}; yours to change: {', '.join(self.allowed(given))}"
+        hint = f"changed: {', '.join(outside[:3])}; yours to change: {', '.join(self.allowed(given))}"
         yield Criterion("given", not outside, f"what was given to {named} is as it was", hint)
         if not outside:
             yield from self.judge_scenario(hand_in, scenario, changed)

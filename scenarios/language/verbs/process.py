@@ -9,7 +9,7 @@ from scenarios.language.verbs.kinds import ALL_BROKERS, NODES
 
 @verb("start", example="b1", usage="start b1", told_by_node=True)
 class Start(Verb):
-    """Start what is down; what still shuts down in order starts once it is down."""
+    """Start what is down; the step fails if it runs already. What still shuts down in order starts once it is down."""
 
     nodes: Selector = key(NODES, bare=True)
 
@@ -36,7 +36,7 @@ class Stop(Verb):
     told_by_node=True,
 )
 class Kill(Verb):
-    """SIGKILL: connections close at once, the page cache survives."""
+    """SIGKILL: connections close at once, the page cache survives. What is down stays down."""
 
     nodes: Selector = key(NODES, bare=True)
 
