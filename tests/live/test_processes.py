@@ -156,8 +156,8 @@ def test_kills_under_load_lose_nothing_that_all_replicas_had(tmp_path: Path) -> 
     many_kills(tmp_path, 3)
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(900)
+@pytest.mark.night
+@pytest.mark.timeout(3600)
 def test_a_hundred_kills_under_load_lose_nothing(tmp_path: Path) -> None:
     many_kills(tmp_path, 100)
 

@@ -49,7 +49,7 @@ def test_it_does_not_when_its_log_survives_nor_when_it_has_to_register() -> None
     assert broken_in("kafka-3.9", "power_off") == {}
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("profile", [era for era, rules in PROFILES.items() if rules.unlike(Rules())])
 def test_what_breaks_in_an_era_is_mended_by_rules_that_it_lacks(profile: str) -> None:

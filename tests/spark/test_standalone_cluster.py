@@ -16,7 +16,7 @@ import pytest
 
 from tests.spark.standalone import WORKER_MEMORY, sessions_left, standalone_cluster
 
-pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.night, pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parent.parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
