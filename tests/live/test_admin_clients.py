@@ -49,6 +49,7 @@ def test_kafka_python(tmp_path: Path) -> None:
     assert served.summary["records"]["lost"] == []
 
 
+@pytest.mark.soak
 def test_the_zookeeper_era(tmp_path: Path) -> None:
     """The broker that is the controller creates topics, and every broker those that a metadata request names."""
     with serving(tmp_path, "--topic", "orders:1:3", "--profile", "kafka-2.0") as served:

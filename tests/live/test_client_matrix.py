@@ -22,6 +22,7 @@ from serving import Served, serving
 
 from replica.log.records import batches
 from scenarios.serve.control_place import ask, find_cluster
+from tests.soak import one_in
 from tests.waiting import wait_for as wait_at_most
 
 wait_for = partial(wait_at_most, within_s=40)
@@ -33,6 +34,8 @@ SETTINGS = (
     "cluster.config.broker.heartbeat.interval.ms=100",
 )
 each_client = pytest.mark.parametrize("name", CLIENTS)
+a_client = pytest.mark.parametrize("name", one_in(len(CLIENTS), CLIENTS))
+"""The first in `make test`, the others as soaks."""
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +138,7 @@ def test_a_group_shares_goes_on_and_rebalances(served: Served, name: str) -> Non
     second.close()
 
 
-@each_client
+@a_client
 def test_leader_and_coordinator_die_in_mid_stream(served: Served, name: str) -> None:
     """Nothing acked is lost, nothing is there twice; the group reads on."""
     client, topic, count = CLIENTS[name], f"{name}-failover", 400

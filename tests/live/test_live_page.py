@@ -27,6 +27,7 @@ def shown(record: Path, *words: str) -> Iterator[tuple[Served, str]]:
 
 
 @needs_chromium
+@pytest.mark.soak
 def test_the_page_moves_as_things_happen(tmp_path: Path) -> None:
     with shown(tmp_path, "--topic", "orders:1:3") as (served, address):
         with chromium() as browser, driven(browser, address) as page:

@@ -162,6 +162,7 @@ def test_a_hundred_kills_under_load_lose_nothing(tmp_path: Path) -> None:
     many_kills(tmp_path, 100)
 
 
+@pytest.mark.soak
 def test_a_client_from_outside_is_read_along_in_every_process(tmp_path: Path) -> None:
     """The trace also shows a broker process that an outsider kills."""
     with serving(tmp_path, "--processes") as served:

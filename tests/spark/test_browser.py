@@ -69,6 +69,7 @@ def shown_part(document: str) -> str:
 KEY = "new KeyboardEvent('keydown', {key: '%s', bubbles: true})"
 
 
+@pytest.mark.soak
 def test_the_page_opens_with_the_decisive_moment_and_shows_another_on_a_click_by_keyboard_and_by_address(
     report: ReportResult, ask: Ask, tmp_path: Path
 ) -> None:

@@ -282,6 +282,7 @@ SHOW TABLES LIKE 'trace*'
 """
 
 
+@pytest.mark.soak
 def test_questions_are_answered(spark: SparkSession, leader_kill_dir: Path) -> None:
     """All usual SQL is admitted, by both looks; the first of them is run."""
     answers = ask(spark, [leader_kill_dir], QUESTIONS.strip().replace("\n", ";\n"), "q.sql", 10)

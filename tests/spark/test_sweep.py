@@ -152,6 +152,7 @@ def test_a_worker_that_would_play_something_else_ends_the_sweep(spark: SparkSess
         list(play_on_spark(spark, task, [Run((), 1)]))
 
 
+@pytest.mark.soak
 def test_the_code_that_travels_is_whole_and_the_same(tmp_path: Path) -> None:
     archive = tmp_path / "code.zip"
     write_code_zip(archive)

@@ -49,6 +49,7 @@ expect: {}
 """
 
 
+@pytest.mark.soak
 def test_an_unmodified_client_loses_what_the_dead_leader_alone_had_acked(tmp_path: Path) -> None:
     """The leader may die at any moment: the records reported lost are missing for a consumer."""
     file = tmp_path / "failover.yaml"

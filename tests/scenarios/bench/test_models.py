@@ -69,6 +69,7 @@ def test_passages_and_threads_add_up_to_the_published_latency() -> None:
         thread_us(301, 2_000)
 
 
+@pytest.mark.soak
 def test_narrow_cards_make_replication_cost_throughput_and_acks_of_all_more() -> None:
     none, replicated, acks_all = EC2.cases
     rates = [records_per_s(AcksRun(EC2, case, 250, 2_500)) for case in (replicated, acks_all)]

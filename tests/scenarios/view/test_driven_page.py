@@ -222,6 +222,7 @@ def test_why_shows_what_other_runs_found_and_partitions_show_every_broker(browse
 
 
 @pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")
+@pytest.mark.soak
 def test_axe_finds_nothing_in_any_theme(browser: Browser, three: Path) -> None:
     axe = axe_core()
     assert axe is not None
