@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,10 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
 from tests.browser import needs_chromium
-from tests.driven import Driven, axe_core, chromium, driven
+from tests.driven import Driven, axe_core, driven
 from tests.hostile_names import run_of_names
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 ONE_RUN = "#r=0"

@@ -7,10 +7,10 @@ import hashlib
 import json
 import re
 from base64 import b64decode
-from html import unescape
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from scenarios.cli.view import write_page
 from scenarios.language.parse.catalogue import bundled, find_scenario
@@ -18,7 +18,8 @@ from scenarios.language.parse.loading import load_file
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
-from tests.browser import needs_chromium, opened
+from tests.browser import needs_chromium
+from tests.driven import driven
 from tests.hostile_names import run_of_names
 
 ROOM = Path(__file__).parents[3] / "scenarios" / "view"
@@ -53,17 +54,14 @@ def test_the_same_runs_make_the_same_page(three_runs: list[Path], tmp_path: Path
     assert len(first) < 1_500_000
 
 
-STATE = re.compile(r'<svg class="stage"[^>]* aria-label="([^"]*)"')
-
-
-def check_in_browser(page: Path, run_dir: Path, scratch: Path) -> None:
+def check_in_browser(browser: Browser, page: Path, run_dir: Path) -> None:
     """It stands at the end of the run, and says of every replica what the trace says."""
     view = ClusterView((), ())
     for row in read_rows(run_dir / "trace"):
         view(row)
-    found = opened(page, scratch, width=1400, patience_ms=20_000, fragment="#r=0&e=999999999&t=999999")
-    assert (found.console, found.asked) == ([], [])
-    (said,) = (unescape(text) for text in STATE.findall(found.document))
+    with driven(browser, page.as_uri() + "#r=0&e=999999999&t=999999") as opened:
+        said = opened.page.get_attribute("svg.stage", "aria-label") or ""
+        opened.page.wait_for_selector("svg.strip", state="attached")
     shown = next((one for one in view.partitions.values() if said.startswith(f"{one.topic_partition}: ")), None)
     if said == "The partition does not exist yet.":
         assert not [name for name in view.partitions if not name.topic.startswith("__")]
@@ -73,29 +71,28 @@ def check_in_browser(page: Path, run_dir: Path, scratch: Path) -> None:
         replica = shown.replicas[node]
         ends = f"LEO {replica.log_end_offset}, HW {replica.high_watermark}."
         assert re.search(rf"\b{re.escape(node)} is [^.]*{re.escape(ends)}", said), (node, ends, said)
-    assert '<svg class="strip"' in found.document
 
 
 @needs_chromium
-def test_the_page_draws_the_run(three_runs: list[Path], tmp_path: Path) -> None:
-    check_in_browser(write_page(three_runs, tmp_path / "page.html"), three_runs[0], tmp_path)
+def test_the_page_draws_the_run(browser: Browser, three_runs: list[Path], tmp_path: Path) -> None:
+    check_in_browser(browser, write_page(three_runs, tmp_path / "page.html"), three_runs[0])
 
 
 @needs_chromium
 @pytest.mark.soak
 @pytest.mark.parametrize("name", list(bundled()))
-def test_the_page_draws_every_bundled_run(name: str, tmp_path: Path) -> None:
+def test_the_page_draws_every_bundled_run(browser: Browser, name: str, tmp_path: Path) -> None:
     run_dir = run_of(name, tmp_path)
-    check_in_browser(write_page([run_dir], tmp_path / "page.html"), run_dir, tmp_path)
+    check_in_browser(browser, write_page([run_dir], tmp_path / "page.html"), run_dir)
 
 
 @needs_chromium
-def test_names_of_a_hostile_run_are_text(tmp_path: Path) -> None:
+def test_names_of_a_hostile_run_are_text(browser: Browser, tmp_path: Path) -> None:
     page = write_page([run_of_names(tmp_path)], tmp_path / "page.html")
     assert "<script>alert" not in page.read_text(encoding="utf-8")
-    found = opened(page, tmp_path, width=1400, patience_ms=20_000)
-    assert (found.console, found.asked) == ([], [])
-    assert "&lt;script&gt;" in found.document and "<script>alert" not in found.document
+    with driven(browser, page.as_uri()) as opened:
+        document = opened.page.content()
+    assert "&lt;script&gt;" in document and "<script>alert" not in document
 
 
 def test_the_page_holds_its_runs_and_nothing_to_run_but_its_own_script(three_runs: list[Path], tmp_path: Path) -> None:
