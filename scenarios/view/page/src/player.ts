@@ -1,0 +1,150 @@
+// The player: one moment, one run, one partition, and everything on the page drawn from these, at most once a frame.
+import { type Part, type Run, NOTHING, seconds, sentence } from "./contract";
+import { h, visible } from "./dom";
+import { Header, modeAction } from "./header";
+import { type Key, listenToKeys } from "./keys";
+import { Playback } from "./playback";
+import { QuestionBox } from "./question_box";
+import { SideBox } from "./side_box";
+import { describe } from "./stage";
+import { signOf } from "./side";
+import { StageBox } from "./stage_box";
+import { StripBox } from "./strip_box";
+import { Transport } from "./transport";
+import { Watching } from "./watching";
+
+const THEMES = ["light", "dark", "projector"] as const;
+
+export class Player {
+  private readonly watching: Watching;
+  private readonly playback: Playback;
+  private readonly header: Header;
+  private readonly stage: StageBox;
+  private readonly side: SideBox;
+  private readonly question: QuestionBox;
+  private readonly transport: Transport;
+  private readonly strip: StripBox;
+  private theme = matchMedia("(prefers-color-scheme: dark)").matches ? 1 : 0;
+  private isDrawing = false;
+  private drawnWidth = 0;
+
+  private readonly sentence = h("p", { class: "sentence" });
+  private readonly clock = h("span", { class: "clock mono" });
+  private readonly live = h("p", { class: "unseen", role: "status" });
+  private readonly columns = h("div", { class: "columns" });
+
+  constructor(runs: Run[], private readonly app: HTMLElement) {
+    const watching = this.watching = new Watching(runs, { changed: () => this.draw(), moved: () => this.playback.isOn || this.say() });
+    this.playback = new Playback(watching, () => {
+      this.draw();
+      if (!this.playback.isOn) this.say();
+    });
+    const { list, open } = listenToKeys((openList) => this.keys(openList)), { head, tape } = watching.run;
+    this.header = new Header(watching, [
+      modeAction(watching, "compare", "Compare", "c", runs.length > 1),
+      modeAction(watching, "partitions", "Partitions", "o", head.live || tape.partitions.length > 1),
+      { text: "Predict", key: "h", isThere: runs.some((run) => run.questions.length), act: () => this.predict(), isOn: () => watching.prediction.isOn },
+      { text: "Link", key: "l", isThere: true, act: () => this.copyLink() },
+      { text: "Theme", key: "t", isThere: true, act: () => this.nextTheme() },
+      { text: "Keys", key: "?", isThere: true, act: open },
+    ]);
+    this.stage = new StageBox(watching);
+    this.side = new SideBox(watching, (place) => {
+      this.playback.pause();
+      watching.seek(place);
+    });
+    this.question = new QuestionBox(watching, this.playback);
+    this.transport = new Transport(watching, this.playback);
+    this.strip = new StripBox(watching);
+    this.columns.append(this.stage.element, this.side.element);
+    app.replaceChildren(this.header.element, h("main", {}, h("div", { class: "now-bar" }, this.clock, this.sentence), this.live, this.columns,
+      this.question.element, this.transport.element, this.strip.element), list);
+    watching.follow(location.hash);
+    addEventListener("hashchange", () => watching.follow(location.hash));
+    new ResizeObserver(() => {
+      if (app.clientWidth !== this.drawnWidth) this.draw();
+    }).observe(app);
+  }
+
+  /** Of a cluster that is running: goes on with a part of the tape. */
+  grow(part: Part): void {
+    this.watching.grow(part, this.playback.isOn);
+    this.side.grow(part.begins);
+  }
+
+  /** Whether the cluster answers no more. */
+  lost(isGone: boolean): void {
+    this.header.lost(isGone);
+    this.draw();
+  }
+
+  private keys(openList: () => void): Key[] {
+    const { watching, playback } = this;
+    const key = (shown: string, does: string, acts: Record<string, () => void>): Key => ({ shown, does, acts });
+    const toggle = (): void => playback.toggle(), runs = Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((number) => [String(number), () => watching.chooseRun(number - 1)]));
+    return [
+      key("space, k", "play or pause", { " ": toggle, k: toggle }),
+      key("\u2190 \u2192", "event before, next event", { ArrowLeft: () => playback.step(-1), ArrowRight: () => playback.step(1) }),
+      key("Page Up, Page Down", "key moment before, next key moment", { PageUp: () => playback.keyMoment(-1), PageDown: () => playback.keyMoment(1) }),
+      key("Home, End", "beginning, end", { Home: () => watching.seek(NOTHING), End: () => watching.seek(watching.run.tape.at.length - 1) }),
+      key("w s", "zoom in, zoom out", { w: () => watching.zoom(0.6), s: () => watching.zoom(1.6) }),
+      key("a d", "earlier, later stretch", { a: () => watching.pan(-0.25), d: () => watching.pan(0.25) }),
+      key("1 to 9", "another run at the same moment", runs),
+      key("c", "compare the runs", { c: () => watching.switchMode("compare") }),
+      key("o", "all partitions", { o: () => watching.switchMode("partitions") }),
+      key("h", "predict", { h: () => this.predict() }),
+      key("e y v", "events, why, verdict", { e: () => watching.setTab("events"), y: () => watching.setTab("why"), v: () => watching.setTab("verdict") }),
+      key("x", "the stage in words", { x: () => this.sayTheStage() }),
+      key("l", "link to this moment", { l: () => this.copyLink() }),
+      key("t", "light, dark, projector", { t: () => this.nextTheme() }),
+      key("?", "this list", { "?": openList }),
+    ];
+  }
+
+  private predict(): void {
+    this.playback.pause();
+    this.watching.predict();
+  }
+
+  private nextTheme(): void {
+    this.theme = (this.theme + 1) % THEMES.length;
+    this.draw();
+  }
+
+  private copyLink(): void {
+    const link = this.watching.link();
+    history.replaceState(null, "", link);
+    void navigator.clipboard?.writeText(location.href).catch(() => undefined);
+    this.live.textContent = `The address of this page now names the moment: ${link}`;
+  }
+
+  private say(): void {
+    const { now, run, place } = this.watching;
+    this.live.textContent = visible(`${seconds(now)} s: ${sentence(run.tape, place)}`);
+  }
+
+  private sayTheStage(): void {
+    this.live.textContent = visible(describe(this.watching.scene(this.watching.shown)));
+    this.live.classList.toggle("unseen");
+  }
+
+  private draw(): void {
+    if (this.isDrawing) return;
+    this.isDrawing = true;
+    requestAnimationFrame(() => {
+      this.isDrawing = false;
+      this.drawNow();
+    });
+  }
+
+  private drawNow(): void {
+    const { run, place, now, mode } = this.watching, { tape } = run;
+    this.drawnWidth = this.app.clientWidth;
+    document.documentElement.dataset["theme"] = THEMES[this.theme];
+    this.columns.classList.toggle("wide", mode === "compare");
+    this.columns.classList.toggle("of-partitions", mode === "partitions");
+    this.clock.textContent = `${seconds(now)} s`;
+    this.sentence.replaceChildren(h("span", { class: `sign ${tape.key[place] ?? ""}`, "aria-hidden": "true" }, place < 0 ? "\u25b6" : signOf(run, place)), visible(sentence(tape, place)));
+    for (const part of [this.header, this.stage, this.transport, this.side, this.strip, this.question]) part.draw();
+  }
+}

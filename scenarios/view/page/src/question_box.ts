@@ -1,0 +1,36 @@
+// Where predict mode asks: one question at a time, and the score.
+import { h } from "./dom";
+import type { Playback } from "./playback";
+import type { Watching } from "./watching";
+
+export class QuestionBox {
+  readonly element = h("div", { class: "ask" });
+  private key = "";
+
+  constructor(private readonly watching: Watching, private readonly playback: Playback) {}
+
+  draw(): void {
+    const { watching, element } = this, { prediction, run, place, limit, shown } = watching;
+    const open = prediction.isOn && place >= limit ? prediction.open(run, place) : undefined;
+    const key = open ? `${shown}/${open.number}` : prediction.isOn ? "on" : "off";
+    if (this.key === key && open) return;
+    // An answer is read before the next question, which may stand at the same moment.
+    if (element.querySelector(".result button") && prediction.isOn) return;
+    this.key = key;
+    const { right, of } = prediction.score();
+    if (!prediction.isOn) element.replaceChildren();
+    else if (open) {
+      element.replaceChildren(prediction.form(run, open.number, () => this.goOn(open.question[0])));
+      element.querySelector("input")?.focus();
+    } else element.replaceChildren(h("p", { class: "score" }, prediction.isOver(run)
+      ? `Predicted: ${right} of ${of} right. Play on, or press h to leave.` : `Predict: play or step; the page stops and asks. ${right} of ${of} right so far.`));
+  }
+
+  /** After an answer: to the next question, or on to the end. */
+  private goOn(place: number): void {
+    this.key = "";
+    this.element.replaceChildren();
+    this.watching.seek(place);
+    if (this.watching.place < this.watching.limit && !this.playback.isOn) this.playback.toggle();
+  }
+}

@@ -1,0 +1,40 @@
+// The middle of the page: the stage of one run, several runs side by side, or all partitions.
+import { comparePane } from "./compare";
+import { h } from "./dom";
+import { type Overview, overviewPane } from "./overview";
+import { drawStage, legend } from "./stage";
+import type { Watching } from "./watching";
+
+export class StageBox {
+  readonly element: HTMLElement;
+  private readonly stage = h("div", { class: "stage-box" });
+  private overview: Overview | undefined;
+
+  constructor(private readonly watching: Watching) {
+    this.element = h("div", { class: "stage-column" }, this.stage, legend());
+    this.stage.addEventListener("click", (event) => {
+      const record = Number((event.target as Element).closest("[data-record]")?.getAttribute("data-record") ?? -1);
+      if (record >= 0) watching.pick(record);
+    });
+  }
+
+  draw(): void {
+    const { watching, stage } = this, { mode, runs, shown, hides } = watching, width = stage.clientWidth || 800;
+    if (mode === "partitions") return this.drawPartitions();
+    const drawn = mode === "one" ? drawStage(watching.scene(shown), width)
+      : comparePane(runs.map((run, place) => ({ run, scene: watching.scene(place) })), shown, width, hides, (place) => watching.chooseRun(place), (at) => watching.seekTime(at));
+    stage.replaceChildren(drawn);
+  }
+
+  /** Kept, as long as only the moment changes: it has a row for each of perhaps hundreds of partitions. */
+  private drawPartitions(): void {
+    const { watching, stage } = this, { run, shown, now, hides } = watching, { tape } = run;
+    const limit = hides ? now : tape.end_us, key = [shown, limit, tape.at.length].join("/"), before = this.overview;
+    if (before?.key !== key) this.overview = overviewPane(key, run, watching.scenes.standings(shown), limit, (partition) => watching.choosePartition(partition));
+    const { element, show } = this.overview!, top = before?.element.scrollTop ?? 0;
+    show(watching.scene(shown).cluster, now);
+    if (element.parentElement === stage) return;
+    stage.replaceChildren(element);
+    element.scrollTop = top;
+  }
+}
