@@ -170,6 +170,26 @@ def test_three_levels_of_acks_stand_side_by_side(browser: Browser, three: Path) 
         assert shown.page.query_selector_all(".differs") == []
 
 
+COUNTS_STAGES = """
+  window.stages = 0;
+  new MutationObserver((all) => { stages += all.filter((one) => one.target.className === "stage-box").length; })
+    .observe(document, { childList: true, subtree: true });
+"""
+
+
+@pytest.mark.parametrize("link", ["", ONE_RUN])
+def test_the_stage_is_drawn_once_at_the_start(link: str, browser: Browser, three: Path) -> None:
+    """Several runs are drawn at once: a second time costs a reader of long runs as much again."""
+    context = browser.new_context()
+    context.add_init_script(COUNTS_STAGES)
+    page = context.new_page()
+    page.goto(three.as_uri() + link)
+    page.wait_for_selector("svg.stage", state="attached")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.evaluate("stages") == 1
+    context.close()
+
+
 def test_a_hostile_run_is_text(browser: Browser, tmp_path: Path) -> None:
     page = write_page([run_of_names(tmp_path)], tmp_path / "page.html")
     with driven(browser, page.as_uri()) as shown:
