@@ -130,6 +130,10 @@ class VirtualTime:
         self._holder = task
         trio.lowlevel.reschedule(task)
 
+    def end(self) -> None:
+        """The run is over: what is due at this instant is still done, and nothing later."""
+        self._until_us = self.now_us
+
     async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
         """Run the queue up to and including `until_us`.
 
@@ -147,9 +151,9 @@ class VirtualTime:
                 await self._hand_over(following)
             elif between():
                 await work()
-            elif not self._queue or self._queue[0][0] > until_us:
+            elif not self._queue or self._queue[0][0] > self._until_us:
                 break
-        self.now_us = self._trace.at_us = until_us
+        self.now_us = self._trace.at_us = self._until_us
         self._trace.cause = None
 
     async def _hand_over(self, parking: Parking) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import trio
 
 from cluster.live.time import LiveTime
+from cluster.network.virtual_time import VirtualTime
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios.check.expectations import Expectation, Expectations, RunSight
 from scenarios.check.invariants.checker import InvariantChecker
@@ -85,6 +86,8 @@ class ScenarioRun:
     """The parts of one run, wired together.
 
     companions: tasks beside it, cancelled when it ends; they act between two steps     watchers: more listeners
+    traced: whether its events are written, and made a story of
+    may_rest_from_us: from then on it ends as soon as the cluster has been at rest for a while; None: at its time only
     """
 
     def __init__(
@@ -97,6 +100,8 @@ class ScenarioRun:
         progress: Progress | None = None,
         watchers: Sequence[Listener] = (),
         companions: Sequence[Companion] = (),
+        traced: bool = True,
+        may_rest_from_us: int | None = None,
     ) -> None:
         self.scenario = scenario
         self.rows: list[TraceRow] = []
@@ -105,19 +110,19 @@ class ScenarioRun:
         self.ledger = RecordLedger(self.mirror.deleted)
         self.story = Story(self.view)
         self.answers = EndOffsetAnswers()
-        self.writer = TraceWriter(work_dir / "trace")
+        self._writer = TraceWriter(work_dir / "trace") if traced else None
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
         self.invariants = InvariantChecker(self.view, self.mirror, scenario.rules)
+        written: list[Listener] = [] if self._writer is None else [self.story, self._writer]
         listeners: list[Listener] = [
             self.view,
             self.ledger,
             self.mirror,
             self.invariants,
             self.expectations,
-            self.story,
-            self.writer,
+            *written,
             self.answers,
             *watchers,
         ]
@@ -145,6 +150,12 @@ class ScenarioRun:
         self._progress = progress
         self._next_progress = 0
         self._topics_exist = False
+        self._may_rest_from_us = may_rest_from_us
+
+    @property
+    def writer(self) -> TraceWriter:
+        assert self._writer is not None, "this run is not traced"
+        return self._writer
 
     def begin(self) -> None:
         scenario = self.scenario
@@ -179,6 +190,8 @@ class ScenarioRun:
         if events >= self._next_probe:
             self._next_probe = events + self._events_per_probe
             self.invariants.probe(CoreProbe(self.cluster, self._rounds.take()))
+            if self._may_rest_from_us is not None and self._time.now_us >= self._may_rest_from_us:
+                self._end_at_rest()
         if len(self._violations) != self._violations_stated:
             self._state_violations()
         if self._progress is not None and events >= self._next_progress:
@@ -210,7 +223,8 @@ class ScenarioRun:
             trio.run(self._execute)
         except BaseExceptionGroup as group:
             raise first_leaf(group) from group
-        self.writer.close()
+        if self._writer is not None:
+            self._writer.close()
         self.ledger.close()
 
     async def _execute(self) -> None:
@@ -226,6 +240,12 @@ class ScenarioRun:
             )
             nursery.cancel_scope.cancel()
 
+    def _end_at_rest(self) -> None:
+        assert isinstance(self._time, VirtualTime)
+        if self.invariants.at_rest(self._time.now_us):
+            self._time.end()
+            self.ended_early()
+
     def _stop(self) -> None:
         """Nodes die unasked in processes of their own only, and those live by the wall clock."""
         assert isinstance(self._time, LiveTime)
@@ -233,7 +253,7 @@ class ScenarioRun:
         self.ended_early()
 
     def ended_early(self) -> None:
-        """The user has stopped it: this is how long it has been."""
+        """Before its time: this is how long it has been."""
         self.scenario = replace(self.scenario, duration_us=self.cluster.time.now_us)
 
 
@@ -247,11 +267,15 @@ def run_scenario(
     progress: Progress | None = None,
     watchers: Sequence[Listener] = (),
     companions: Sequence[Companion] = (),
+    traced: bool = True,
+    may_rest_from_us: int | None = None,
 ) -> RunResult:
     """Run and judge. With `runs_dir` the run is kept in a new folder there; without it nothing is left behind.
 
+    traced, may_rest_from_us: as of ScenarioRun; a run that is kept is traced, and the digest of no trace is empty
     raises: OSError when the folder cannot be written; nothing then remains under a final name
     """
+    assert traced or runs_dir is None
     started = time.perf_counter()
     with ExitStack() as stack:
         if runs_dir is not None:
@@ -265,13 +289,15 @@ def run_scenario(
             progress=progress,
             watchers=watchers,
             companions=companions,
+            traced=traced,
+            may_rest_from_us=may_rest_from_us,
         )
         run.execute()
         scenario = run.scenario
         broken = tuple(violation.event for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
         results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]
-        digest = trace_sha256(work_dir / "trace")
+        digest = trace_sha256(work_dir / "trace") if traced else ""
         run_dir = None if runs_dir is None else stack.enter_context(next_run_dir(runs_dir, scenario.run_name))
         summary = build_summary(
             scenario,

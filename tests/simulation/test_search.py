@@ -65,6 +65,26 @@ def test_a_clean_seed_and_its_file_agree() -> None:
     assert run_scenario(load_text(found.text, "found.yaml").scenario, runs_dir=None).verdict.kinds == ()
 
 
+def test_a_run_ends_once_the_cluster_is_at_rest_and_is_found_clean_as_a_whole_one() -> None:
+    schedule = schedule_of(SeedJob(3, "kafka-3.9", safe=True))
+    scenario = schedule.scenario()
+    early, findings = judge(schedule)
+    whole = run_scenario(scenario, runs_dir=None)
+    assert early.summary["virtual_s"] < whole.summary["virtual_s"] / 2
+    assert (findings, whole.verdict.kinds) == ((), ())
+    assert early.summary["records"] == whole.summary["records"]
+    assert early.summary["logs"] == whole.summary["logs"]
+
+
+def test_no_run_ends_before_its_cluster_has_converged() -> None:
+    """A replica that stays cut off for good: the run goes on to its time."""
+    schedule = schedule_of(SeedJob(3, "kafka-3.9", safe=True))
+    leader = {"at": "39s", "kill": "b1"}
+    tree = {**schedule.tree, "duration": "70s", "timeline": [leader]}
+    result, _ = judge(Schedule(tree, safe=False))
+    assert result.summary["virtual_s"] == 70
+
+
 def test_a_frequent_kind_hides_no_rare_one() -> None:
     by_design, rare, bug = Finding("S25", "first", False), Finding("S7", "rare", False), Finding("S25", "bug", True)
     nothing = Schedule({}, safe=False)

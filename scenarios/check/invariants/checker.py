@@ -151,6 +151,10 @@ class Invariant:
     def ended(self) -> None:
         """Judge the run as a whole; the final logs are in the trace by now."""
 
+    def at_rest(self, now_us: int) -> bool:
+        """Whether nothing that this property waits for is still to come."""
+        return True
+
     def broken(self, sentence: str, topic: str | None = None, number: int = 0, name: str = "") -> None:
         self.checker.report(name or self.NAME, sentence, None if topic is None else TopicPartition(topic, number))
 
@@ -230,6 +234,10 @@ class InvariantChecker:
         self._settle()
         for invariant in self.invariants:
             invariant.ended()
+
+    def at_rest(self, now_us: int) -> bool:
+        """Whether no property waits for anything that is still to come."""
+        return all(invariant.at_rest(now_us) for invariant in self.invariants)
 
     def take_new(self) -> list[InvariantBroken]:
         """Events about violations not taken before, for the runner to emit; one for each partition and rule."""

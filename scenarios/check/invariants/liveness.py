@@ -6,8 +6,8 @@ last disturbance and the last produced record lie long enough back. Otherwise no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
@@ -21,6 +21,10 @@ SETTLE_US = 60_000_000
 
 IDLE_US = 3_000_000
 """After the last record: followers learn the last high watermark with a fetch of at most 500 ms."""
+
+
+REST_US = 12_000_000
+"""A run that converged so long ago may end early: longer than the sessions, lag times and backoffs of a search."""
 
 
 class Quiescence:
@@ -59,14 +63,22 @@ class Quiescence:
     def _produced(self, row: TraceRow, event: trace.RecordSent) -> None:
         self.produced_us = row.at_us
 
-    def reached(self, now_us: int) -> bool:
+    def reached(self, now_us: int, settle_us: int = SETTLE_US) -> bool:
         servers = (*self.view.brokers, *self.view.controllers)
         return (
             not self.in_force
             and all(self.view.running(name) and not self.view.nodes[name].paused for name in servers)
-            and now_us - self.disturbed_us >= SETTLE_US
-            and now_us - self.produced_us >= IDLE_US
+            and now_us - self.disturbed_us >= settle_us
+            and now_us - self.produced_us >= min(settle_us, IDLE_US)
         )
+
+
+class Unsettled(NamedTuple):
+    """A condition of L1 to L5 that does not hold yet, or does not at the end."""
+
+    name: str
+    sentence: str
+    partition: TopicPartition | None = None
 
 
 class Converges(Invariant):
@@ -124,18 +136,29 @@ class Converges(Invariant):
     def ended(self) -> None:
         if not self.quiescence.reached(self.checker.at_us):
             return
+        for name, sentence, partition in self._unsettled(self.checker.at_us):
+            self.broken(sentence, *(partition or ()), name=name)
+
+    def at_rest(self, now_us: int) -> bool:
+        return (
+            self.quiescence.reached(now_us, REST_US)
+            and not self.unanswered
+            and next(self._unsettled(now_us), None) is None
+        )
+
+    def _unsettled(self, now_us: int) -> Iterator[Unsettled]:
         for name in self.view.brokers:
             if self.view.nodes[name].fenced:
-                self.broken(f"{name} runs undisturbed and is still fenced", name="L1")
+                yield Unsettled("L1", f"{name} runs undisturbed and is still fenced")
         for partition in self.view.partitions:
-            self._judge(partition)
+            yield from self._unsettled_replicas(partition, now_us)
         unanswered = [sent for sent in self.unanswered.values() if self._can_be_written(sent)]
         for sent in unanswered[:1]:
-            self.broken(f"{sent.client} never learned what became of {sent.record}", name="L4")
+            yield Unsettled("L4", f"{sent.client} never learned what became of {sent.record}")
         end, applied = self.metadata
         for node, offset in applied.items():
             if offset != end:
-                self.broken(f"{node} knows the metadata up to {offset} only, of {end}", name="L5")
+                yield Unsettled("L5", f"{node} knows the metadata up to {offset} only, of {end}")
 
     def _can_be_written(self, sent: trace.RecordSent) -> bool:
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
@@ -145,22 +168,21 @@ class Converges(Invariant):
             and (sent.acks != ACKS_ALL or len(state.isr) >= state.min_isr)
         )
 
-    def _judge(self, partition: TopicPartition) -> None:
+    def _unsettled_replicas(self, partition: TopicPartition, now_us: int) -> Iterator[Unsettled]:
         state = self.view.partitions[partition]
         if state.leader is None or sorted(state.isr) != sorted(state.assigned):
             isr = ", ".join(state.isr)
-            self.broken(
-                f"{partition} is led by {state.leader or 'no broker'} with ISR {{{isr}}} at rest", *partition, name="L2"
-            )
+            leader = state.leader or "no broker"
+            yield Unsettled("L2", f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
             return
         appended_us = self.appended_us.get(partition)
-        if appended_us is not None and self.checker.at_us - appended_us < IDLE_US:
+        if appended_us is not None and now_us - appended_us < IDLE_US:
             return
         replicas = [state.replicas[node] for node in state.assigned]
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}
         if len(ends) > 1 or any(leo != hw for leo, hw in ends):
             shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
-            self.broken(f"the replicas of {partition} are at rest with HW/LEO {shown}", *partition, name="L3")
+            yield Unsettled("L3", f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)
 
 
 class RequestsAreHandled(Invariant):
