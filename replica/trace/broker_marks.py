@@ -32,9 +32,14 @@ BROKER_MARKS = (
     BrokerMark("#a8326e", "#f59ac6", (2, 6)),
     BrokerMark("#46702a", "#a5d47f", (9, 3, 2, 3, 2, 3)),
 )
-"""By the broker's place in `in_broker_order` of all brokers of its cluster; from the ninth on they come again."""
+"""`mark_places` says which a broker has."""
 
 
 def in_broker_order(names: Iterable[str]) -> list[str]:
     """b2 before b10."""
     return sorted(names, key=lambda name: [(len(part), part) for part in re.split(r"(\d+)", name)])
+
+
+def mark_places(brokers: Iterable[str]) -> dict[str, int]:
+    """Of all brokers of a cluster, in their order: the place of each one's mark. From the ninth on they come again."""
+    return {name: place % len(BROKER_MARKS) for place, name in enumerate(in_broker_order(brokers))}

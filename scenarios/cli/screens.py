@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from replica.ids import TopicPartition
-from replica.trace.broker_marks import in_broker_order
+from replica.trace.broker_marks import mark_places
 from replica.wording import duration
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
-from scenarios.observe.story import PartitionHistory, Story, value_at
+from scenarios.observe.story import PartitionHistory, Story
 from scenarios.observe.story_groups import cropped, grouped, ungrouped
 from scenarios.observe.wording import count_of, settings_of
 from scenarios.run.runs import RUNS_DIR
+from scenarios.terminal.ribbon import ribbon
 from scenarios.terminal.style import Style
 
 Summary = Mapping[str, Any]
@@ -40,11 +41,11 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
     verbose: every key event on a line of its own
     """
     partitions = sum(topic["partitions"] for topic in summary["setting"]["topics"].values())
-    places = {name: place for place, name in enumerate(in_broker_order(story.view.brokers))}
+    places = mark_places(story.view.brokers)
     blocks = [
         _headline(summary, style),
         _key_events(story, style, names_partitions=partitions > 1, verbose=verbose),
-        *(_ribbon(partition, history, story.end_us, places, style) for partition, history in _shown(summary, story)),
+        *(ribbon(partition, history, story.end_us, places, style) for partition, history in _shown(summary, story)),
         _not_drawn(partitions),
         _told_and_true(summary, style),
         _findings(summary, style, names_partitions=partitions > 1),
@@ -62,24 +63,13 @@ def _headline(summary: Summary, style: Style) -> list[str]:
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
     rules = [_era(summary["profile"]), f"seed {summary['seed']}", ran]
     dot = f" {style.sign('dot')} "
-    first, *rest = [*_packed(parts, dot, 2, style), *_packed(rules, dot, 2, style)]
+    first, *rest = [*style.packed(parts, dot, 2), *style.packed(rules, dot, 2)]
     return [first.replace(name, style.bold(name), 1), *rest]
 
 
 def _era(profile: str) -> str:
     """The era whose rules were played; says so where they are not the rules of files without `profile`."""
     return profile if profile == PROFILE else f"era {profile} (the newest: {PROFILE})"
-
-
-def _packed(parts: Sequence[str], between: str, indent: int, style: Style) -> list[str]:
-    """As many parts to a line as fit."""
-    lines = [" " * indent + parts[0]]
-    for part in parts[1:]:
-        if len(lines[-1]) + len(between) + len(part) <= style.width:
-            lines[-1] += between + part
-        else:
-            lines.append(" " * indent + part)
-    return lines
 
 
 def _key_events(story: Story, style: Style, *, names_partitions: bool, verbose: bool) -> list[str]:
@@ -129,81 +119,6 @@ def _not_drawn(partitions: int) -> list[str]:
     return [f"  {more} more of the {partitions} partitions are not drawn: `highwater view` has all"] if more > 0 else []
 
 
-def _ribbon(
-    partition: TopicPartition, history: PartitionHistory, end_us: int, places: Mapping[str, int], style: Style
-) -> list[str]:
-    """Leader, ISR and outages per replica over the run, and the high watermark, on one time axis.
-
-    places: of the brokers, for their colours
-    """
-    label = max(len(str(partition)), *(len(f"ISR {node}") for node in history.replicas)) + 2
-    top = max((value for _, value in history.high_watermark), default=0)
-    columns = style.width - label - 4 - max(len(str(top)), 2)
-    moments = [end_us * (column + 1) // columns for column in range(columns)]
-    lines = [f"  {str(partition).ljust(label)}{_axis(end_us, columns)}"]
-    for place, node in enumerate(history.replicas):
-        cells = []
-        for moment in moments:
-            states = value_at(history.states, moment)
-            sign = "" if states is None or place >= len(states) else states[place]
-            cells.append(style.sign(sign) if sign else " ")
-        row = f"{f'ISR {node}'.ljust(label)}{''.join(cells)}"
-        lines.append(f"  {style.broker(row, places[node])}")
-    if top:
-        levels = [value_at(history.high_watermark, moment) for moment in moments]
-        shape = (
-            _offsets(levels)
-            if style.plain
-            else "".join(" " if not at else style.level((at - 1) / top) for at in levels)
-        )
-        lines.append(f"  {'HW'.ljust(label)}{shape}  {top}")
-    seen = {sign for _, states in history.states for sign in states}
-    legend = [f"{style.sign(sign)} {word}" for sign, word in _STANDINGS.items() if sign in seen]
-    lines += [style.paint(line, "dim") for line in _packed(legend or [""], "  ", label + 2, style)]
-    return lines
-
-
-_STANDINGS = {
-    "leads": "leads",
-    "in": "in the ISR",
-    "out": "out",
-    "gone-in": "down, still in the ISR",
-    "gone": "down",
-    "frozen-in": "frozen, still in the ISR",
-    "frozen-out": "frozen",
-}
-"""The meaning of each sign of the ribbon; the legend shows the signs that occur."""
-
-
-def _offsets(levels: Sequence[int | None]) -> str:
-    """Each new value where it begins, as far as there is room."""
-    cells = [" "] * len(levels)
-    free, before = 0, None
-    for column, level in enumerate(levels):
-        text = str(level)
-        if level is not None and level != before and column >= free and column + len(text) <= len(cells):
-            cells[column : column + len(text)] = text
-            free, before = column + len(text) + 1, level
-    return "".join(cells)
-
-
-def _axis(end_us: int, columns: int) -> str:
-    """Five or so round moments, each above its column."""
-    seconds = end_us / 1_000_000
-    step = next((size for size in _STEPS if seconds / size <= 7), _STEPS[-1])
-    cells = [" "] * (columns + 8)
-    moment = 0.0
-    while moment <= seconds * 0.96:
-        text = f"{moment:g}"
-        place = int(moment / seconds * columns) if seconds else 0
-        cells[place : place + len(text)] = text
-        moment += step
-    return "".join(cells[:columns]).rstrip() + " s"
-
-
-_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
-
-
 # ------------------------------------------------------------------------------------------------ promise and truth
 
 
@@ -218,10 +133,10 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
             parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
-        first, *rest = _packed(parts, "    ", 26, style)
+        first, *rest = style.packed(parts, "    ", 26)
         lines += [f"  {f'Records of {producer}'.ljust(22)}  {first.lstrip()}", *rest]
         errors = [f"{error} x{count}" for error, count in told["errors"].items()]
-        lines += _packed(errors, ", ", 26, style) if errors else []
+        lines += style.packed(errors, ", ", 26) if errors else []
     readable = sum(len(dict.fromkeys(log)) for log in summary["logs"].values()) - len(records["unseen"])
     true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:

@@ -1,5 +1,5 @@
 """How the command meets a terminal: colours, safe output, progress, interruption, exit codes.
 
-May import: no other room of this package.
+May import: scenarios.observe.
 Open first: style.py.
 """

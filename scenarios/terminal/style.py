@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -78,14 +78,24 @@ class Style:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
 
     def broker(self, text: str, place: int) -> str:
-        """In the broker's colour. place: among all brokers of its cluster, `in_broker_order`"""
+        """In the broker's colour. place: `mark_places` has it"""
         if not self.colour:
             return text
         # Dark enough for a light ground, and light enough for a dark one: a terminal does not say which it has.
-        return f"\x1b[38;5;{_of_256(BROKER_MARKS[place % len(BROKER_MARKS)].light)}m{text}\x1b[0m"
+        return f"\x1b[38;5;{_of_256(BROKER_MARKS[place].light)}m{text}\x1b[0m"
 
     def bold(self, text: str) -> str:
         return self.paint(text, "bold")
+
+    def packed(self, parts: Sequence[str], between: str, indent: int) -> list[str]:
+        """As many parts to a line as fit."""
+        lines = [" " * indent + parts[0]]
+        for part in parts[1:]:
+            if len(lines[-1]) + len(between) + len(part) <= self.width:
+                lines[-1] += between + part
+            else:
+                lines.append(" " * indent + part)
+        return lines
 
 
 def _of_256(colour: str) -> int:

@@ -73,7 +73,7 @@ class LiveTape:
         last = min(len(tape), first + PART_EVENTS_MAX)
         found = {
             "begins": begins,
-            "nodes": [[name, tape.roles.get(name, "")] for name in tape.nodes],
+            **tape.nodes_as_json(),
             "partitions": tape.partitions.after(progress.partitions),
             "records": tape.records.after(progress.records),
             "texts": tape.texts.after(progress.texts),

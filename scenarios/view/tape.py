@@ -13,6 +13,7 @@ from typing import Any
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
+from replica.trace.broker_marks import mark_places
 from replica.trace.events import EVENT_NAMES, TraceRow
 from scenarios.language.spec import Scenario
 from scenarios.observe.story import Story
@@ -123,6 +124,9 @@ class Tape:
 
     nodes: PlacesOfNames = field(default_factory=PlacesOfNames)
     roles: dict[str, str] = field(default_factory=dict)
+    """of the nodes that have started"""
+    brokers: dict[str, None] = field(default_factory=dict)
+    """those that have started, and those with a replica"""
     partitions: PlacesOfNames = field(default_factory=PlacesOfNames)
     records: PlacesOfNames = field(default_factory=PlacesOfNames)
     texts: PlacesOfNames = field(default_factory=PlacesOfNames)
@@ -145,9 +149,16 @@ class Tape:
     def __len__(self) -> int:
         return len(self.at_us)
 
-    def as_json(self) -> dict[str, Any]:
+    def nodes_as_json(self) -> dict[str, Any]:
+        """brokers: in their order, the node of each and the place of its mark"""
         return {
             "nodes": [[name, self.roles.get(name, "")] for name in self.nodes],
+            "brokers": [[self.nodes.place(name), mark] for name, mark in mark_places(self.brokers).items()],
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **self.nodes_as_json(),
             "partitions": list(self.partitions),
             "records": list(self.records),
             "texts": list(self.texts),
@@ -220,7 +231,7 @@ class TapeRecorder:
         """Begin where another has stopped: with the state of the cluster, its nodes, and the faults in force."""
         for name in before.tape.roles:
             self.tape.nodes.place(name)
-        self.tape.roles = before.tape.roles
+        self.tape.roles, self.tape.brokers = before.tape.roles, before.tape.brokers
         self._faults = before._faults
         self.tape.faults = list(before._faults.values())
         self._names_by_crc = dict(list(before._names_by_crc.items())[-BATCHES_IN_FLIGHT_MAX:])
@@ -275,6 +286,8 @@ class TapeRecorder:
         elif isinstance(event, trace.NodeStarted):
             self.tape.nodes.place(event.node)
             self.tape.roles[event.node] = event.role
+            if event.role == "broker":
+                self.tape.brokers[event.node] = None
         elif isinstance(event, trace.PartitionCreated):
             self.tape.partitions.place(_partition_name(event))
         elif isinstance(event, trace.FaultBegan):
@@ -327,6 +340,7 @@ class TapeRecorder:
         isr = [nodes.place(node) for node in partition.isr]
         elr = [nodes.place(node) for node in partition.elr]
         assigned = [nodes.place(node) for node in partition.assigned]
+        self.tape.brokers.update(dict.fromkeys(partition.assigned))
         leader = nodes.place(partition.leader)
         standing = ["part", place, leader, partition.leader_epoch, isr, elr, partition.min_isr, assigned]
         if self._standings.get(name) != standing:

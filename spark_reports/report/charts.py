@@ -41,7 +41,7 @@ def partition_chart(
 ) -> Spec:
     """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside.
 
-    places: of all brokers of the run among broker_marks
+    places: of the marks of all brokers of the run
     """
     # Else Altair checks each part against Vega-Lite's schema as it is made, a third of a page's time: a test does that.
     with schemapi.debug_mode(False):
@@ -57,7 +57,7 @@ class _PartitionChart:
         self, tables: Mapping[str, Rows], replicas: Sequence[str], places: Mapping[str, int], end_us: int
     ) -> None:
         self.replicas = list(replicas)
-        self.places = [places[node] % len(BROKER_MARKS) for node in replicas]
+        self.places = [places[node] for node in replicas]
         self.end_us = end_us
         self._datasets: dict[str, Points] = {}
         self.timeline = tables["replica_timeline"]

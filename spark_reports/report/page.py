@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
+from replica.trace.broker_marks import BROKER_MARKS, in_broker_order, mark_places
 from replica.trace.signs import SIGNS
 from spark_reports.report import standstill, words
 from spark_reports.report.charts import partition_chart
@@ -163,7 +163,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
     moments, moments_left_out = told_moments(
         tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN
     )
-    places = {node: place for place, node in enumerate(_brokers(tables))}
+    places = mark_places(_brokers(tables))
     worst = _worst_first(tables["availability"], anomalies)
     lists = _lists(tables)
     return {
@@ -332,11 +332,11 @@ def _slowest_acks(latency: Sequence[Row]) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------------------------------------------- its partitions
 
 
-def _brokers(tables: Tables) -> list[str]:
+def _brokers(tables: Tables) -> set[str]:
     """All that have or had a replica, or answered a fetch."""
     found = {node for replicas in tables["partition_states"].values("replicas") for node in replicas}
     found.update(tables["isr_intervals"].values("node"), tables["fetch_efficiency"].values("node"))
-    return in_broker_order(found)
+    return found
 
 
 def _worst_first(availability: Rows, anomalies: Rows) -> list[Row]:
@@ -373,7 +373,7 @@ def _partition(row: Row, end_us: int, tables: Tables, places: Mapping[str, int])
     chart = partition_chart(own, replicas, places, end_us)
     description = f"Timelines of partition {name}; the tables on this page hold the same events."
     summary = f"min.insync.replicas {first['min_isr']}"
-    marks = [places[node] % len(BROKER_MARKS) for node in replicas]
+    marks = [places[node] for node in replicas]
     return _Partition(name, replicas, marks, summary, chart_in_html(chart, description))
 
 

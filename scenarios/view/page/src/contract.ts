@@ -21,9 +21,9 @@ export interface Head {
   lost: string[]; missing: string[]; duplicated: string[];
 }
 
-/** Lists of one item an event, and the names that they refer to by place. Times are microseconds. */
+/** Lists of one item an event, and the names that they refer to by place. Times are microseconds. brokers: in the order of every picture */
 export interface Tape {
-  nodes: [string, string][]; partitions: string[]; records: string[]; texts: string[]; kinds: string[];
+  nodes: [string, string][]; brokers: [node: Place, mark: number][]; partitions: string[]; records: string[]; texts: string[]; kinds: string[];
   faults: [verb: string, text: string, targets: string[], from: number, until: number | null][];
   at: number[]; kind: Place[]; node: Place[]; part: Place[]; text: Place[]; sender: Place[]; key: string[];
   changes: Change[][]; left_out: number; end_us: number;
@@ -46,7 +46,7 @@ export interface Run { head: Head; tape: Tape; opens_at: Place; stories: Story[]
 /** Time, sentence here, sentence in the page's first run. */
 export type Difference = [at: number, here: string, there: string];
 
-/** Colour on a light ground, colour on a dark ground, dash: of the first, second, ... broker. */
+/** Colour on a light ground, colour on a dark ground, dash. */
 export type BrokerMark = [light: string, dark: string, dash: string];
 
 /** live: of a cluster that is running; its tape comes in parts */
@@ -55,7 +55,7 @@ export interface Data { brokers: BrokerMark[]; runs: Run[]; live?: Head }
 /** The next events of a cluster that is running, and the names that they use for the first time. begins: a new tape */
 export interface Part extends Tape { begins: boolean }
 
-const emptyTape = (): Tape => ({ nodes: [], partitions: [], records: [], texts: [], kinds: [], faults: [], at: [], kind: [], node: [], part: [], text: [], sender: [], key: [], changes: [], left_out: 0, end_us: 0 });
+const emptyTape = (): Tape => ({ nodes: [], brokers: [], partitions: [], records: [], texts: [], kinds: [], faults: [], at: [], kind: [], node: [], part: [], text: [], sender: [], key: [], changes: [], left_out: 0, end_us: 0 });
 
 export const liveRun = (head: Head): Run => ({ head, tape: emptyTape(), opens_at: NOTHING, stories: [], questions: [], what_if: {}, differs: null });
 
@@ -63,11 +63,11 @@ export function extend(tape: Tape, part: Part): void {
   const longer = ["partitions", "records", "texts", "kinds", "at", "kind", "node", "part", "text", "sender", "key", "changes"] as const;
   for (const name of longer) (tape[name] as unknown[]).push(...part[name]);
   tape.nodes = part.nodes;
+  tape.brokers = part.brokers;
   tape.faults = part.faults;
   tape.left_out = part.left_out;
   tape.end_us = part.end_us;
 }
-
 
 /** What is inside the page. Times on the tape are written as differences. */
 export async function readData(packed: string): Promise<Data> {
@@ -103,13 +103,7 @@ export function lastUpTo(count: number, limit: number, valueOf: (place: Place) =
 /** The last event at or before a time, NOTHING before the first. */
 export const placeAt = (tape: Tape, time: number): Place => lastUpTo(tape.at.length, time, (place) => tape.at[place]!);
 
-/** By name, b2 before b10: every broker has one place among them, and so one colour and one dash. */
-export function brokersOf(tape: Tape): Place[] {
-  const places = tape.nodes.flatMap(([, role], place) => (role === "broker" ? [place] : []));
-  return places.sort((one, other) => byName(tape, one, other));
-}
-
-export const byName = (tape: Tape, one: Place, other: Place): number => nameOf(tape, one).localeCompare(nameOf(tape, other), "en", { numeric: true });
+export const brokersOf = (tape: Tape): Place[] => tape.brokers.map(([node]) => node);
 
 export const sentence = (tape: Tape, place: Place): string => tape.texts[tape.text[place] ?? NOTHING] ?? "The run begins";
 export const nameOf = (tape: Tape, node: Place): string => tape.nodes[node]?.[0] ?? "";

@@ -1,5 +1,5 @@
 // The state of the cluster after each event: changes are applied going forward and taken back going backward.
-import { type Change, type Place, type Tape, NOTHING, byName } from "./contract";
+import { type Change, type Place, type Tape, NOTHING, brokersOf } from "./contract";
 
 /** A node without a state has not started. */
 export const DOWN = 0, RUNNING = 1, PAUSED = 2, NOT_STARTED = 3;
@@ -127,11 +127,11 @@ export class Cluster {
   }
 }
 
-/** Every replica that the partition ever had, in order of the brokers on the tape. */
+/** Every replica that the partition ever had, in the order of the brokers. */
 export function replicasOf(tape: Tape, partition: Place): Place[] {
   const found = new Set<Place>();
   for (const changes of tape.changes)
     for (const change of changes)
       if (change[0] === "part" && change[1] === partition) for (const node of change[7]) found.add(node);
-  return [...found].sort((one, other) => byName(tape, one, other));
+  return brokersOf(tape).filter((node) => found.has(node));
 }

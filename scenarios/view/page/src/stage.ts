@@ -204,9 +204,8 @@ function drawController(group: SVGGElement, scene: Scene, lane: Lane, head: numb
   const { run, cluster, partition } = scene, part = cluster.partitions[partition]!;
   group.append(s("text", { class: "lane-name", x: 12, y: lane.y + 20 }, head < HEAD ? nameOf(run.tape, lane.node) : fitted(`${nameOf(run.tape, lane.node)} controller`, head - 16, 8)));
   const isr = part.isr.map((node) => nameOf(run.tape, node)).join(", ");
-  const tooFew = part.isr.length < part.minIsr;
-  group.append(s("text", { class: `mono small ${tooFew ? "bad" : ""}`, x: 12, y: lane.y + 38 },
-    fitted(`ISR {${isr}}${tooFew ? ` < min ${part.minIsr}` : ""}`, head - 16, 6.8)));
+  const tooFew = part.exists && part.isr.length < part.minIsr, text = part.exists ? `ISR {${isr}}${tooFew ? ` < min ${part.minIsr}` : ""}` : "no such partition";
+  group.append(s("text", { class: `mono small ${tooFew ? "bad" : part.exists ? "" : "muted"}`, x: 12, y: lane.y + 38 }, fitted(text, head - 16, 6.8)));
 }
 
 // ---------------------------------------------------------------------------------------------------------- messages
