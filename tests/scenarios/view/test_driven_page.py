@@ -16,7 +16,7 @@ from scenarios.cli.view import write_page
 from scenarios.explain.kept_outcomes import keep_outcomes
 from scenarios.explain.what_if import RecordFate, SettingsChange
 from scenarios.language.parse.catalogue import find_scenario
-from scenarios.language.parse.loading import load_file
+from scenarios.language.parse.loading import load_file, load_text
 from scenarios.run.runner import run_scenario
 from tests.browser import needs_chromium
 from tests.driven import Driven, axe_core, driven
@@ -232,6 +232,35 @@ def test_why_shows_what_other_runs_found_and_partitions_show_every_broker(browse
             "b1: in the ISR", "b2: leader", "b3: in the ISR",
         ]  # fmt: skip
         assert shown.complaints == []
+
+
+EVERY_STANDING = """
+schema: 1
+id: every-standing
+title: One follower is frozen until it is out, another is killed
+seed: 1
+duration: 20s
+cluster: {controllers: [c1], brokers: {b1: {}, b2: {}, b3: {}}}
+topics: {t: {partitions: {0: [b1, b2, b3], 1: [b1, b3, b2]}}}
+workloads: {p1: {kind: producer, topic: t, rate: 5/s, stop: 15s, config: {acks: 1}}}
+timeline:
+  - {at: 2s, pause: b3}
+  - {at: 14s, resume: b3}
+  - {at: 3s, kill: b2}
+expect: {}
+"""
+
+
+def test_the_legend_of_partitions_has_each_standing_once(browser: Browser, tmp_path: Path) -> None:
+    result = run_scenario(load_text(EVERY_STANDING, "every-standing").scenario, runs_dir=tmp_path, keep_logs=False)
+    assert result.run_dir is not None
+    page = write_page([result.run_dir], tmp_path / "page.html")
+    kinds = "(all) => all.map((one) => one.getAttribute('class').split(' ')[1])"
+    with driven(browser, page.as_uri()) as shown:
+        shown.press("o")
+        drawn = shown.page.eval_on_selector_all(".bar path", kinds)
+        listed = shown.page.eval_on_selector_all(".overview-pane .legend path", kinds)
+        assert len(listed) == 7 and sorted(set(drawn)) == sorted(listed)
 
 
 @pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")

@@ -2,17 +2,14 @@
 import { type Place, type Run, brokersOf, nameOf, seconds } from "./contract";
 import { fitted, h, s } from "./dom";
 import { type Cluster, NOT_STARTED } from "./fold";
-import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, IN, LEADING, OUT, type StandingsBy, type Step, isSeen, standingOf } from "./series";
-import { CLASSES, WORDS } from "./strip";
+import type { StandingsBy, Step } from "./series";
+import { LEADING, LOOKS, type Look, isSeen, lookOf, standingOf } from "./standings";
 import { brokerClass } from "./marks";
 
-const SIGNS: Record<number, string> = {
-  [LEADING]: "\u265b", [IN]: "\u25a0", [OUT]: "\u25a1", [GONE]: "\u2715", [DOWN_IN]: "\u2715!", [FROZEN_IN]: "\u2016\u25a0", [FROZEN_OUT]: "\u2016",
-};
 const NAME = 150, STEPS_SAID = 8;
 /** Of a bar, in its own units: it is drawn as wide as its column. */
 const WIDTH = 1000, HEIGHT = 12, LEAST = 6;
-const TOP: Record<number, number> = { [LEADING]: 0, [OUT]: 4.5 };
+const topOf = ({ standing, isThin }: Look): number => (standing === LEADING ? 0 : isThin ? 4.5 : 2);
 
 export interface Overview { key: string; element: HTMLElement; show(cluster: Cluster, now: number): void }
 
@@ -51,7 +48,7 @@ function put(element: HTMLElement, text: string, classes: string): void {
 function wordOf(cluster: Cluster, partition: Place, node: Place): [text: string, classes: string] {
   const standing = standingOf(cluster, partition, node);
   if (!isSeen(standing)) return [cluster.nodes[node] === NOT_STARTED ? "not started" : "-", "standing muted"];
-  return [`${SIGNS[standing]} ${cluster.partitions[partition]!.replicas.get(node)?.leo ?? 0}`, `standing s${standing}`];
+  return [`${lookOf(standing).sign} ${cluster.partitions[partition]!.replicas.get(node)?.leo ?? 0}`, `standing s${standing}`];
 }
 
 /** How the broker stood from the beginning to `limit`: one path for each standing. */
@@ -62,19 +59,19 @@ function bar(run: Run, node: Place, steps: readonly Step[], limit: number, end: 
     // Of the same on the same place, the first is enough: a bar has at most so many parts, however often the ISR changes.
     if (!isSeen(standing) || to <= (drawn.get(standing) ?? -1)) return;
     drawn.set(standing, to);
-    const y = TOP[standing] ?? 2, path = paths.get(standing) ?? [];
+    const y = topOf(lookOf(standing)), path = paths.get(standing) ?? [];
     path.push(`M${x} ${y}h${Math.max(LEAST, to - x)}V${HEIGHT - y}H${x}z`);
     paths.set(standing, path);
   });
   const said = steps.filter(([, standing]) => isSeen(standing)), more = said.length - STEPS_SAID;
-  const words = [...said.slice(0, STEPS_SAID).map(([at, standing]) => `${WORDS[standing]} from ${seconds(at)} s`), ...(more > 0 ? [`and ${more} more`] : [])];
+  const words = [...said.slice(0, STEPS_SAID).map(([at, standing]) => `${lookOf(standing).word} from ${seconds(at)} s`), ...(more > 0 ? [`and ${more} more`] : [])];
   const text = `${nameOf(run.tape, node)}: ${words.join(", ")}`;
   return h("div", { class: "bar", title: text }, s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": text },
-    ...[...paths].map(([standing, path]) => s("path", { class: `ribbon ${CLASSES[standing]} ${brokerClass(run, node)}`, d: path.join("") }))));
+    ...[...paths].map(([standing, path]) => s("path", { class: `ribbon ${lookOf(standing).kind} ${brokerClass(run, node)}`, d: path.join("") }))));
 }
 
 function legend(): HTMLElement {
-  const item = (standing: number): HTMLElement => h("span", { class: "legend-item" }, h("span", {}, SIGNS[standing]!),
-    s("svg", { width: 26, height: HEIGHT, "aria-hidden": "true" }, s("path", { class: `ribbon ${CLASSES[standing]} broker-0`, d: `M1 ${TOP[standing] ?? 2}h24V${HEIGHT - (TOP[standing] ?? 2)}H1z` })), WORDS[standing]!);
-  return h("p", { class: "legend" }, ...[LEADING, IN, OUT, GONE, DOWN_IN, FROZEN_IN].map(item), h("span", { class: "legend-item" }, "the number is the LEO, the bar is the whole run"));
+  const item = (look: Look): HTMLElement => h("span", { class: "legend-item" }, h("span", {}, look.sign),
+    s("svg", { width: 26, height: HEIGHT, "aria-hidden": "true" }, s("path", { class: `ribbon ${look.kind} broker-0`, d: `M1 ${topOf(look)}h24V${HEIGHT - topOf(look)}H1z` })), look.word);
+  return h("p", { class: "legend" }, ...LOOKS.map(item), h("span", { class: "legend-item" }, "the number is the LEO, the bar is the whole run"));
 }

@@ -1,12 +1,10 @@
 // One partition over the whole run, computed once: who led, who was in the ISR, how far logs and high watermarks were.
 import { type Place, type Tape, NOTHING, lastUpTo } from "./contract";
-import { Cluster, DOWN, NOT_STARTED, type Partition, PAUSED, isUp, replicasOf } from "./fold";
+import { Cluster, NOT_STARTED, isUp, replicasOf } from "./fold";
+import { type Standings, standingOf } from "./standings";
 
 /** A value from a time on. */
 export type Step = [from: number, value: number];
-export const GONE = 0, OUT = 1, IN = 2, LEADING = 3, FROZEN_OUT = 4, FROZEN_IN = 5, DOWN_IN = 6, UNBORN = 7, NO_REPLICA = 8;
-/** Standings to draw nothing for: a broker that has not started, a broker without a replica. */
-export const isSeen = (standing: number): boolean => standing < UNBORN;
 
 export interface Series {
   replicas: Place[];
@@ -20,19 +18,6 @@ function put(steps: Step[], at: number, value: number): void {
   const last = steps.at(-1);
   if (last && last[1] === value) return;
   if (last && last[0] === at) last[1] = value; else steps.push([at, value]);
-}
-
-/** The states of the nodes, and who leads, is in the ISR and has a replica, of each partition. */
-export interface Standings { readonly nodes: readonly number[]; readonly partitions: readonly Pick<Partition, "leader" | "isr" | "assigned">[] }
-
-export function standingOf(cluster: Standings, partition: Place, node: Place): number {
-  const now = cluster.partitions[partition]!, inside = now.isr.includes(node);
-  if (!now.assigned.includes(node)) return NO_REPLICA;
-  if (cluster.nodes[node] === NOT_STARTED) return UNBORN;
-  if (cluster.nodes[node] === DOWN) return inside ? DOWN_IN : GONE;
-  if (cluster.nodes[node] === PAUSED) return inside ? FROZEN_IN : FROZEN_OUT;
-  if (now.leader === node) return LEADING;
-  return inside ? IN : OUT;
 }
 
 export function seriesOf(tape: Tape, partition: Place): Series {

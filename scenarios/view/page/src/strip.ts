@@ -1,19 +1,14 @@
 // The time strip: ISR ribbons, faults, log end offsets and high watermark, lag. Drag selects a stretch, the wheel zooms.
 import { type Run, kindOf, nameOf, seconds } from "./contract";
 import { fitted, s } from "./dom";
-import { DOWN_IN, FROZEN_IN, FROZEN_OUT, GONE, IN, LEADING, OUT, type Series, type Step, isSeen, valueAt } from "./series";
+import { type Series, type Step, valueAt } from "./series";
+import { LEADING, isSeen, lookOf } from "./standings";
 import { brokerClass } from "./marks";
 
 export interface Window { from: number; to: number }
 export interface StripScene { run: Run; series: Series; window: Window; now: number; hidesAfter: number; end: number }
 
 const LABEL = 138, RIGHT = 46, RIBBON = 17, CHART = 84, LAG = 38;
-export const WORDS: Record<number, string> = {
-  [GONE]: "down", [OUT]: "out of the ISR", [IN]: "in the ISR", [LEADING]: "leader", [FROZEN_OUT]: "frozen", [FROZEN_IN]: "frozen, in the ISR", [DOWN_IN]: "down, still in the ISR",
-};
-export const CLASSES: Record<number, string> = {
-  [GONE]: "gone", [OUT]: "out", [IN]: "in", [LEADING]: "leading", [FROZEN_OUT]: "frozen", [FROZEN_IN]: "frozen-in", [DOWN_IN]: "down-in",
-};
 
 export const timeAt = (window: Window, width: number, x: number): number =>
   window.from + ((x - LABEL) / (width - LABEL - RIGHT)) * (window.to - window.from);
@@ -34,11 +29,10 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
     root.append(s("text", { class: "small", x: 8, y: y + 12 }, fitted(`ISR ${nameOf(run.tape, node)}`, LABEL - 12)));
     each(series.standing.get(node)!, scene, (from, to, standing) => {
       if (!isSeen(standing)) return;
-      const tall = standing === LEADING ? 14 : 11, classes = `ribbon ${CLASSES[standing]} ${brokerClass(run, node)}`;
-      root.append(s("rect", { class: classes, x: xAt(from), y: y + (14 - tall) / 2, width: Math.max(1, xAt(to) - xAt(from)), height: standing === OUT ? 3 : tall },
-        s("title", {}, `${nameOf(run.tape, node)}: ${WORDS[standing]}, ${seconds(from)} to ${seconds(to)} s`)));
-      const text = standing === LEADING ? "\u265B leader" : standing === DOWN_IN ? "\u2715 down, in ISR" : standing === GONE ? "\u2715 down" : standing >= FROZEN_OUT ? "frozen" : "";
-      if (text && xAt(to) - xAt(from) > text.length * 7) root.append(s("text", { class: `ribbon-text ${CLASSES[standing]}`, x: xAt(from) + 4, y: y + 11 }, text));
+      const { word, kind, label, isThin } = lookOf(standing), tall = standing === LEADING ? 14 : 11;
+      root.append(s("rect", { class: `ribbon ${kind} ${brokerClass(run, node)}`, x: xAt(from), y: y + (14 - tall) / 2, width: Math.max(1, xAt(to) - xAt(from)), height: isThin ? 3 : tall },
+        s("title", {}, `${nameOf(run.tape, node)}: ${word}, ${seconds(from)} to ${seconds(to)} s`)));
+      if (label && xAt(to) - xAt(from) > label.length * 7) root.append(s("text", { class: `ribbon-text ${kind}`, x: xAt(from) + 4, y: y + 11 }, label));
     });
   });
   faults.forEach(([, text, , from, until], row) => {
@@ -54,7 +48,7 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
     if (sign === "elected" && at > 0 && at >= window.from && at <= window.to && at <= hidesAfter)
       root.append(s("line", { class: "elected", x1: xAt(at), x2: xAt(at), y1: 38, y2: height - 4 }));
   });
-  if (hidesAfter < window.to) root.append(s("rect", { class: "hidden-future", x: xAt(hidesAfter), y: 38, width: Math.max(0, xAt(window.to) - xAt(hidesAfter)), height: height - 42 }),
+  if (hidesAfter < Math.min(window.to, scene.end)) root.append(s("rect", { class: "hidden-future", x: xAt(hidesAfter), y: 38, width: Math.max(0, xAt(window.to) - xAt(hidesAfter)), height: height - 42 }),
     s("text", { class: "muted", x: (xAt(hidesAfter) + xAt(window.to)) / 2, y: chartY + 30, "text-anchor": "middle" }, "?"));
   if (scene.now >= window.from && scene.now <= window.to) root.append(playhead(xAt(scene.now), height));
   return root;
@@ -77,7 +71,7 @@ function overview(scene: StripScene, width: number): SVGGElement {
   run.tape.key.forEach((sign, place) => {
     if (sign && run.tape.at[place]! <= hidesAfter) group.append(s("rect", { class: `mark ${sign}`, x: xAt(run.tape.at[place]!) - 1, y: 6, width: 2.5, height: 12 }));
   });
-  group.append(s("rect", { class: "overview-window", x: xAt(window.from), y: 4, width: Math.max(4, xAt(window.to) - xAt(window.from)), height: 16, rx: 4 }));
+  group.append(s("rect", { class: "overview-window", x: xAt(window.from), y: 4, width: Math.max(4, xAt(Math.min(window.to, end)) - xAt(window.from)), height: 16, rx: 4 }));
   return group;
 }
 
