@@ -23,6 +23,11 @@ _UNTOLD = (t.RunStarted, t.RunFinished, t.CheckMade, t.InvariantBroken, t.FaultB
 _NAMES = re.compile(r"\b([bcprt])-?\d+\b")
 _LISTS = re.compile(r"\b([bcpr])#(?:(?:, | and )[bcpr]#)+")
 _SIZES = (1, 2, 3, 4, 8, 16, 64)
+_TURNS = (t.LeaderElected, t.IsrCommitted, t.IsrProposed, t.LogTruncated, t.PartitionWentOffline)
+_MOMENTS_MAX = 64
+_NEAR_A_LOSS = (
+    "leads without committed records", "another epoch at the same offset", "high watermark falls", "cut, ", "append",
+)  # fmt: skip
 
 
 def coverage_of(rows: Iterable[t.TraceRow]) -> tuple[str, ...]:
@@ -38,6 +43,8 @@ class Coverage:
     """A listener of the trace that collects the names."""
 
     def __init__(self) -> None:
+        self.moments_ms: dict[int, None] = {}
+        """When leaders, ISRs or logs took a turn: where a fault makes a difference."""
         self._found: dict[str, None] = {}
         self._in_force: dict[str, str] = {}
         self._role: dict[tuple[str, Partition], str] = {}
@@ -69,6 +76,8 @@ class Coverage:
 
     def __call__(self, row: t.TraceRow) -> None:
         event = row.event
+        if isinstance(event, _TURNS) and len(self.moments_ms) < _MOMENTS_MAX:
+            self.moments_ms[row.at_us // 1000] = None
         if not isinstance(event, (*_UNTOLD, t.BatchAppended, t.HighWatermarkAdvanced, t.HighWatermarkLearned)):
             self._branch(event)
         handler = self._handlers.get(type(event))
@@ -209,6 +218,13 @@ class Coverage:
     def _elected(self, event: t.LeaderElected) -> None:
         self._add("elected, ISR of", len(event.isr), "clean" if event.clean else "unclean")
         self._step(_of(event), "elected" if event.clean else "elected unclean")
+
+
+def worth(name: str) -> float:
+    """How much it counts to reach it: what is near a loss most, and the many pairs of branch and fault little."""
+    if name.startswith(_NEAR_A_LOSS):
+        return 1.0 if name.endswith((" 0", "less than 0")) else 4.0
+    return 0.2 if name.startswith("branch") and "|" in name else 1.0
 
 
 def _of(event: Any) -> Partition:

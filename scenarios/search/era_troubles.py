@@ -27,16 +27,22 @@ def old_troubles(rng: random.Random, tree: Tree, rules: Rules, *, safe: bool, be
     Disks lose what was not flushed, or all of it, only where `safe` does not promise that they do not.
     """
     brokers = list(tree["cluster"]["brokers"])
-    kinds = [_leaders_in_a_row, _leaders_in_a_row, _all_blink]
+    kinds = [_leaders_in_a_row, _leaders_over_links, _leaders_over_links, _all_blink]
     if rules.membership == "zk-session":
         kinds.append(_late_orders)
     if not safe:
         kinds += [_dark, _stale_join]
     steps: list[Tree] = []
     for number in range(rng.choice((1, 1, 2))):
-        trouble = _Trouble(rng, brokers, _partition(rng, tree), rules, rng.randint(begin_ms, end_ms), number)
+        trouble = _Trouble(rng, brokers, _partition(rng, tree), rules, begin_ms, end_ms, number)
         steps += rng.choice(kinds)(trouble)
     return steps
+
+
+def leaders_over_links(rng: random.Random, tree: Tree, rules: Rules, *, begin_ms: int, end_ms: int) -> list[Tree]:
+    """For schedules of any era."""
+    brokers = list(tree["cluster"]["brokers"])
+    return _leaders_over_links(_Trouble(rng, brokers, _partition(rng, tree), rules, begin_ms, end_ms, 0))
 
 
 def _partition(rng: random.Random, tree: Tree) -> str:
@@ -48,13 +54,21 @@ class _Trouble:
     """Where and when one trouble happens."""
 
     def __init__(
-        self, rng: random.Random, brokers: list[str], partition: str, rules: Rules, at_ms: int, number: int
+        self,
+        rng: random.Random,
+        brokers: list[str],
+        partition: str,
+        rules: Rules,
+        begin_ms: int,
+        end_ms: int,
+        number: int,
     ) -> None:
         self.rng = rng
         self.brokers = brokers
         self.partition = partition
         self.rules = rules
-        self.at_ms = at_ms
+        self.begin_ms = begin_ms
+        self.at_ms = rng.randint(begin_ms, end_ms)
         self._number = number
 
     def named(self, label: str) -> str:
@@ -87,6 +101,27 @@ def _leaders_in_a_row(trouble: _Trouble) -> list[Tree]:
     if trouble.rng.random() < 0.4:
         hold["from"] = trouble.rng.choice(trouble.brokers)
     return [trouble.lasting(0, "hold", hold, trouble.rng.choice((700, 2500, 6000)), "hold"), *trouble.elections()]
+
+
+def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
+    """While single links hold what passes one way, each for a time of its own; one broker may have been apart before.
+
+    What was said to, or by, a leader of before comes to one of now (KIP-320); a replica that is back catches up with
+    a leader that knows less than was acked (KAFKA-7128).
+    """
+    rng, steps = trouble.rng, []
+    if rng.random() < 0.5:
+        apart = rng.choice(trouble.brokers)
+        others = [broker for broker in trouble.brokers if broker != apart]
+        cut = {"between": [apart, rng.choice((others, [rng.choice(others)]))]}
+        before_ms = min(rng.choice((2500, 6000, 12_000)), trouble.at_ms - trouble.begin_ms)
+        steps.append(trouble.lasting(-before_ms, "cut", cut, before_ms + rng.choice((-60, 15, 200, 2500)), "cut"))
+    for number in range(rng.randint(1, 3)):
+        one, other = rng.sample(trouble.brokers, 2)
+        hold = {"from": one, "to": other, "api": "Fetch", "part": rng.choice(("request", "response"))}
+        after_ms, for_ms = rng.choice((0, *_GAPS_MS)), rng.choice((200, 700, 2500, 6000))
+        steps.append(trouble.lasting(after_ms, "hold", hold, for_ms, f"link-{number}"))
+    return steps + trouble.elections()
 
 
 def _late_orders(trouble: _Trouble) -> list[Tree]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from scenarios.search.coverage import worth
 from scenarios.search.mutation import mutated
 from scenarios.search.schedules import Schedule
 from scenarios.search.search import Found, SeedJob
@@ -23,10 +24,9 @@ FRESH_SHARE = 0.4
 
 @dataclass(slots=True)
 class _Kept:
-    """A schedule that reached something new. children: how often it has been changed"""
+    """A run that reached something new. children: how often its schedule has been changed"""
 
-    schedule: Schedule
-    reached: tuple[str, ...]
+    found: Found
     children: int = 0
 
 
@@ -40,22 +40,25 @@ class Corpus:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def take(self, schedule: Schedule, reached: Sequence[str]) -> None:
-        """Keep the schedule if any of it is new."""
-        is_new = any(name not in self.times for name in reached)
-        self.times.update(reached)
+    def take(self, found: Found) -> None:
+        """Keep its schedule if any of what it reached is new."""
+        is_new = any(name not in self.times for name in found.reached)
+        self.times.update(found.reached)
         if is_new:
-            self._kept.append(_Kept(schedule, tuple(reached)))
+            self._kept.append(_Kept(found))
 
-    def chosen(self, rng: random.Random) -> Schedule:
-        """The rarer its states and branches the likelier; less likely with every change that was made of it."""
-        weights = [sum(1 / self.times[name] for name in one.reached) / (1 + one.children) for one in self._kept]
-        (kept,) = rng.choices(self._kept, weights)
+    def chosen(self, rng: random.Random) -> Found:
+        """The rarer its states and branches, and the nearer to a loss, the likelier; less likely with every change that
+        was made of it."""
+        (kept,) = rng.choices(self._kept, [self._weight(one) / (1 + one.children) for one in self._kept])
         kept.children += 1
-        return kept.schedule
+        return kept.found
 
     def donor(self, rng: random.Random) -> Schedule:
-        return rng.choice(self._kept).schedule
+        return rng.choice(self._kept).found.schedule
+
+    def _weight(self, kept: _Kept) -> float:
+        return sum(worth(name) / self.times[name] for name in kept.found.reached)
 
 
 Play = Callable[[Sequence[SeedJob]], Generator[Found, None, None]]
@@ -69,7 +72,7 @@ def generations(jobs: Sequence[SeedJob], play: Play) -> Generator[Found, None, N
         work = [_with_schedule(job, corpus) for job in jobs[first : first + GENERATION_RUNS]]
         with closing(play(work)) as outcomes:
             for found in outcomes:
-                corpus.take(found.schedule, found.reached)
+                corpus.take(found)
                 yield found
 
 
@@ -77,4 +80,5 @@ def _with_schedule(job: SeedJob, corpus: Corpus) -> SeedJob:
     rng = random.Random(f"{job.profile}/change/{job.seed}")
     if not len(corpus) or rng.random() < FRESH_SHARE:
         return job
-    return job._replace(schedule=mutated(rng, corpus.chosen(rng), corpus.donor(rng)))
+    parent = corpus.chosen(rng)
+    return job._replace(schedule=mutated(rng, parent.schedule, corpus.donor(rng), parent.moments_ms))

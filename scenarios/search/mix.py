@@ -11,14 +11,18 @@ from dataclasses import dataclass
 
 FAULTS = (
     "kill", "stop", "restart", "pause", "cut", "partition", "latency", "loss", "bandwidth", "hold", "reset_peer",
-    "elect", "flush", "slow_disk", "fill_disk", "bump_clock", "reassign", "power_off", "seek",
+    "elect", "flush", "slow_disk", "fill_disk", "bump_clock", "reassign", "power_off", "seek", "set_config",
 )  # fmt: skip
 BATCH_SEEDS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """faults: verbs to draw from, as far as the schedule may have them     acks: to draw from, unless it is safe"""
+    """faults: verbs to draw from, as far as the schedule may have them     acks: to draw from, unless it is safe
+
+    bursts: faults come close together, around a few instants     links: the network fails between two brokers at a time
+    elections: leaders follow each other while single links hold what they say
+    """
 
     brokers: int
     replication_factor: int
@@ -28,6 +32,9 @@ class Mix:
     consumers: int
     acks: tuple[str, ...]
     faults: tuple[str, ...]
+    bursts: bool
+    links: bool
+    elections: bool
 
 
 def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
@@ -45,4 +52,7 @@ def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
         consumers=rng.randint(0, 2),
         acks=rng.choice((("all",), ("all",), ("1",), ("1", "all"), ("0", "1", "all"))),
         faults=tuple(fault for fault in FAULTS if rng.random() < share),
+        bursts=rng.random() < 0.5,
+        links=rng.random() < 0.4,
+        elections=rng.random() < 0.3,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from replica.rules import PROFILES
@@ -40,10 +40,13 @@ _PARTITION = re.compile(r"\bt-(\d+)\b")
 Steps = list[Tree]
 
 
-def mutated(rng: random.Random, schedule: Schedule, donor: Schedule) -> Schedule:
-    """Changed in one to four places; `donor` may give a step. If nothing new and valid comes of that: its seed."""
+def mutated(rng: random.Random, schedule: Schedule, donor: Schedule, moments_ms: Sequence[int] = ()) -> Schedule:
+    """Changed in one to four places; `donor` may give steps. If nothing new and valid comes of that: its seed.
+
+    moments_ms: when the run of the schedule took a turn
+    """
     for _ in range(_ATTEMPTS):
-        changed = _Mutation(rng, schedule, donor).result()
+        changed = _Mutation(rng, schedule, donor, moments_ms).result()
         if changed.tree == schedule.tree:
             continue
         try:
@@ -57,8 +60,9 @@ def mutated(rng: random.Random, schedule: Schedule, donor: Schedule) -> Schedule
 
 
 class _Mutation:
-    def __init__(self, rng: random.Random, schedule: Schedule, donor: Schedule) -> None:
+    def __init__(self, rng: random.Random, schedule: Schedule, donor: Schedule, moments_ms: Sequence[int]) -> None:
         self.rng = rng
+        self.moments_ms = moments_ms
         self.safe = schedule.safe
         self.tree: Tree = copy.deepcopy(schedule.tree)
         self.steps = faults_of(self.tree)
@@ -67,10 +71,12 @@ class _Mutation:
         self.earliest_ms = QUORUM_STANDS_MS if "controllers" in self.tree["cluster"] else CHAOS_BEGINS_MS
 
     def result(self) -> Schedule:
-        changes: list[Callable[[], None]] = [
+        changes: list[Callable[[], object]] = [
             self._shift, self._shift, self._meet, self._meet, self._swap, self._retarget, self._retarget, self._last,
-            self._drop, self._repeat, self._borrow, self._reseed,
+            self._drop, self._repeat, self._repeat_elsewhere, self._borrow, self._splice, self._reseed,
         ]  # fmt: skip
+        if self.moments_ms:
+            changes += [self._to_a_turn, self._to_a_turn, self._repeat_at_a_turn]
         if may_miss_a_rule(self.rules):
             changes.append(self._trouble)
         for _ in range(self.rng.randint(1, _CHANGES_MAX)):
@@ -95,10 +101,10 @@ class _Mutation:
             for step in steps:
                 step["at"] = f"{at_ms(step) + by_ms}ms"
 
-    def _add(self, steps: Steps) -> None:
+    def _add(self, steps: Steps) -> Steps:
         """Copies, with labels of their own."""
         if not steps or len(self.steps) + len(steps) > _STEPS_MAX:
-            return
+            return []
         taken = [str(step.get("as")) for step in self.steps]
         added = copy.deepcopy(steps)
         for label in [step["as"] for step in added if "as" in step]:
@@ -110,19 +116,31 @@ class _Mutation:
                     if (key == "as" and value == label) or value == f"@{label}":
                         step[key] = new if key == "as" else f"@{new}"
             taken.append(new)
-        self._move(added, self.rng.choice(_GAPS_MS) * self.rng.choice((-1, 1)))
         self.steps += added
+        return added
 
     # -------------------------------------------------------------------------------------------------------- changes
 
     def _shift(self) -> None:
-        self._move(self._family(), self.rng.choice(_GAPS_MS) * self.rng.choice((-1, 1)))
+        self._nudge(self._family())
+
+    def _nudge(self, steps: Steps) -> None:
+        self._move(steps, self.rng.choice(_GAPS_MS) * self.rng.choice((-1, 1)))
 
     def _meet(self) -> None:
         """One begins when another does, or shortly after."""
         one, other = self._family(), self._family()
         if one and other:
             self._move(one, at_ms(other[0]) + self.rng.choice((0, *_GAPS_MS)) - at_ms(one[0]))
+
+    def _to_a_turn(self) -> None:
+        """Shortly before or after a leader, an ISR or a log took a turn in the run of this schedule."""
+        self._move_to_a_turn(self._family())
+
+    def _move_to_a_turn(self, steps: Steps) -> None:
+        if steps:
+            by_ms = self.rng.choice((0, *_GAPS_MS[:5])) * self.rng.choice((-1, 1))
+            self._move(steps, self.rng.choice(self.moments_ms) + by_ms - at_ms(steps[0]))
 
     def _swap(self) -> None:
         one, other = self._family(), self._family()
@@ -132,8 +150,10 @@ class _Mutation:
             self._move(other, first - second)
 
     def _retarget(self) -> None:
+        self._aim_elsewhere(self._family())
+
+    def _aim_elsewhere(self, steps: Steps) -> None:
         """Two brokers, or two partitions, change places in one family of steps."""
-        steps = self._family()
         if self.safe and not all(is_harmless(step) for step in steps):
             return
         brokers = list(self.tree["cluster"]["brokers"])
@@ -157,19 +177,41 @@ class _Mutation:
         if len(self.steps) > len(gone):
             self.steps = [step for step in self.steps if not any(step is one for one in gone)]
 
-    def _repeat(self) -> None:
+    def _repeat(self) -> Steps:
         steps = self._family()
-        if not self.safe or all(is_harmless(step) for step in steps):
-            self._add(steps)
+        added = self._add(steps) if not self.safe or all(is_harmless(step) for step in steps) else []
+        self._nudge(added)
+        return added
+
+    def _repeat_elsewhere(self) -> None:
+        self._aim_elsewhere(self._repeat())
+
+    def _repeat_at_a_turn(self) -> None:
+        self._move_to_a_turn(self._repeat())
 
     def _borrow(self) -> None:
         """A family of the donor, if this cluster has all that it names."""
         theirs = faults_of(self.donor.tree)
-        if not theirs or (self.safe and not self.donor.safe):
-            return
-        steps = family(theirs, self.rng.randrange(len(theirs)))
-        if (not self.safe or all(is_harmless(step) for step in steps)) and self._knows(steps):
-            self._add(steps)
+        if theirs:
+            steps = family(theirs, self.rng.randrange(len(theirs)))
+            if self._may_take(steps):
+                self._nudge(self._add(steps))
+
+    def _splice(self) -> None:
+        """This schedule up to some time, and the donor's from then on."""
+        until_ms = self.rng.randint(self.earliest_ms, CHAOS_ENDS_MS)
+        ours = [step for step in self.steps if at_ms(family(self.steps, self.steps.index(step))[0]) < until_ms]
+        theirs = faults_of(self.donor.tree)
+        families = [family(theirs, number) for number in range(len(theirs))]
+        firsts = [steps for step, steps in zip(theirs, families, strict=True) if steps[0] is step]
+        later = [steps for steps in firsts if at_ms(steps[0]) >= until_ms and self._may_take(steps)]
+        if later:
+            self.steps = ours
+            for steps in later:
+                self._add(steps)
+
+    def _may_take(self, steps: Steps) -> bool:
+        return (not self.safe or (self.donor.safe and all(map(is_harmless, steps)))) and self._knows(steps)
 
     def _knows(self, steps: Steps) -> bool:
         text = str(steps)
@@ -188,7 +230,7 @@ class _Mutation:
     def _trouble(self) -> None:
         begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
         steps = old_troubles(self.rng, self.tree, self.rules, safe=self.safe, begin_ms=begin_ms, end_ms=end_ms)
-        self._add(steps)
+        self._nudge(self._add(steps))
 
 
 def faults_of(tree: Tree) -> Steps:

@@ -45,6 +45,7 @@ COLUMNS = (
     Column("sentences", "list<string>", True, "what each finding is, in one sentence"),
     Column("our_bugs", "list<int64>", True, "1 for each finding that the era promises not to happen, else 0"),
     Column("reached", "list<string>", True, "states and branches that the run reached"),
+    Column("moments_ms", "list<int64>", True, "when its partitions took a turn, in virtual time"),
     Column("shrunk", "string", True, "the smallest schedule with the same kinds of findings"),
 )
 
@@ -63,6 +64,7 @@ def play_run(seed: int, profile: str, safe: bool, swarm: bool, text: str, kinds:
         "sentences": [finding.sentence for finding in found.findings],
         "our_bugs": [int(finding.our_bug) for finding in found.findings],
         "reached": list(found.reached),
+        "moments_ms": list(found.moments_ms),
     }
 
 
@@ -79,4 +81,4 @@ def found_of(row: Mapping[str, Any]) -> Found:
         return Found(row["seed"], (Finding(f"stopped: {row['status']}", str(row["error"]), True),), schedule)
     told = zip(row["findings"] or (), row["sentences"] or (), row["our_bugs"] or (), strict=True)
     findings = tuple(Finding(kind, sentence, bool(our_bug)) for kind, sentence, our_bug in told)
-    return Found(row["seed"], findings, schedule, tuple(row["reached"] or ()))
+    return Found(row["seed"], findings, schedule, tuple(row["reached"] or ()), tuple(row["moments_ms"] or ()))

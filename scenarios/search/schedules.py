@@ -18,7 +18,7 @@ from replica.wording import listed
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.observe.wording import count_of
-from scenarios.search.era_troubles import may_miss_a_rule, old_troubles
+from scenarios.search.era_troubles import leaders_over_links, may_miss_a_rule, old_troubles
 from scenarios.search.mix import Mix
 
 Tree = dict[str, Any]
@@ -29,6 +29,9 @@ CHAOS_ENDS_MS = 30_000
 HEALED_MS = 40_000
 DURATION_MS = 130_000
 """The longest session (9 s) and lag time (10 s) of a schedule, and the minute that liveness.py waits, fit in twice."""
+
+_GAPS_MS = (0, 1, 15, 60, 200, 700, 2500)
+"""From an instant to the faults around it."""
 
 _DOWN = ("kill", "stop", "power_off", "fill_disk")
 """After these a broker may have to be started; one whose disk is full halts when it writes next."""
@@ -106,6 +109,10 @@ class _Draft:
             self.partitions, self.replication_factor = mix.partitions, mix.replication_factor
             self.producers = [f"p{number + 1}" for number in range(mix.producers)]
             self.consumers = [f"r{number + 1}" for number in range(mix.consumers)]
+        self.instants_ms: list[int] = []
+        if mix is not None and mix.bursts:
+            self.instants_ms = [rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS) for _ in range(rng.randint(1, 3))]
+        self.on_links = mix is not None and mix.links
 
     # ------------------------------------------------------------------------------------------------------ the parts
 
@@ -115,6 +122,8 @@ class _Draft:
             _add_controllers(tree)
         if may_miss_a_rule(PROFILES[self.profile]):
             _add_old_troubles(tree, PROFILES[self.profile], self.safe)
+        elif self.mix is not None and self.mix.elections:
+            _add_elections(tree)
         return tree
 
     def _tree(self) -> Tree:
@@ -233,6 +242,8 @@ class _Draft:
             verbs.pop("reassign")
         if not self.safe:
             verbs |= {"power_off": self._broker_or_leader, "seek": self._seek}
+        if not self.safe and self.mix is not None:
+            verbs["set_config"] = self._set_config
         if not self.consumers:
             verbs.pop("seek", None)
         if self.mix is not None:
@@ -242,12 +253,17 @@ class _Draft:
         return self._step(number, verb, verbs[verb]())
 
     def _step(self, number: int, verb: str, payload: Any) -> Tree:
-        step: Tree = {"at": f"{self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS)}ms", verb: payload}
+        step: Tree = {"at": f"{self._at_ms()}ms", verb: payload}
         if verb in _MENDED_AT_THE_END or verb in _UNDONE_BY_FOR:
             step["as"] = f"{verb.replace('_', '-')}-{number}"
             if verb in _UNDONE_BY_FOR or self.rng.random() < 0.8:
                 step["for"] = f"{self.rng.choice((50, 700, 2500, 6000, 12_000))}ms"
         return step
+
+    def _at_ms(self) -> int:
+        if not self.instants_ms:
+            return self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS)
+        return self.rng.choice(self.instants_ms) + self.rng.choice(_GAPS_MS)
 
     def _new_disk(self, number: int) -> list[Tree]:
         """A broker goes down for a while, in order or not, and comes back with an empty disk."""
@@ -278,6 +294,8 @@ class _Draft:
         return [*self.brokers, "c1", *self.producers, *self.consumers]
 
     def _sides(self) -> Tree:
+        if self.on_links:
+            return {"between": self.rng.sample(self.brokers, 2)}
         one = self.rng.choice((*self.brokers, self._leader()))
         others = [node for node in self._nodes() if node != one]
         other = self.rng.choice((f"followers({self._partition()})", "c1", *others))
@@ -301,6 +319,8 @@ class _Draft:
             api, self.rng.choice((f"followers({self._partition()})", "brokers"))
         )
         sender, receiver = (one, other) if self.rng.random() < 0.5 else (other, one)
+        if self.on_links and api == "Fetch":
+            sender, receiver = self.rng.sample(self.brokers, 2)
         hold = {"from": sender, "to": receiver, "api": api}
         if self.rng.random() < 0.7:
             hold["part"] = self.rng.choice(("request", "response"))
@@ -325,6 +345,12 @@ class _Draft:
     def _reassign(self) -> Tree:
         """To as many replicas as there are."""
         return {"partition": self._partition(), "to": self.rng.sample(self.brokers, self.replication_factor)}
+
+    def _set_config(self) -> Tree:
+        change: Tree = {"min.insync.replicas": self.rng.randint(1, self.replication_factor)}
+        if self.rng.random() < 0.3:
+            change = {"unclean.leader.election.enable": self.rng.random() < 0.5}
+        return {"topic": "t", "config": change}
 
     def _seek(self) -> Tree:
         where = self.rng.choice((0, 3, "beginning", "end"))
@@ -382,3 +408,11 @@ def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
         begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
         steps = old_troubles(rng, tree, rules, safe=safe, begin_ms=begin_ms, end_ms=end_ms)
         tree["timeline"] += [*steps, *repairs(steps)]
+
+
+def _add_elections(tree: Tree) -> None:
+    """From a stream of their own. They break no promise, so a safe schedule may have them."""
+    rng = random.Random(f"{tree['seed']}/elections")
+    begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
+    steps = leaders_over_links(rng, tree, PROFILES[tree["profile"]], begin_ms=begin_ms, end_ms=end_ms)
+    tree["timeline"] += steps

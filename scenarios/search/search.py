@@ -38,13 +38,14 @@ class SeedJob(NamedTuple):
 class Found:
     """The findings of one seed: () when all is well. A run that stopped is a finding as well, and our bug.
 
-    reached: names of what the run covered (coverage.py)
+    reached: names of what the run covered     moments_ms: when its partitions took a turn (coverage.py)
     """
 
     seed: int
     findings: tuple[Finding, ...]
     schedule: Schedule
     reached: tuple[str, ...] = ()
+    moments_ms: tuple[int, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -105,7 +106,7 @@ def play_seed(job: SeedJob) -> Found:
     schedule = schedule_of(job)
     coverage = Coverage()
     findings = _findings(schedule, (coverage,))
-    return Found(job.seed, findings, schedule, coverage.reached)
+    return Found(job.seed, findings, schedule, coverage.reached, tuple(coverage.moments_ms))
 
 
 def _findings(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[Finding, ...]:

@@ -80,11 +80,11 @@ def test_a_changed_schedule_is_valid_and_a_safe_one_stays_safe() -> None:
 def test_what_was_reached_once_is_changed_before_what_is_reached_always() -> None:
     corpus = Corpus()
     common, rare = Schedule({"seed": 1}, safe=False), Schedule({"seed": 2}, safe=False)
-    corpus.take(common, ("a", "b"))
+    corpus.take(Found(1, (), common, ("a", "b")))
     for _ in range(200):
-        corpus.take(common, ("a", "b"))
-    corpus.take(rare, ("a", "rare"))
-    assert corpus.chosen(random.Random(1)) is rare
+        corpus.take(Found(1, (), common, ("a", "b")))
+    corpus.take(Found(2, (), rare, ("a", "rare")))
+    assert corpus.chosen(random.Random(1)).schedule is rare
 
 
 def verbs_of(job: SeedJob) -> Found:
