@@ -65,6 +65,7 @@ class Door:
 def open_door() -> tuple[Door, socket.socket]:
     """A port that is free, and a token that nobody knows."""
     listener = socket.create_server((HOST, 0))
+    listener.setblocking(False)
     return Door(secrets.token_urlsafe(24), listener.getsockname()[1]), listener
 
 
@@ -86,16 +87,19 @@ class PageServer:
             ("X-Content-Type-Options", "nosniff"),
         ]
 
-    async def serve(self, listener: socket.socket) -> None:
-        listener.setblocking(False)
-        with trio.socket.from_stdlib_socket(listener) as door:
-            async with trio.open_nursery() as nursery:
-                while True:
-                    await self._limit.acquire_on_behalf_of(turn := object())
-                    sock, _ = await door.accept()
-                    nursery.start_soon(self._connection, trio.SocketStream(sock), turn)
+    async def serve(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
+        async with listener, trio.open_nursery() as nursery:
+            while True:
+                await self._limit.acquire_on_behalf_of(turn := object())
+                try:
+                    stream = await listener.accept()
+                except OSError:  # No file descriptor is left for it: the cluster needs them more than a page.
+                    self._limit.release_on_behalf_of(turn)
+                    await trio.sleep(PAUSE_S)
+                    continue
+                nursery.start_soon(self._connection, stream, turn)
 
-    async def _connection(self, stream: trio.SocketStream, turn: object) -> None:
+    async def _connection(self, stream: trio.abc.Stream, turn: object) -> None:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         try:
             async with stream:
@@ -113,10 +117,10 @@ class PageServer:
         finally:
             self._limit.release_on_behalf_of(turn)
 
-    async def _request(self, http: h11.Connection, stream: trio.SocketStream) -> tuple[int, str]:
+    async def _request(self, http: h11.Connection, stream: trio.abc.Stream) -> tuple[int, str]:
         try:
             while (event := http.next_event()) is h11.NEED_DATA:
-                http.receive_data(await stream.receive_some(HEAD_BYTES_MAX))
+                http.receive_data(bytes(await stream.receive_some(HEAD_BYTES_MAX)))
         except h11.RemoteProtocolError as error:
             return error.error_status_hint, "not a request"
         if not isinstance(event, h11.Request):
@@ -126,7 +130,7 @@ class PageServer:
     def _head(self, status: int, kind: str, *more: tuple[str, str]) -> h11.Response:
         return h11.Response(status_code=status, headers=[("Content-Type", kind), *more, *self._headers])
 
-    async def _feed(self, http: h11.Connection, stream: trio.SocketStream) -> None:
+    async def _feed(self, http: h11.Connection, stream: trio.abc.Stream) -> None:
         """Without an end. A part without events moves the page's clock, and finds out that a page has gone."""
         await _send(http, stream, self._head(200, FEED))
         progress = PageProgress()
@@ -136,7 +140,7 @@ class PageServer:
             await trio.sleep(0 if self._tape.has_more(progress) else PAUSE_S)
 
 
-async def _send(http: h11.Connection, stream: trio.SocketStream, event: h11.Response | h11.Data) -> None:
+async def _send(http: h11.Connection, stream: trio.abc.Stream, event: h11.Response | h11.Data) -> None:
     data = http.send(event)
     assert data is not None
     with trio.fail_after(TAKEN_WITHIN_S):

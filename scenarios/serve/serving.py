@@ -245,7 +245,8 @@ class Server:
         door, listener = self._page_place
         page = live_page(live_head(run.scenario))
         await run.is_ready.wait()
-        await PageServer(door, page, policy_of(page), self._tape).serve(listener)
+        listening = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+        await PageServer(door, page, policy_of(page), self._tape).serve(listening)
 
 
 def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:

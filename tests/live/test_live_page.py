@@ -28,8 +28,9 @@ def shown(record: Path, *words: str) -> Iterator[tuple[Served, str]]:
 
 @needs_chromium
 @pytest.mark.soak
-def test_the_page_moves_as_things_happen(tmp_path: Path) -> None:
-    with shown(tmp_path, "--topic", "orders:1:3") as (served, address):
+@pytest.mark.parametrize("where", [[], ["--processes"]], ids=["one process", "a process for each node"])
+def test_the_page_moves_as_things_happen(where: list[str], tmp_path: Path) -> None:
+    with shown(tmp_path, "--topic", "orders:1:3", *where) as (served, address):
         with chromium() as browser, driven(browser, address) as page:
             page.page.wait_for_selector("svg.stage[aria-label*='b1 leads']", state="attached")
             producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all", enable_idempotence=False)
