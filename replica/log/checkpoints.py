@@ -73,9 +73,10 @@ def write_checkpoint(path: Path, entries: Iterable[tuple[object, ...]], *, sync:
 
 
 def read_checkpoint(path: Path, fields: int) -> list[list[str]]:
-    """The entries of a checkpoint, each split into `fields` words; [] when there is no file.
+    """The entries of a checkpoint, each split into `fields` words; [] when there is no file, or an empty one, as a
+    starting broker leaves it until it first writes it.
 
-    raises: CorruptCheckpoint
+    raises: CorruptCheckpoint         source: CheckpointFile.read
     """
     try:
         lines = path.read_text().splitlines()
@@ -83,6 +84,8 @@ def read_checkpoint(path: Path, fields: int) -> list[list[str]]:
         return []
     except UnicodeDecodeError as error:
         raise CorruptCheckpoint(f"{path.name}: not text") from error
+    if not lines:
+        return []
     if len(lines) < 2 or lines[0] != _VERSION or lines[1] != str(len(lines) - 2):
         raise CorruptCheckpoint(
             f"{path.name}: expected version {_VERSION} and the number of entries, found {lines[:2]}"

@@ -7,6 +7,7 @@ where the first bad batch begins. Source: Kafka LogLoader.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,15 @@ class Recovery:
     reason: str | None = None
 
 
+def checked_from(bases: Sequence[Offset], recovery_point: Offset) -> Offset:
+    """Base offset of the first segment that is checked without the marker of a clean shutdown.
+
+    The segment that holds the recovery point is, even if it ends there (LogSegments.values).
+    """
+    below = [base for base in bases if base <= recovery_point]
+    return below[-1] if below else 0
+
+
 class LogLoader:
     """One loading of one log; `load` returns its segments, at least one, and what was found."""
 
@@ -53,9 +63,7 @@ class LogLoader:
 
     def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> tuple[list[Segment], Recovery]:
         unsound = self._open_segments()
-        # The segment that holds the recovery point is always checked, even if it ends there (LogSegments.values).
-        bases = [segment.base_offset for segment in self._segments if segment.base_offset <= recovery_point]
-        unflushed_from = bases[-1] if bases else 0
+        unflushed_from = checked_from([segment.base_offset for segment in self._segments], recovery_point)
         suspects = [
             segment
             for segment in self._segments

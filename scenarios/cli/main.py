@@ -38,6 +38,7 @@ COMMANDS = {
     "diff": ("scenarios.cli.runs", "diff", "Where two runs part, in words."),
     "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
+    "read": ("scenarios.cli.read.command", "read", "Log directories of real brokers, and where they part."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
     "doctor": ("scenarios.cli.doctor", "doctor", "What this machine lacks, and the fix."),

@@ -1,0 +1,216 @@
+"""The text of `highwater read`, in 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from replica.ids import LeaderEpoch, Offset
+from replica.wording import listed
+from scenarios.logdirs.comparison import LogDifference, Side
+from scenarios.logdirs.directory import LogDirectory
+from scenarios.logdirs.files import path_text
+from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
+from scenarios.logdirs.replica_log import StoredReplica
+from scenarios.logdirs.samples import samples
+from scenarios.terminal.style import Style
+
+WIDTH = 80
+FOLDED_FROM = 10
+"""With so many partitions, those that are the same everywhere get one line."""
+DAMAGES_SHOWN = DIFFERENCES_SHOWN = NOTES_SHOWN = 5
+EPOCHS_SHOWN = 6
+SEGMENTS_SHOWN = 8
+
+
+def reading_text(reading: Reading, style: Style, profile: str, *, verbose: bool) -> str:
+    """profile: by whose rules followers cut"""
+    lines = [line for directory in reading.directories for line in _directory(directory, reading)]
+    for note in reading.notes:
+        lines += _wrapped(f"{style.sign('note')} {note}", 2)
+    if not reading.partitions:
+        lines += ["", "  No partition."]
+    fold = len(reading.partitions) >= FOLDED_FROM and not verbose
+    folded = [partition for partition in reading.partitions if fold and _is_sound(partition)]
+    for partition in reading.partitions:
+        if partition not in folded:
+            lines += _partition(partition, style, profile, verbose)
+    if folded:
+        lines += ["", f"  The same everywhere, or on one broker alone, and sound (-v unfolds {len(folded)}):"]
+        names = ", ".join(f"{one.topic_partition} to {one.leader.log_end_offset}" for one in folded)
+        lines += _wrapped(names, 4)
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, indent: int, hanging: int = 2) -> list[str]:
+    first, rest = " " * indent, " " * (indent + hanging)
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+# ------------------------------------------------------------------------------------------------------- directories
+
+
+def _directory(directory: LogDirectory, reading: Reading) -> Iterator[str]:
+    yield from _wrapped(f"broker {directory.node}  {path_text(directory.path)}", 2, 4)
+    facts = "stopped cleanly" if directory.was_clean else "not stopped cleanly: a start checks its logs"
+    if directory.locked:
+        facts = "running: it holds the lock. What it appends from now on is not read"
+    elif any(one.moved for part in reading.partitions for one in part.replicas if one.directory is directory):
+        facts = "running: its files changed. What it appends from now on is not read"
+    if directory.cluster_id is not None:
+        facts += f"; cluster {directory.cluster_id}"
+    yield from _wrapped(facts, 4)
+    for note in directory.notes[:NOTES_SHOWN]:
+        yield from _wrapped(note, 4)
+    if directory.left_out:
+        shown = ", ".join(directory.left_out[:NOTES_SHOWN]) + (", ..." if len(directory.left_out) > NOTES_SHOWN else "")
+        yield from _wrapped(f"left out, no partitions: {shown}", 4)
+
+
+# --------------------------------------------------------------------------------------------------------- partitions
+
+
+def _is_sound(partition: PartitionReading) -> bool:
+    damaged = any(replica.damage_count or replica.moved for replica in partition.replicas)
+    different = any(follower.comparison.count or follower.cut_offsets for follower in partition.followers)
+    return not (damaged or different or partition.notes)
+
+
+def _partition(partition: PartitionReading, style: Style, profile: str, verbose: bool) -> Iterator[str]:
+    ids = sorted({replica.files.topic_id for replica in partition.replicas if replica.files.topic_id})
+    yield ""
+    # The name is bounded, so only the id can make the line long.
+    yield from _wrapped(style.bold(str(partition.topic_partition)) + f"  topic id {', '.join(ids) or '-'}", 2)
+    yield from _table(partition, style)
+    for note in partition.notes:
+        yield from _wrapped(f"{style.sign('note')} {note}", 2)
+    for replica in partition.replicas:
+        yield from _replica(replica, style, verbose)
+    if partition.is_assumed and partition.followers:
+        why = "assumed, by the newest epoch, then the longest log; --leader names another"
+        yield from _wrapped(f"leader: broker {partition.leader.node} ({why})", 2)
+    for follower in partition.followers:
+        yield from _follower(partition.leader, follower, style, profile)
+
+
+def _table(partition: PartitionReading, style: Style) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = [
+        ("broker", "start", "LEO", "HW", "recovery", "segments", "batches", "records", "bytes")
+    ]
+    for one in partition.replicas:
+        leads = " leads" if one is partition.leader and partition.followers else ""
+        offsets = (one.log_start_offset, one.log_end_offset, one.high_watermark, one.recovery_point)
+        counts = (len(one.segments), one.batches, one.records, one.size)
+        rows.append((one.node[:20] + leads, *map(_number, (*offsets, *counts))))
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    room = "  " if sum(widths) + 2 * len(widths) + 4 <= WIDTH else " "
+    for row in rows:
+        line = "    " + row[0].ljust(widths[0])
+        line += "".join(f"{room}{cell.rjust(width)}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        # Offsets of nineteen digits do not fit: they go on in the next line.
+        yield from [line] if len(line) <= WIDTH else _wrapped(" ".join(row), 4)
+
+
+def _replica(one: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
+    name = f"broker {one.node}"
+    yield from _wrapped(f"{name}: {_epochs(one.files.leader_epochs)}", 4)
+    if one.files.snapshots:
+        damaged = sum(snapshot.producers is None for snapshot in one.files.snapshots)
+        offsets = ", ".join(str(snapshot.offset) for snapshot in one.files.snapshots[-SEGMENTS_SHOWN:])
+        bad = f", {damaged} damaged" if damaged else ""
+        yield from _wrapped(f"{name}: producer snapshots at {offsets}{bad}", 4)
+    if len(one.segments) > 1 or verbose:
+        shown = one.segments if verbose else one.segments[-SEGMENTS_SHOWN:]
+        words = [f"{segment.base_offset} ({_counted(segment.size, 'byte')})" for segment in shown]
+        earlier = f"{len(one.segments) - len(shown)} earlier ones, " if len(shown) < len(one.segments) else ""
+        yield from _wrapped(f"{name}: segments from {earlier}{', '.join(words)}", 4)
+    for note in (*one.files.notes[:NOTES_SHOWN], *((one.moved,) if one.moved else ())):
+        yield from _wrapped(f"{name}: {note}", 4)
+    for damage in one.damages[:DAMAGES_SHOWN]:
+        where = f"{damage.file.path.name} at byte {damage.position:,}"
+        rest = f"; {_counted(damage.rest, 'byte')} not read" if damage.rest else ""
+        text = f"{style.sign('bad')} {name}: damage in {where}, after offset {damage.cut_to - 1}: {damage.why}{rest}"
+        yield from _wrapped(text, 4)
+    if one.damage_count > DAMAGES_SHOWN:
+        yield f"      {_counted(one.damage_count - DAMAGES_SHOWN, 'more damaged place')} (--format json)"
+    if one.log_end_on_start != one.log_end_offset:
+        yield from _wrapped(f"{name}: a start cuts its log at {one.log_end_on_start}, where the damage begins", 4)
+    elif one.damage_count:
+        yield from _wrapped(f"{name}: a start does not look there, so the damage stays", 4)
+
+
+def _epochs(entries: Sequence[tuple[LeaderEpoch, Offset]] | None) -> str:
+    if not entries:
+        return "no leader epochs"
+    shown = ", ".join(f"{epoch} from {start}" for epoch, start in entries[-EPOCHS_SHOWN:])
+    earlier = len(entries) - EPOCHS_SHOWN
+    return f"leader epochs {f'{earlier} earlier ones, ' if earlier > 0 else ''}{shown}"
+
+
+# -------------------------------------------------------------------------------------------------------- differences
+
+
+def _follower(leader: StoredReplica, follower: FollowerReading, style: Style, profile: str) -> Iterator[str]:
+    one, comparison = follower.replica, follower.comparison
+    me, it = f"broker {one.node}", f"broker {leader.node}"
+    parts = comparison.parts_at
+    if parts is not None:
+        epochs = f"{_epoch_words(parts.replica)} here, {_epoch_words(parts.leader)} on {it}"
+        yield from _wrapped(f"{style.sign('lost')} {me} and {it} part at offset {parts.start}: {epochs}", 2)
+    elif comparison.count:
+        yield from _wrapped(f"{me} and {it} have the same records, as far as both have any", 2)
+    else:
+        yield from _wrapped(f"{style.sign('good')} {me} has the same as {it}", 2)
+    if comparison.compared_from > max(one.log_start_offset, leader.log_start_offset):
+        yield from _wrapped(f"compared from {comparison.compared_from}: what lies below is compacted", 4)
+    for difference in comparison.differences[:DIFFERENCES_SHOWN]:
+        yield from _difference(difference, me, it)
+    if comparison.count > DIFFERENCES_SHOWN:
+        yield f"    {_counted(comparison.count - DIFFERENCES_SHOWN, 'more difference')} (--format json)"
+    yield from _return(follower, me, style, profile)
+
+
+def _epoch_words(side: Side) -> str:
+    assert side.epochs is not None, "only a side that has something is asked"
+    low, high = side.epochs
+    return f"epoch {low}" if low == high else f"epochs {low} to {high}"
+
+
+def _difference(one: LogDifference, me: str, it: str) -> Iterator[str]:
+    offsets = f"{one.start}" if one.end == one.start + 1 else f"{one.start} to {one.end - 1}"
+    sides = [(me, one.replica), (it, one.leader)]
+    having = [(name, side) for name, side in sides if side.epochs is not None]
+    words = listed([f"{_counted(side.records, 'record')} of {_epoch_words(side)} on {name}" for name, side in having])
+    only = "only " if len(having) == 1 else ""
+    yield from _wrapped(f"offsets {offsets}: {only}{words}", 4)
+    for name, side in having:
+        for offset, key, value in samples(one, side):
+            shown = "null" if value is None else value
+            yield from _wrapped(f"{name}  {offset}  {'' if key is None else key + ' = '}{shown}", 6)
+        if side.records > len(samples(one, side)) > 0:
+            yield f"      {name}  ..."
+
+
+def _return(follower: FollowerReading, me: str, style: Style, profile: str) -> Iterator[str]:
+    returns = follower.returns
+    for step in returns.steps[:NOTES_SHOWN]:
+        yield from _wrapped(f"on its return by the rules of {profile}: {step}", 4)
+    if returns.gives_up is not None:
+        yield from _wrapped(f"{style.sign('bad')} it never follows: {returns.gives_up}", 4)
+    elif not follower.cut_offsets:
+        yield from _wrapped(f"on its return {me} cuts nothing", 4)
+    else:
+        below = follower.cut_below_high_watermark
+        committed = f", {below:,} of them below its own HW: it holds them for committed" if below else ""
+        yield from _wrapped(f"{style.sign('lost')} it loses {_counted(follower.cut_offsets, 'offset')}{committed}", 4)
+    if follower.kept_apart is not None and returns.gives_up is None:
+        kept = f"from offset {follower.kept_apart} on it keeps records that differ, and nothing mends that"
+        yield from _wrapped(f"{style.sign('lost')} {kept}", 4)

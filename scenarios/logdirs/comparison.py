@@ -1,0 +1,162 @@
+"""Where two replicas of a partition differ: their batches side by side, by offsets, leader epoch and CRC.
+
+A leader's batches lie in its followers' logs byte for byte, so equal batches have equal CRCs. What the log cleaner has
+rewritten, which each broker does for itself, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from replica.ids import LeaderEpoch, Offset
+from scenarios.logdirs.replica_log import StoredReplica
+from scenarios.logdirs.segment_scan import StoredBatch, scan
+
+DIFFERENCES_MAX = 1000
+"""Kept of each pair; all are counted."""
+BATCHES_SHOWN_MAX = 8
+"""Of each side of a difference: where its first records can be looked up."""
+
+
+@dataclass(slots=True)
+class Side:
+    """What one replica has of a difference. batches: the first of them     epochs: lowest and highest, None: nothing
+
+    records: of its batches, counted where they begin to differ
+    """
+
+    records: int = 0
+    epochs: tuple[LeaderEpoch, LeaderEpoch] | None = None
+    batches: list[StoredBatch] = field(default_factory=list)
+    counted: Offset = -1
+    """Base offset of the last batch that was counted; one batch may come in several pieces."""
+
+    def add(self, batch: StoredBatch) -> None:
+        epoch = batch.header.leader_epoch
+        low, high = self.epochs or (epoch, epoch)
+        self.epochs = (min(low, epoch), max(high, epoch))
+        if batch.header.base_offset > self.counted:
+            self.counted = batch.header.base_offset
+            self.records += batch.header.record_count
+            if len(self.batches) < BATCHES_SHOWN_MAX:
+                self.batches.append(batch)
+
+
+@dataclass(slots=True)
+class LogDifference:
+    """Offsets [start, end) in which the two logs are not the same."""
+
+    start: Offset
+    end: Offset
+    leader: Side
+    replica: Side
+
+    @property
+    def kind(self) -> str:
+        if self.leader.epochs is None:
+            return "only-on-replica"
+        return "only-on-leader" if self.replica.epochs is None else "different"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogComparison:
+    """compared_from: the later of both starts, or where the log cleaner has got to
+
+    differences: the first of them, in order     count: all
+    """
+
+    compared_from: Offset
+    differences: tuple[LogDifference, ...]
+    count: int
+
+    @property
+    def parts_at(self) -> LogDifference | None:
+        """The first difference that is not just the end of the shorter log; None: one log is the other's beginning."""
+        return next((one for one in self.differences if one.kind == "different"), None)
+
+
+def compare(leader: StoredReplica, replica: StoredReplica) -> LogComparison:
+    """raises: LogDirectoryUnreadable"""
+    start = max(leader.log_start_offset, replica.log_start_offset, leader.cleaned_to, replica.cleaned_to)
+    found = _Differences()
+    for low, high, of_leader, of_replica in _pieces(_batches(leader, start), _batches(replica, start), start):
+        found.add(low, high, of_leader, of_replica)
+    return LogComparison(compared_from=start, differences=tuple(found.kept), count=found.count)
+
+
+def _batches(log: StoredReplica, start: Offset) -> Iterator[StoredBatch]:
+    """Those that hold offsets from `start` on, in order; of damage only what shows its offsets."""
+    files = log.files.segments
+    reached = start
+    for index, file in enumerate(files):
+        if index + 1 < len(files) and files[index + 1].base_offset <= start:
+            continue
+        try:
+            for batch, _ in scan(file, check=False):
+                if batch is not None and batch.header.last_offset >= reached:
+                    reached = batch.header.last_offset + 1
+                    yield batch
+        except FileNotFoundError:
+            continue  # Deleted by a broker that runs; the first reading has said so.
+
+
+_Piece = tuple[Offset, Offset, StoredBatch | None, StoredBatch | None]
+
+
+def _pieces(left: Iterator[StoredBatch], right: Iterator[StoredBatch], start: Offset) -> Iterator[_Piece]:
+    """(from, to, batch of the left log, of the right one) wherever the two are not the same; offsets rise."""
+    one, two, at = next(left, None), next(right, None), start
+    while one is not None or two is not None:
+        if one is not None and two is not None and _same(one, two):
+            at, one, two = one.header.last_offset + 1, next(left, None), next(right, None)
+            continue
+        first = min(batch.header.base_offset for batch in (one, two) if batch is not None)
+        at = max(at, first)
+        here_one = one if one is not None and one.header.base_offset <= at else None
+        here_two = two if two is not None and two.header.base_offset <= at else None
+        ends = [batch.header.last_offset + 1 for batch in (here_one, here_two) if batch is not None]
+        begins = [b.header.base_offset for b in (one, two) if b is not None and b.header.base_offset > at]
+        end = min(ends + begins)
+        yield at, end, here_one, here_two
+        at = end
+        if one is not None and one.header.last_offset < at:
+            one = next(left, None)
+        if two is not None and two.header.last_offset < at:
+            two = next(right, None)
+
+
+def _same(one: StoredBatch, two: StoredBatch) -> bool:
+    a, b = one.header, two.header
+    return (a.base_offset, a.last_offset, a.leader_epoch, a.crc) == (
+        b.base_offset,
+        b.last_offset,
+        b.leader_epoch,
+        b.crc,
+    )
+
+
+class _Differences:
+    """Pieces that follow each other are one difference, as long as the same sides have something there."""
+
+    def __init__(self) -> None:
+        self.kept: list[LogDifference] = []
+        self.count = 0
+        self._last: LogDifference | None = None
+
+    def add(self, start: Offset, end: Offset, leader: StoredBatch | None, replica: StoredBatch | None) -> None:
+        last = self._last
+        if last is None or last.end != start or _kind(last) != (leader is None, replica is None):
+            last = self._last = LogDifference(start, end, Side(), Side())
+            self.count += 1
+            if len(self.kept) < DIFFERENCES_MAX:
+                self.kept.append(last)
+        last.end = end
+        if leader is not None:
+            last.leader.add(leader)
+        if replica is not None:
+            last.replica.add(replica)
+
+
+def _kind(difference: LogDifference) -> tuple[bool, bool]:
+    return difference.leader.epochs is None, difference.replica.epochs is None

@@ -1,0 +1,138 @@
+"""The whole reading: every partition of all brokers, its replicas compared with the leader's.
+
+reading = read(directories, topics=(), leader=None, rules=PROFILES["kafka-4.1"])
+reading.partitions[0].replicas[0].log_end_offset
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from replica.ids import INTERNAL_TOPICS, METADATA_TOPIC, Offset, TopicPartition
+from replica.rules import Rules
+from scenarios.logdirs.comparison import LogComparison, compare
+from scenarios.logdirs.directory import LogDirectory, open_directory
+from scenarios.logdirs.files import LogDirectoryUnreadable, path_text
+from scenarios.logdirs.replica_log import OnBatch, StoredReplica, read_replica
+from scenarios.logdirs.returning import Return, on_return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerReading:
+    """A replica beside the leader's. cut_to: its log end on its return     kept: what differs and is not cut"""
+
+    replica: StoredReplica
+    comparison: LogComparison
+    returns: Return
+
+    @property
+    def cut_offsets(self) -> int:
+        return max(0, self.replica.log_end_on_start - self.returns.log_end_offset)
+
+    @property
+    def cut_below_high_watermark(self) -> int:
+        """How many offsets of these its checkpoint says are committed."""
+        high_watermark = self.replica.high_watermark_on_start
+        return max(0, min(high_watermark, self.replica.log_end_on_start) - self.returns.log_end_offset)
+
+    @property
+    def kept_apart(self) -> Offset | None:
+        """The first offset that differs from the leader's and is not cut: nothing will ever mend it."""
+        end = self.returns.log_end_offset
+        differing = (one for one in self.comparison.differences if one.replica.epochs is not None)
+        return next((one.start for one in differing if one.start < end), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReading:
+    """is_assumed: the leader was not named; it is the replica with the newest epoch, then the longest log"""
+
+    topic_partition: TopicPartition
+    replicas: tuple[StoredReplica, ...]
+    leader: StoredReplica
+    is_assumed: bool
+    followers: tuple[FollowerReading, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    directories: tuple[LogDirectory, ...]
+    partitions: tuple[PartitionReading, ...]
+    notes: tuple[str, ...]
+
+
+def open_all(paths: Sequence[Path]) -> list[LogDirectory]:
+    """One or more directories of each broker. raises: LogDirectoryUnreadable"""
+    directories = [open_directory(path) for path in paths]
+    seen: dict[tuple[str, TopicPartition], LogDirectory] = {}
+    for directory in directories:
+        for topic_partition in directory.partitions:
+            earlier = seen.setdefault((directory.node, topic_partition), directory)
+            if earlier is not directory:
+                why = f"broker {directory.node} has {topic_partition} in {path_text(earlier.path)} already"
+                raise LogDirectoryUnreadable(directory.path, why, "name each directory of each broker once")
+    return directories
+
+
+def read(
+    directories: Sequence[LogDirectory],
+    *,
+    topics: Sequence[str],
+    leader: str | None,
+    rules: Rules,
+    on_batch: OnBatch | None = None,
+) -> Reading:
+    """topics: those to read, none for all     leader: a node; None: see PartitionReading
+
+    raises: LogDirectoryUnreadable
+    """
+    every = {name for directory in directories for name in directory.partitions}
+    names = sorted(every, key=lambda name: (name.topic in (*INTERNAL_TOPICS, METADATA_TOPIC), name))
+    wanted = [name for name in names if not topics or name.topic in topics]
+    return Reading(
+        directories=tuple(directories),
+        partitions=tuple(_partition(directories, name, leader, rules, on_batch) for name in wanted),
+        notes=tuple(_notes(directories)),
+    )
+
+
+def _notes(directories: Sequence[LogDirectory]) -> Iterator[str]:
+    clusters = sorted({directory.cluster_id for directory in directories if directory.cluster_id is not None})
+    if len(clusters) > 1:
+        yield f"they are of different clusters: {', '.join(clusters)}"
+
+
+def _partition(
+    directories: Sequence[LogDirectory],
+    name: TopicPartition,
+    leader_node: str | None,
+    rules: Rules,
+    on_batch: OnBatch | None,
+) -> PartitionReading:
+    replicas = [
+        read_replica(directory, name, directory.partitions[name], on_batch)
+        for directory in directories
+        if name in directory.partitions
+    ]
+    named = next((replica for replica in replicas if replica.node == leader_node), None)
+    leader = named or max(replicas, key=lambda replica: (replica.latest_epoch, replica.log_end_on_start))
+    others = [replica for replica in replicas if replica is not leader]
+    notes = []
+    if leader_node is not None and named is None:
+        notes.append(f"broker {leader_node} has no replica of it")
+    if len({replica.files.topic_id for replica in replicas} - {None}) > 1:
+        notes.append("its topic ids differ: these are not replicas of one topic")
+    return PartitionReading(
+        topic_partition=name,
+        replicas=tuple(replicas),
+        leader=leader,
+        is_assumed=named is None,
+        followers=tuple(
+            FollowerReading(replica=other, comparison=compare(leader, other), returns=on_return(leader, other, rules))
+            for other in others
+        ),
+        notes=tuple(notes),
+    )

@@ -1,0 +1,223 @@
+"""What one broker's log of one partition holds, and what a start would make of it.
+
+Source: Kafka LogLoader, LogSegment.recover, UnifiedLog
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from replica.ids import LeaderEpoch, Offset, TopicPartition
+from replica.log.leader_epochs import LeaderEpochCache
+from replica.log.loader import checked_from
+from scenarios.logdirs.directory import LogDirectory, PartitionFiles, SegmentFile
+from scenarios.logdirs.segment_scan import Damage, StoredBatch, scan
+
+DAMAGES_MAX = 100
+"""Kept of each log; all are counted."""
+
+OnBatch = Callable[["ReplicaPlace", StoredBatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlace:
+    """One replica of one partition."""
+
+    node: str
+    topic_partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFacts:
+    """end_offset: one above the last offset in it, its base when it is empty     size: bytes"""
+
+    base_offset: Offset
+    end_offset: Offset
+    size: int
+    batches: int
+    records: int
+    damages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReplica:
+    """log_end_offset: as the files stand     high_watermark, recovery_point: of the checkpoints, None if not there
+
+    log_end_on_start: after the recovery that a start would make; with a clean shutdown there is none
+    epochs: of the leader-epoch-checkpoint     epochs_on_start: as a start would have them, with those of the batches
+    latest_batch_epoch: -1 without batches
+    damages: the first of them     damage_count: all     moved: how the files changed while they were read
+    cleaned_to: the log cleaner has compacted what lies below
+    """
+
+    place: ReplicaPlace
+    directory: LogDirectory
+    files: PartitionFiles
+    log_start_offset: Offset
+    log_end_offset: Offset
+    log_end_on_start: Offset
+    high_watermark: Offset | None
+    recovery_point: Offset | None
+    cleaned_to: Offset
+    epochs_on_start: tuple[tuple[LeaderEpoch, Offset], ...]
+    latest_batch_epoch: LeaderEpoch
+    segments: tuple[SegmentFacts, ...]
+    damages: tuple[Damage, ...]
+    damage_count: int
+    moved: str | None
+
+    @property
+    def node(self) -> str:
+        return self.place.node
+
+    @property
+    def is_live(self) -> bool:
+        return self.directory.locked or self.moved is not None
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def batches(self) -> int:
+        return sum(segment.batches for segment in self.segments)
+
+    @property
+    def records(self) -> int:
+        return sum(segment.records for segment in self.segments)
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch:
+        """Of the checkpoint or of a batch, whichever is newer; -1: none is known."""
+        of_file = self.files.leader_epochs or ()
+        return max(self.latest_batch_epoch, of_file[-1][0] if of_file else -1)
+
+    @property
+    def high_watermark_on_start(self) -> Offset:
+        """As a starting broker takes it from its checkpoint. source: UnifiedLog.updateHighWatermark"""
+        return max(self.log_start_offset, min(self.high_watermark or 0, self.log_end_on_start))
+
+
+def read_replica(
+    directory: LogDirectory, topic_partition: TopicPartition, files: PartitionFiles, on_batch: OnBatch | None
+) -> StoredReplica:
+    """Every batch is looked at once, CRC included. on_batch: called with each, in order"""
+    return _Reading(directory, topic_partition, files, on_batch).run()
+
+
+class _Reading:
+    def __init__(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        files: PartitionFiles,
+        on_batch: OnBatch | None,
+    ) -> None:
+        self._directory = directory
+        self._files = files
+        self._place = ReplicaPlace(directory.node, topic_partition)
+        self._on_batch = on_batch
+        self._recovery_point = directory.recovery_points.get(topic_partition)
+        bases = [file.base_offset for file in files.segments]
+        self._checked_from = checked_from(bases, self._recovery_point or 0)
+        first_base = bases[0] if bases else 0
+        self._log_start = max(directory.log_start_offsets.get(topic_partition, 0), first_base)
+        self._end = bases[0] if bases else self._log_start
+        self._latest_epoch: LeaderEpoch = -1
+        self._epochs = LeaderEpochCache()
+        for epoch, start in files.leader_epochs or ():
+            self._epochs.assign(epoch, start)
+        self._damages: list[Damage] = []
+        self._damage_count = 0
+        self._cut_to: Offset | None = None
+        self._moved: str | None = None
+
+    def run(self) -> StoredReplica:
+        segments = [facts for file in self._files.segments for facts in self._segment(file)]
+        end_on_start = self._end if self._cut_to is None else self._cut_to
+        self._epochs.truncate_from_end(end_on_start)
+        self._epochs.truncate_from_start(self._log_start)
+        name = self._place.topic_partition
+        return StoredReplica(
+            place=self._place,
+            directory=self._directory,
+            files=self._files,
+            log_start_offset=self._log_start,
+            log_end_offset=self._end,
+            log_end_on_start=end_on_start,
+            high_watermark=self._directory.high_watermarks.get(name),
+            recovery_point=self._recovery_point,
+            cleaned_to=self._directory.cleaned_to.get(name, 0),
+            epochs_on_start=self._epochs.entries,
+            latest_batch_epoch=self._latest_epoch,
+            segments=tuple(segments),
+            damages=tuple(self._damages),
+            damage_count=self._damage_count,
+            moved=self._moved,
+        )
+
+    def _segment(self, file: SegmentFile) -> Iterator[SegmentFacts]:
+        """Its facts, once it has been read; nothing if it is gone."""
+        is_last = file is self._files.segments[-1]
+        batches = records = damages = 0
+        torn: Damage | None = None
+        self._end = max(self._end, file.base_offset)
+        end = file.base_offset
+        try:
+            for batch, damage in scan(file, check=True, next_offset=self._end):
+                if damage is not None and damage.kind == "torn" and is_last:
+                    torn = damage  # Until it is known whether a broker is writing it.
+                elif damage is not None:
+                    self._note_damage(damage)
+                    damages += 1
+                if batch is None:
+                    continue
+                batches += 1
+                records += batch.header.record_count
+                end = batch.header.last_offset + 1
+                self._note_batch(batch, end)
+            self._note_change(file)
+        except FileNotFoundError:
+            self._moved = "a segment was deleted while it was read"
+            return
+        if torn is not None and self._moved is None:
+            self._note_damage(torn)
+            damages += 1
+        yield SegmentFacts(
+            base_offset=file.base_offset,
+            end_offset=end,
+            size=file.size,
+            batches=batches,
+            records=records,
+            damages=damages,
+        )
+
+    def _note_batch(self, batch: StoredBatch, end: Offset) -> None:
+        self._end = max(self._end, end)
+        header = batch.header
+        self._latest_epoch = max(self._latest_epoch, header.leader_epoch)
+        latest = self._epochs.latest_epoch
+        if self._is_recovered(batch.file) and (latest is None or header.leader_epoch > latest):
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+        if self._on_batch is not None:
+            self._on_batch(self._place, batch)
+
+    def _is_recovered(self, file: SegmentFile) -> bool:
+        """Whether a start would check this segment, and gets to it."""
+        is_checked = not self._directory.was_clean and file.base_offset >= self._checked_from
+        return is_checked and self._cut_to is None
+
+    def _note_damage(self, damage: Damage) -> None:
+        self._damage_count += 1
+        if len(self._damages) < DAMAGES_MAX:
+            self._damages.append(damage)
+        if self._is_recovered(damage.file):
+            self._cut_to = damage.cut_to
+
+    def _note_change(self, file: SegmentFile) -> None:
+        now = file.path.lstat().st_size
+        if now > file.size:
+            self._moved = "its segments grew while they were read"
+        elif now < file.size:
+            self._moved = "its segments were cut while they were read"

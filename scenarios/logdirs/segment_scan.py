@@ -1,0 +1,174 @@
+"""The batches of one segment file, one after the other, and what is damaged. A file of any size takes little memory.
+
+Nothing is decompressed: a header counts its records. Source: Kafka LogSegment.recover, FileLogInputStream
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from replica.errors import KafkaError
+from replica.ids import Offset
+from replica.log.records import BATCH_HEADER_BYTES, CRC_START, MAGIC, BatchHeader, check_crc, read_header
+from scenarios.logdirs.directory import OFFSET_MAX, SegmentFile
+from scenarios.logdirs.files import open_to_read, readable
+
+CHUNK_BYTES = 1 << 20
+HEADER_CHUNK_BYTES = 16 << 10
+INT32_MAX = 2**31 - 1
+
+
+class StoredBatch(NamedTuple):
+    """Where a batch lies."""
+
+    file: SegmentFile
+    position: int
+    header: BatchHeader
+
+
+class Damage(NamedTuple):
+    """kind: crc, order (offsets), length, torn (the file ends within the batch) or format (magic 0 and 1)
+
+    cut_to: where a recovery would end the log; the next offset at that place     rest: bytes that cannot be read
+    """
+
+    file: SegmentFile
+    position: int
+    kind: str
+    why: str
+    cut_to: Offset
+    rest: int = 0
+
+
+class ScanStep(NamedTuple):
+    """A batch, or damage, or a batch that is damaged but shows where the next one begins."""
+
+    batch: StoredBatch | None
+    damage: Damage | None = None
+
+
+def scan(file: SegmentFile, *, check: bool, next_offset: Offset | None = None) -> Iterator[ScanStep]:
+    """The batches within `file.size`; after damage that hides where the next batch begins nothing more comes.
+
+    check: whether the CRCs are computed, else only headers are read
+    next_offset: one above the last offset of the segments before, if that is above this one's base
+    raises: FileNotFoundError, LogDirectoryUnreadable
+    """
+    with suppress(_End):
+        yield from _Scan(file, check, next_offset).run()
+
+
+class _End(Exception):
+    """The file was cut while it was read."""
+
+
+class _Scan:
+    def __init__(self, file: SegmentFile, check: bool, next_offset: Offset | None) -> None:
+        self._file = file
+        self._check = check
+        self._next_offset = max(file.base_offset, next_offset or 0)
+        self._fd = open_to_read(file.path)
+        self._chunk, self._chunk_start = b"", 0
+
+    def run(self) -> Iterator[ScanStep]:
+        try:
+            position = 0
+            while position < self._file.size:
+                found = self._at(position)
+                if found.batch is None:
+                    yield found
+                    return
+                header = found.batch.header
+                yield found
+                self._next_offset = max(self._next_offset, header.last_offset + 1)
+                position += header.size_bytes
+        finally:
+            os.close(self._fd)
+
+    def _at(self, position: int) -> ScanStep:
+        left = self._file.size - position
+        try:
+            within = self._have(position, min(BATCH_HEADER_BYTES, left))
+            header = read_header(self._chunk, within) if left >= BATCH_HEADER_BYTES else None
+        except KafkaError:
+            return self._unreadable(position, "length", self._impossible_length(position))
+        if header is None:
+            return self._unreadable(position, "torn", f"{left} bytes are too few for the header of a batch")
+        if header.magic != MAGIC:
+            return self._unreadable(position, *_other_format(header.magic))
+        if header.size_bytes > left:
+            why = f"the batch lacks its last {header.size_bytes - left:,} of {header.size_bytes:,} bytes"
+            return self._unreadable(position, "torn", why)
+        problem = _impossible_offsets(header, self._file.base_offset, self._next_offset)
+        if problem is not None and not 0 <= header.base_offset <= header.last_offset < OFFSET_MAX:
+            return self._unreadable(position, "order", problem)
+        batch = StoredBatch(self._file, position, header)
+        if self._check and not self._crc_holds(position, header):
+            problem, kind = "the batch fails its CRC", "crc"
+        else:
+            kind = "order"
+        return ScanStep(
+            batch, None if problem is None else Damage(self._file, position, kind, problem, self._next_offset)
+        )
+
+    def _unreadable(self, position: int, kind: str, why: str) -> ScanStep:
+        rest = self._file.size - position
+        return ScanStep(None, Damage(self._file, position, kind, why, self._next_offset, rest))
+
+    def _impossible_length(self, position: int) -> str:
+        within = position - self._chunk_start
+        if not any(self._chunk[within : within + BATCH_HEADER_BYTES]):
+            return "zeros: blocks that were never written, or a file that was preallocated"
+        length = int.from_bytes(self._chunk[within + 8 : within + 12], signed=True)
+        return f"the batch claims a length of {length} bytes"
+
+    def _crc_holds(self, position: int, header: BatchHeader) -> bool:
+        if header.size_bytes <= CHUNK_BYTES:
+            within = self._have(position, header.size_bytes)
+            return check_crc(self._chunk, within, header)
+        crc = 0
+        place, end = position + CRC_START, position + header.size_bytes
+        while place < end:
+            piece = self._read(place, min(CHUNK_BYTES, end - place))
+            crc = crc32c(piece, crc)
+            place += len(piece)
+        return crc == header.crc
+
+    def _have(self, position: int, count: int) -> int:
+        """Have the bytes from `position` on at hand; returns their place in the chunk."""
+        within = position - self._chunk_start
+        if within + count > len(self._chunk):
+            ahead = CHUNK_BYTES if self._check else HEADER_CHUNK_BYTES
+            self._chunk = self._read(position, min(max(ahead, count), self._file.size - position))
+            self._chunk_start, within = position, 0
+            if len(self._chunk) < count:
+                raise _End
+        return within
+
+    def _read(self, position: int, count: int) -> bytes:
+        with readable(self._file.path):
+            found = os.pread(self._fd, count, position)
+        if not found:
+            raise _End
+        return found
+
+
+def _other_format(magic: int) -> tuple[str, str]:
+    if magic in (0, 1):
+        return "format", f"message format v{magic}, from before Kafka 0.11, which is not read here"
+    return "format", f"magic {magic}, which no Kafka writes"
+
+
+def _impossible_offsets(header: BatchHeader, base_offset: Offset, next_offset: Offset) -> str | None:
+    if not 0 <= header.base_offset <= header.last_offset < OFFSET_MAX:
+        return f"offsets {header.base_offset} to {header.last_offset}, which no batch can have"
+    if header.base_offset < next_offset:
+        return f"offset {header.base_offset} comes after {next_offset - 1}"
+    if header.last_offset - base_offset > INT32_MAX:
+        return f"offset {header.last_offset} is too far from the segment's first, {base_offset}"
+    return None

@@ -1,0 +1,206 @@
+"""What is read from log directories, held against what Highwater's own log makes of the same files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from broker_directories import ORDERS, broker_directory, change_byte, read_all, segment_of
+
+from replica.config import TopicConfig
+from replica.log.disk import Disk
+from replica.log.manager import LogManager
+from replica.log.records import build_batch, stamp
+from replica.rules import PROFILES
+from scenarios.logdirs.reading import open_all, read
+from scenarios.logdirs.samples import samples
+
+BATCH_BYTES = 61 + 10
+"""One record with a key of one byte and a value of two."""
+
+
+def test_what_a_stopped_broker_has(tmp_path: Path) -> None:
+    directory = broker_directory(tmp_path, 4, [0, 0, 0, 2], hw=3, clean=True, segment_bytes=2 * BATCH_BYTES)
+    (partition,) = read_all(directory).partitions
+    (log,) = partition.replicas
+    assert (partition.topic_partition, log.node, log.directory.was_clean, log.is_live) == (ORDERS, "4", True, False)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.recovery_point) == (0, 4, 3, 4)
+    assert log.files.leader_epochs == ((0, 0), (2, 3))
+    assert log.files.topic_id == "AAAAAAAAAAAAAAAAAAAABw"
+    assert [(one.base_offset, one.end_offset, one.batches, one.size) for one in log.segments] == [
+        (0, 2, 2, 2 * BATCH_BYTES),
+        (2, 4, 2, 2 * BATCH_BYTES),
+    ]
+    assert [snapshot.offset for snapshot in log.files.snapshots] == [2, 4]
+    assert log.damages == () and log.log_end_on_start == 4
+
+
+def flip_in_value(path: Path) -> None:
+    change_byte(path, 2 * BATCH_BYTES - 3)
+
+
+def tear(path: Path) -> None:
+    os.truncate(path, 3 * BATCH_BYTES - 5)
+
+
+def tear_header(path: Path) -> None:
+    os.truncate(path, 2 * BATCH_BYTES + 20)
+
+
+def append_zeros(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(bytes(4096))
+
+
+def huge_length(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[BATCH_BYTES + 8 : BATCH_BYTES + 12] = (2**31 - 1).to_bytes(4)
+    path.write_bytes(content)
+
+
+def old_format(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[BATCH_BYTES + 16] = 1
+    path.write_bytes(content)
+
+
+def repeated(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content + content[:BATCH_BYTES])
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, int]] = {
+    "a flipped bit": (flip_in_value, "crc", BATCH_BYTES, 1),
+    "half a batch": (tear, "torn", 2 * BATCH_BYTES, 2),
+    "half a header": (tear_header, "torn", 2 * BATCH_BYTES, 2),
+    "zeros": (append_zeros, "length", 3 * BATCH_BYTES, 3),
+    "a huge length": (huge_length, "torn", BATCH_BYTES, 1),
+    "an old format": (old_format, "format", BATCH_BYTES, 1),
+    "offsets again": (repeated, "order", 3 * BATCH_BYTES, 3),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_found_and_a_start_would_cut_there(name: str, tmp_path: Path) -> None:
+    damage, kind, position, cut_to = DAMAGE[name]
+    directory = broker_directory(tmp_path, 1, [0, 0, 1])
+    damage(segment_of(directory))
+    (log,) = read_all(directory).partitions[0].replicas
+    (found,) = log.damages
+    assert (found.kind, found.position, log.log_end_on_start) == (kind, position, cut_to)
+    started = LogManager.open(directory, Disk(directory, sync=False), 1, TopicConfig()).logs[ORDERS]
+    assert started.log_end_offset == log.log_end_on_start
+    assert started.leader_epochs.entries == log.epochs_on_start
+
+
+def test_damage_below_the_recovery_point_is_found_but_no_start_looks_there(tmp_path: Path) -> None:
+    directory = broker_directory(tmp_path, 1, [0] * 6, segment_bytes=2 * BATCH_BYTES, recovery_point=True)
+    flip_in_value(segment_of(directory))
+    (log,) = read_all(directory).partitions[0].replicas
+    assert [found.kind for found in log.damages] == ["crc"]
+    assert log.log_end_on_start == log.log_end_offset == 6
+    started = LogManager.open(directory, Disk(directory, sync=False), 1, TopicConfig()).logs[ORDERS]
+    assert started.log_end_offset == 6
+
+
+def test_replicas_that_part(tmp_path: Path) -> None:
+    """b1 was alone with offsets 3 to 6; b2 was elected uncleanly."""
+    b1 = broker_directory(tmp_path, 1, [0, 0, 0, 0, 0, 0, 0], names="rrra", hw=6)
+    b2 = broker_directory(tmp_path, 2, [0, 0, 0, 2, 2], names="rrrb", hw=5)
+    b3 = broker_directory(tmp_path, 3, [0, 0])
+    (partition,) = read_all(b1, b2, b3).partitions
+    assert (partition.leader.node, partition.is_assumed) == ("2", True)
+    one, three = partition.followers
+    both, alone = one.comparison.differences
+    assert (both.kind, both.start, both.end, both.leader.epochs, both.replica.epochs) == (
+        "different",
+        3,
+        5,
+        (2, 2),
+        (0, 0),
+    )
+    assert (alone.kind, alone.start, alone.end, alone.replica.records) == ("only-on-replica", 5, 7, 2)
+    assert samples(both, both.replica) == [(3, "k", "a3"), (4, "k", "a4")]
+    assert samples(both, both.leader) == [(3, "k", "b3"), (4, "k", "b4")]
+    assert (one.returns.log_end_offset, one.cut_offsets, one.cut_below_high_watermark, one.kept_apart) == (
+        3,
+        4,
+        3,
+        None,
+    )
+    (missing,) = three.comparison.differences
+    assert (missing.kind, missing.start, missing.end, missing.leader.records) == ("only-on-leader", 2, 5, 3)
+    assert three.comparison.parts_at is None and three.cut_offsets == 0
+
+
+@pytest.mark.parametrize(
+    ("profile", "cut_to", "kept_apart"),
+    [("kafka-0.10", 4, 2), ("kafka-0.11", 4, 2), ("kafka-2.0", 2, None), ("kafka-4.1", 2, None)],
+)
+def test_each_era_cuts_by_its_own_rule(profile: str, cut_to: int, kept_apart: int | None, tmp_path: Path) -> None:
+    """KIP-279: two changes of leadership, and the leader has never heard of the follower's last epoch."""
+    follower = broker_directory(tmp_path, 1, [0, 0, 1, 1], names="rrab", hw=4)
+    leader = broker_directory(tmp_path, 2, [0, 0, 0, 0, 2], names="rrc", hw=4)
+    (found,) = read_all(follower, leader, leader="2", profile=profile).partitions[0].followers
+    assert (found.returns.log_end_offset, found.kept_apart) == (cut_to, kept_apart)
+
+
+def test_a_broker_that_goes_on_writing(tmp_path: Path) -> None:
+    """What was there at first is read; half a batch at the end is one on its way, not damage."""
+    directory = broker_directory(tmp_path, 1, [0, 0, 0])
+    segment = segment_of(directory)
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: 2 * BATCH_BYTES + 30])
+    opened = open_all([directory])
+    segment.write_bytes(whole)
+    (log,) = read(opened, topics=(), leader=None, rules=PROFILES["kafka-4.1"]).partitions[0].replicas
+    assert (log.log_end_offset, log.damages, log.is_live) == (2, (), True)
+    assert log.moved == "its segments grew while they were read"
+
+
+def test_a_segment_that_goes_while_it_is_read(tmp_path: Path) -> None:
+    directory = broker_directory(tmp_path, 1, [0] * 4, segment_bytes=2 * BATCH_BYTES)
+    opened = open_all([directory])
+    segment_of(directory).unlink()
+    (log,) = read(opened, topics=(), leader=None, rules=PROFILES["kafka-4.1"]).partitions[0].replicas
+    assert (log.batches, log.log_end_offset, log.moved) == (2, 4, "a segment was deleted while it was read")
+
+
+def test_compacted_offsets_are_not_compared(tmp_path: Path) -> None:
+    b1 = broker_directory(tmp_path, 1, [0, 0, 0], names="aaa")
+    b2 = broker_directory(tmp_path, 2, [0, 0, 0], names="bba")
+    (b1 / "cleaner-offset-checkpoint").write_text(f"0\n1\n{ORDERS.topic} 0 2\n")
+    (found,) = read_all(b1, b2).partitions[0].followers
+    assert (found.comparison.compared_from, found.comparison.count) == (2, 0)
+
+
+def test_batches_of_other_sizes_are_compared_by_offsets(tmp_path: Path) -> None:
+    """One side has two batches where the other has four; the last one is the same again."""
+    b1 = broker_directory(tmp_path, 1, [0, 0, 0, 0, 3])
+    b2 = broker_directory(tmp_path, 2, [0])
+    last = segment_of(b1).read_bytes()[4 * BATCH_BYTES :]
+    with segment_of(b2).open("ab") as file:
+        batch = build_batch([(None, b"x"), (None, b"y"), (None, b"z")], timestamp_ms=1)
+        stamp(batch, 0, 1, 0)
+        file.write(bytes(batch) + last)
+    (found,) = read_all(b1, b2).partitions[0].followers
+    (difference,) = found.comparison.differences
+    assert (difference.kind, difference.start, difference.end) == ("different", 1, 4)
+    assert {difference.leader.records, difference.replica.records} == {3}
+
+
+def test_nothing_in_the_directories_changes(tmp_path: Path) -> None:
+    b1 = broker_directory(tmp_path, 1, [0, 0], clean=True)
+    b2 = broker_directory(tmp_path, 2, [0, 1])
+    tear(segment_of(b2))
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "b1", copy / "b1")
+    shutil.copytree(tmp_path / "b2", copy / "b2")
+    read_all(b1, b2)
+    for path in sorted(copy.rglob("*")):
+        original = tmp_path / path.relative_to(copy)
+        assert original.is_dir() if path.is_dir() else original.read_bytes() == path.read_bytes()
+    assert len(list(copy.rglob("*"))) == len(list(b1.rglob("*"))) + len(list(b2.rglob("*"))) + 2
