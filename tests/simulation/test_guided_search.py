@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from replica.trace.events import LeaderElected, LogTruncated
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.process.pool import in_order
@@ -16,7 +17,7 @@ from scenarios.search.coverage import Coverage, coverage_of, sentence_without_na
 from scenarios.search.guided import GENERATION_RUNS, Corpus, generations
 from scenarios.search.mix import BATCH_SEEDS, mix_of
 from scenarios.search.mutation import at_ms, faults_of, mutated
-from scenarios.search.schedules import CHAOS_BEGINS_MS, HEALED_MS, MENDED, Schedule
+from scenarios.search.schedules import CHAOS_BEGINS_MS, HEALED_MS, MENDED, Schedule, Tree
 from scenarios.search.search import Found, SeedJob, schedule_of
 
 JOBS = [SeedJob(seed, "kafka-2.0", safe=False, swarm=True) for seed in range(1, 3 * GENERATION_RUNS + 1)]
@@ -32,6 +33,8 @@ def test_what_a_run_reached_is_a_function_of_its_events() -> None:
     assert "state FETCHING -> TRUNCATING" in reached
     assert any(name.startswith("leads without committed records") for name in reached)
     assert any(name.startswith("branch log_truncated: ") and "| follower |" in name for name in reached)
+    turns = [row.at_us // 1000 for row in result.rows if isinstance(row.event, LogTruncated | LeaderElected)]
+    assert turns and set(turns) <= set(while_running.moments_ms)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_a_changed_schedule_is_valid_and_a_safe_one_stays_safe() -> None:
     for number in range(30):
         rng = random.Random(number)
         parent = rng.choice(schedules)
-        changed = mutated(rng, parent, danger)
+        changed = mutated(rng, parent, danger, moments_ms=(5000, 39_999))
         changed.scenario()
         faults = faults_of(changed.tree)
         assert changed.safe and changed.tree != parent.tree
@@ -75,6 +78,38 @@ def test_a_changed_schedule_is_valid_and_a_safe_one_stays_safe() -> None:
         for verb in LOSES_BYTES:
             count = [sum(verb in step for step in faults_of(one.tree)) for one in (parent, changed)]
             assert count[1] <= count[0]
+
+
+def test_a_step_moves_to_a_turn_of_the_run() -> None:
+    schedule = schedule_of(SeedJob(1, "kafka-4.1", safe=False))
+    restart = {"at": "2000ms", "restart": "b1"}
+    alone = Schedule({**schedule.tree, "timeline": [restart, *MENDED]}, safe=False)
+
+    def near_20_s(moments_ms: tuple[int, ...]) -> list[bool]:
+        changed = [mutated(random.Random(number), alone, alone, moments_ms) for number in range(24)]
+        return [any(19_000 < at_ms(step) < 21_000 for step in faults_of(one.tree)) for one in changed]
+
+    assert sum(near_20_s((20_000,))) > 5
+    assert not any(near_20_s(()))
+
+
+def test_a_spliced_schedule_has_steps_of_both() -> None:
+    def only(*steps: Tree) -> Schedule:
+        return Schedule({**tree, "timeline": [*steps, *MENDED]}, safe=False)
+
+    tree = schedule_of(SeedJob(1, "kafka-4.1", safe=False)).tree
+    early, late = {"at": "2000ms", "kill": "b1", "as": "one"}, {"at": "29999ms", "pause": "b2", "as": "two"}
+    changed = [faults_of(mutated(random.Random(n), only(early), only(late)).tree) for n in range(40)]
+    assert any(early in steps and late in steps for steps in changed)
+
+
+def test_a_swarm_elects_leaders_while_single_links_fail() -> None:
+    jobs = [SeedJob(seed, "kafka-4.1", safe=True, swarm=True) for seed in range(0, 20 * BATCH_SEEDS, BATCH_SEEDS)]
+    for job in jobs:
+        schedule = schedule_of(job)
+        links = [step for step in schedule.tree["timeline"] if str(step.get("as", "")).startswith("trouble-0-link")]
+        assert bool(links) == mix_of(job.seed, job.profile, safe=True).elections
+        schedule.scenario()
 
 
 def test_what_was_reached_once_is_changed_before_what_is_reached_always() -> None:
