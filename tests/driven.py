@@ -58,8 +58,13 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def driven(browser: Browser, address: str, width: int = 1400, height: int = 900, **options: Any) -> Iterator[Driven]:
-    """The page once it is drawn. At the end nothing may have been complained of or asked for."""
+def driven(
+    browser: Browser, address: str, width: int = 1400, height: int = 900, ready: str = "svg.stage", **options: Any
+) -> Iterator[Driven]:
+    """The page once it is drawn. At the end nothing may have been complained of or asked for.
+
+    ready: what is on the page then
+    """
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -71,7 +76,7 @@ def driven(browser: Browser, address: str, width: int = 1400, height: int = 900,
     page.on("request", lambda request: None if _is_own(request.url, own) else found.asked.append(request.url))
     try:
         page.goto(address)
-        page.wait_for_selector("svg.stage", state="attached")
+        page.wait_for_selector(ready, state="attached")
         found.settle()
         yield found
         assert (found.complaints, found.asked) == ([], [])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import textwrap
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -19,6 +21,8 @@ from scenarios.language.spec import PROFILE
 from scenarios.process.failures import ProcessDied
 from scenarios.process.pool import in_order
 from scenarios.process.whole_files import write_whole
+from scenarios.search.covered import Covered
+from scenarios.search.document import FORMAT, MODES, Kept, document_of, mode_of
 from scenarios.search.guided import generations
 from scenarios.search.search import FindingKind, Found, SeedJob, by_kind, play_seed, shrink
 from scenarios.terminal.exit_codes import ExitCode
@@ -75,14 +79,19 @@ def search(
     alone is no schedule. With --master a Spark job plays and shrinks, the smallest schedule of each kind is kept, and
     --resume plays what is missing after an interruption. Exit code 4 if anything broke that the era promises. After
     Ctrl-C, or when a process is killed, findings so far are kept and reported.
+
+    search.html in --out shows what was found and what was covered, run by run, beside searches of the same era in the
+    same folder that went about it in another way.
     """
     must_hold_files(out)
+    began = time.perf_counter()
     asked = _Asked(profile, seeds, safe, swarm, guided, first, out)
     if master is None:
         result = _play_here(asked, jobs or os.cpu_count() or 1)
     else:
         result = _play_on_spark(asked, master, dict(conf), resume, time_limit)
     played, covered, found, kinds, kept, ended = result
+    page = _write_page(asked, result, None if resume else time.perf_counter() - began) if played else None
     interrupted = ended is not None
     rest = None
     if interrupted and played < len(seeds):
@@ -93,13 +102,14 @@ def search(
             "swarm": asked.swarm,
             "guided": guided,
             "played": played,
-            "covered": covered,
+            "covered": len(covered),
             "interrupted": interrupted,
             "rest": rest,
             "found": [one.as_json() for one in found],
-            "kinds": [{**kind.as_json(), "file": str(kept[kind.first.seed].path)} for kind in kinds],
-            "files": [str(one.path) for one in kept.values()],
-            "not_shrunk": [str(one.path) for one in kept.values() if not one.shrunk],
+            "kinds": [{**kind.as_json(), "file": kept[kind.first.seed].file} for kind in kinds],
+            "files": [one.file for one in kept.values()],
+            "not_shrunk": [one.file for one in kept.values() if not one.shrunk],
+            "page": None if page is None else str(page),
         }
         print_json(document)
     else:
@@ -108,8 +118,10 @@ def search(
         schedules = "safe schedules" if safe else "schedules"
         click.echo(
             f"\n{profile}: {played}{of} {schedules} played, {len(found)} of them broke something; "
-            f"{covered:,} states and branches covered"
+            f"{len(covered):,} states and branches covered"
         )
+        if page is not None:
+            click.echo(f"page: {page}")
     if interrupted:
         if rest:
             click.echo(f"the rest: {rest}", err=True)
@@ -128,13 +140,26 @@ class _Asked(NamedTuple):
     first: bool
     out: Path
 
+    @property
+    def mode(self) -> str:
+        return mode_of(guided=self.guided, swarm=self.swarm)
+
+    @property
+    def in_words(self) -> dict[str, Any]:
+        """As document.py has it."""
+        of = {"era": self.profile, "mode": self.mode, "safe": self.safe}
+        return {**of, "seeds": _range_text(self.seeds), "asked": len(self.seeds)}
+
+    def data_file(self, mode: str) -> Path:
+        """Of a search of this era and of such schedules."""
+        return self.out / f"{self.profile}-{mode}{'-safe' if self.safe else ''}.json"
+
     def job(self, seed: int) -> SeedJob:
         return SeedJob(seed, self.profile, self.safe, self.swarm)
 
     def command(self, seeds: range) -> str:
         """The same, for others of its seeds."""
-        some = f"{seeds.start}" if len(seeds) == 1 else f"{seeds.start}..{seeds.stop - 1}"
-        words = ["highwater", "search", "--profile", self.profile, "--seeds", some]
+        words = ["highwater", "search", "--profile", self.profile, "--seeds", _range_text(seeds)]
         words += ["--safe"] * self.safe + ["--first"] * self.first
         words += ["--guided"] if self.guided else ["--swarm"] * self.swarm
         return shlex.join([*words, *(["--out", str(self.out)] if self.out != OUT else [])])
@@ -144,25 +169,22 @@ class _Asked(NamedTuple):
         return f"{self.command(self.seeds)} --master {shlex.quote(master)} --resume"
 
 
+def _range_text(seeds: range) -> str:
+    return f"{seeds.start}" if len(seeds) == 1 else f"{seeds.start}..{seeds.stop - 1}"
+
+
 class _Result(NamedTuple):
-    """played: seeds, from the first without a gap     covered: names of coverage.py     kept: by seed
+    """played: seeds, from the first without a gap     kept: by seed
 
     ended: Ctrl-C, or another cause why it ended before its time
     """
 
     played: int
-    covered: int
+    covered: Covered
     found: list[Found]
     kinds: list[FindingKind]
-    kept: dict[int, _Kept]
+    kept: dict[int, Kept]
     ended: BaseException | None
-
-
-class _Kept(NamedTuple):
-    """The file of a schedule. shrunk: to the steps it needs"""
-
-    path: Path
-    shrunk: bool
 
 
 class _Progress:
@@ -170,7 +192,7 @@ class _Progress:
 
     def __init__(self, asked: _Asked, line: ProgressLine) -> None:
         self.found: list[Found] = []
-        self.covered: dict[str, None] = {}
+        self.covered = Covered()
         self.played = 0
         self._asked = asked
         self._line = line
@@ -178,7 +200,7 @@ class _Progress:
     def take(self, outcome: Found) -> bool:
         """Whether the search is to end."""
         self.played += 1
-        self.covered.update(dict.fromkeys(outcome.reached))
+        self.covered.take(outcome)
         if not outcome.clean:
             self.found.append(outcome)
         self.show()
@@ -188,8 +210,8 @@ class _Progress:
         seeds = len(self._asked.seeds)
         self._line.show(self.played / seeds, f"{self.played} of {seeds} seeds, {len(self.found)} found")
 
-    def result(self, kinds: list[FindingKind], kept: dict[int, _Kept], ended: BaseException | None) -> _Result:
-        return _Result(self.played, len(self.covered), self.found, kinds, kept, ended)
+    def result(self, kinds: list[FindingKind], kept: dict[int, Kept], ended: BaseException | None) -> _Result:
+        return _Result(self.played, self.covered, self.found, kinds, kept, ended)
 
 
 def _play_here(asked: _Asked, processes: int) -> _Result:
@@ -268,8 +290,9 @@ def _play_on_spark(asked: _Asked, master: str, conf: Mapping[str, str], resume: 
     kept = {}
     for seed, one in first_of(kinds).items():
         path = asked.out / f"{asked.profile}-{seed}.yaml"
-        write_whole(path, texts.get(seed, one.text))
-        kept[seed] = _Kept(path, seed in texts)
+        text = texts.get(seed, one.text)
+        write_whole(path, text)
+        kept[seed] = Kept(str(path), text, seed in texts)
     progress.found.sort(key=lambda one: one.seed)
     return progress.result(kinds, kept, ended)
 
@@ -285,7 +308,7 @@ def _to_shrink(one: Found, asked: _Asked) -> SearchRun:
     return SearchRun(one.seed, asked.profile, one.schedule.safe, asked.swarm, one.text, one.kinds)
 
 
-def _print(kinds: list[FindingKind], kept: dict[int, _Kept], asked: _Asked) -> None:
+def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: _Asked) -> None:
     for kind in kinds:
         seed = kind.first.seed
         seeds = f"seed {kind.seeds[0]}"
@@ -296,14 +319,14 @@ def _print(kinds: list[FindingKind], kept: dict[int, _Kept], asked: _Asked) -> N
         for line in textwrap.wrap(kind.sentence, WIDTH, initial_indent=indent, subsequent_indent=indent):
             click.echo(line)
         click.echo(f"    {kind.first.schedule.settings}")
-        click.echo(f"    highwater run {kept[seed].path}")
+        click.echo(f"    highwater run {kept[seed].file}")
         if not kept[seed].shrunk:
             # A guided search made it out of others: its seed alone does not make it again.
             again = "" if asked.guided else f" yet: {asked.command(range(seed, seed + 1))}"
             click.echo(f"    (not shrunk{again})")
 
 
-def _keep(found: list[Found], asked: _Asked, *, shrinking: bool) -> tuple[dict[int, _Kept], bool]:
+def _keep(found: list[Found], asked: _Asked, *, shrinking: bool) -> tuple[dict[int, Kept], bool]:
     """Files by seed; whether all are shrunk. From a Ctrl-C on they are kept as they are."""
     kept = {}
     try:
@@ -322,11 +345,44 @@ def _keep(found: list[Found], asked: _Asked, *, shrinking: bool) -> tuple[dict[i
                 asked.out.mkdir(parents=True, exist_ok=True)
                 path = asked.out / f"{asked.profile}-{one.seed}.yaml"
                 write_whole(path, text)
-                kept[one.seed] = _Kept(path, shrinking)
+                kept[one.seed] = Kept(str(path), text, shrinking)
     except OSError as error:
-        fail(
-            f"the schedules cannot be kept in {asked.out}: {error.strerror or error}",
-            ExitCode.MISSING,
-            "make room or choose another place with --out DIR",
-        )
+        _fail_to_keep(asked, error)
     return kept, shrinking
+
+
+def _fail_to_keep(asked: _Asked, error: OSError) -> NoReturn:
+    fail(
+        f"the search cannot be kept in {asked.out}: {error.strerror or error}",
+        ExitCode.MISSING,
+        "make room or choose another place with --out DIR",
+    )
+
+
+def _write_page(asked: _Asked, result: _Result, seconds: float | None) -> Path:
+    """The page, and the same as data for the pages of later searches. seconds: None where others played, too"""
+    from spark_reports.search.page import render
+
+    document = document_of(asked.in_words, result.covered, result.found, result.kinds, result.kept)
+    others = [found for mode in MODES if mode != asked.mode and (found := _read(asked.data_file(mode)))]
+    played = document["played"]
+    pace = (
+        "" if seconds is None else f"{played:,} schedules in {seconds:,.0f} s, {played / seconds * 3600:,.0f} an hour."
+    )
+    page = asked.out / "search.html"
+    try:
+        asked.out.mkdir(parents=True, exist_ok=True)
+        write_whole(asked.data_file(asked.mode), json.dumps(document, ensure_ascii=False) + "\n")
+        write_whole(page, render([document, *others], asked.data_file(asked.mode).name, pace))
+    except OSError as error:
+        _fail_to_keep(asked, error)
+    return page
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """An earlier search, if it is there and of this version."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and document.get("format") == FORMAT else None

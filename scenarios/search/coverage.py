@@ -28,6 +28,8 @@ _MOMENTS_MAX = 64
 _NEAR_A_LOSS = (
     "leads without committed records", "another epoch at the same offset", "high watermark falls", "cut, ", "append",
 )  # fmt: skip
+FAULT_MARK = " | "
+"""Between a branch, the role of the replica that took it, and a fault that was in force."""
 
 
 def coverage_of(rows: Iterable[t.TraceRow]) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ class Coverage:
         branch = f"{name}: {sentence_without_names(reason)}"
         self._add("branch", branch)
         for verb in dict.fromkeys(self._in_force.values()):
-            self._add("branch", branch, "|", role, "|", verb)
+            self._add("branch", FAULT_MARK.join((branch, role, verb)))
 
     def _fault_began(self, event: t.FaultBegan) -> None:
         if event.fault is not None:

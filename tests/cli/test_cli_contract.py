@@ -140,6 +140,7 @@ def test_search_plays_seeds(highwater: Highwater) -> None:
     done = highwater("search", "--seeds", "1..2", "--safe", "--jobs", "1")
     assert done.code == 0
     assert f"{PROFILE}: 2 safe schedules played, 0 of them broke something; " in done.out
+    assert "page: search/search.html" in done.out
     document = highwater("search", "--seeds", "3", "--jobs", "1", "--format", "json").document
     assert (document["played"], document["found"], document["files"]) == (1, [], [])
     for wrong in ("4..1", "x", "1..99999999"):

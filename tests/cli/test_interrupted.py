@@ -43,9 +43,9 @@ def test_a_search_keeps_what_it_has_found(by: signal.Signals, code: int, tmp_pat
     assert told["rest"] == f"highwater {rest}" and rest_of(ended) == shlex.split(rest)
     assert ended.errors[-1] == "Interrupted." and len(ended.errors) == 2
     assert told["found"] and told["not_shrunk"] == told["files"]
-    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == sorted(
-        Path(name).name for name in told["files"]
-    )
+    kept = [*told["files"], told["page"], "found/kafka-2.0-blind.json"]
+    assert sorted(f"found/{path.name}" for path in (tmp_path / "found").iterdir()) == sorted(kept)
+    assert f"after {told['played']} of {SEEDS} runs" in (tmp_path / told["page"]).read_text()
     for file in told["files"]:
         assert load_file(tmp_path / file).scenario.profile == "kafka-2.0"
 
@@ -56,7 +56,8 @@ def test_a_search_that_is_stopped_while_it_shrinks_says_what_is_not_shrunk(tmp_p
     assert (ended.code, ended.errors) == (130, ["Interrupted."])
     assert "kafka-2.0: 1 schedules played, 1 of them broke something" in ended.out
     assert "(not shrunk yet: highwater search --profile kafka-2.0 --seeds 1 --out found)" in ended.out
-    assert [path.name for path in (tmp_path / "found").iterdir()] == ["kafka-2.0-1.yaml"]
+    kept = ["kafka-2.0-1.yaml", "kafka-2.0-blind.json", "search.html"]
+    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == kept
     assert load_file(tmp_path / "found" / "kafka-2.0-1.yaml").scenario.timeline
 
 

@@ -12,10 +12,12 @@ import pytest
 
 from spark_reports.follow import InternalNow, PartitionNow, ReplicaNow
 from spark_reports.report import ReportResult, follow_page
+from spark_reports.search import page as search_page
 from spark_reports.sweep import page as sweep_page
 from spark_reports.sweep.charts import FIGURES
 from spark_reports.sweep.tables import DOCS
 from tests.browser import Marks, marks_of, needs_chromium, opened
+from tests.driven import axe_core, chromium, driven
 from tests.spark.conftest import Ask
 
 pytestmark = [pytest.mark.spark, needs_chromium]
@@ -243,6 +245,96 @@ def test_charts_far_down_are_drawn_for_the_printer(tmp_path: Path) -> None:
         charts = page.document.split('<figure class="chart"')[1:]
         assert len(charts) == 9 * len(FIGURES) and page.console == []
         assert ('class="marks"' in charts[0], 'class="marks"' in charts[-1]) == (True, is_drawn)
+
+
+# ------------------------------------------------------------------------------------------------------- the search
+
+
+def searched(mode: str, played: int, *findings: tuple[str, list[int], bool]) -> dict[str, Any]:
+    """A search as its command hands it to the page. findings: kind, runs that showed it, whether it is a bug"""
+    names = [
+        ("branch node_stopped: b# is killed", "rule branches", 4, 1),
+        ("branch node_stopped: b# is killed | - | kill", "rule branches with role and fault", 2, 1),
+        ("branch log_truncated: b# cuts its log | follower | kill", "rule branches with role and fault", 1, 3),
+        ("branch log_truncated: b# cuts its log | leader | kill", "rule branches with role and fault", 1, 4),
+        (f"ISR 3 -> {mode}", "sizes of ISR and ELR", 1, played),
+    ]
+    kinds = ["rule branches with role and fault", "rule branches", "sizes of ISR and ELR", "other"]
+    covered = [dict(zip(("name", "kind", "runs", "first_run"), name, strict=True)) for name in names]
+    found = [
+        {
+            "kind": kind, "runs": runs, "our_bug": is_bug, "sentence": "S", "first_seed": 1, "shown_seed": 2,
+            "settings": "3 brokers", "file": "search/x.yaml", "shrunk": True, "steps": [("1.000 s", "kill: b1")],
+        }
+        for kind, runs, is_bug in findings
+    ]  # fmt: skip
+    of = {"era": "kafka-2.0", "mode": mode, "safe": False, "seeds": f"1..{played}", "asked": 10, "played": played}
+    broke = len({run for _, runs, _ in findings for run in runs})
+    return {**of, "broke_something": broke, "kinds_of_names": kinds, "covered": covered, "findings": found}
+
+
+TWO_SEARCHES = (searched("guided", 6, ("lost", [3, 6], True), ("S25", [2], False)), searched("blind", 10))
+
+
+def test_a_search_draws_what_each_search_covered_and_found_run_by_run(tmp_path: Path) -> None:
+    path = tmp_path / "search.html"
+    path.write_text(search_page.render(TWO_SEARCHES, "guided.json", "As fast as it was."), encoding="utf-8")
+    page = opened(path, tmp_path, height=ALL_OF_IT)
+    assert (page.console, page.asked) == ([], [])
+    assert marks_of(page.document) == [
+        {
+            # A point where something is new: in runs 1, 3, 4 and the last of each search.
+            "States and branches reached so far": Counter(line=2, symbol=8),
+            "New states and branches of each run, guided (logarithmic)": Counter(rect=6),
+            "Kinds of findings so far": Counter(line=2, symbol=2),
+        }
+    ]
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.document))
+    assert "3 of 6 schedules broke something, in 2 ways: lost is a bug in Highwater." in text
+    assert "ended early after 6 of 10 runs" in text and "kill: b1" in text and "highwater run search/x.yaml" in text
+    # After 6 runs the blind search has not come to what it alone reached in its 10th.
+    assert "states and branches 5 4" in text and "that no other reached 1 0" in text
+    assert "b# cuts its log F 1 L 1" in text
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        (searched("blind", 100), "Nothing broke in 100 schedules: of all such schedules at most 3.7 % do (95 %)."),
+        (searched("guided", 100), "Nothing broke in 100 schedules."),
+        (
+            searched("blind", 1, ("S25", [1], False)),
+            "1 of 1 schedule broke something, in 1 way: all by the rules of kafka-2.0.",
+        ),
+    ],
+)
+def test_the_headline_of_a_search(search: dict[str, Any], said: str) -> None:
+    assert search_page.headline(search) == said
+
+
+# --------------------------------------------------------------------------------------------------- accessibility
+
+
+@pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")
+@pytest.mark.soak
+@pytest.mark.parametrize("page", ["report", "sweep", "search"])
+def test_axe_finds_nothing_in_either_theme(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    axe, path = axe_core(), tmp_path / "page.html"
+    assert axe is not None
+    if page == "report":
+        path = request.getfixturevalue("report").path
+    else:
+        path.write_text(swept(ACKS, MIN_ISR) if page == "sweep" else search_page.render(TWO_SEARCHES, "", ""))
+    with chromium() as browser:
+        for width, theme in ((1400, "light"), (1400, "dark"), (420, "light")):
+            options = {"color_scheme": theme, "ready": ".canvas svg.marks"}
+            with driven(browser, path.as_uri(), width, **options) as shown:
+                shown.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+                shown.settle()
+                shown.page.evaluate(axe.read_text(encoding="utf-8"))
+                found = "axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes[0].html]))"
+                assert shown.page.evaluate(found) == [], (theme, width)
+                assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (theme, width)
 
 
 # -------------------------------------------------------------------------------------------------- the follow page
