@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,6 +139,33 @@ def load_scenario(name: str, overrides: Sequence[str] = (), only: str | None = N
         fail(str(unknown), ExitCode.INVALID_SCENARIO)
     except ScenarioInvalid as invalid:
         fail_invalid(invalid)
+
+
+WARNINGS_SHOWN_MAX = 5
+
+
+def warn_of_mistakes(name: str, file: ScenarioFile, variants: Sequence[str | None]) -> None:
+    """On stderr, before these variants are played: what a reader of the file would ask about.
+
+    The bundled scenarios mean what they say: of one of them, only what `--set` has made of it.
+    """
+    from scenarios.language.codes import MISTAKES
+    from scenarios.language.diagnostics import render_briefly
+    from scenarios.language.parse.catalogue import LIBRARY, find_scenario
+    from scenarios.language.parse.loading import load_file
+
+    played = {variant or "base" for variant in variants}
+    found = [one for one in file.warnings if one.code in MISTAKES and not played.isdisjoint(one.variants)]
+    path = find_scenario(name)
+    if found and path.resolve().parent == LIBRARY.resolve():
+        as_written = [(one.code, one.title) for one in load_file(path).warnings]
+        found = [one for one in found if (one.code, one.title) not in as_written]
+    for one in found[:WARNINGS_SHOWN_MAX]:
+        click.echo(render_briefly(one), err=True)
+    if len(found) > WARNINGS_SHOWN_MAX:
+        click.echo(f"... and {len(found) - WARNINGS_SHOWN_MAX} more: highwater check {shlex.quote(name)}", err=True)
+    if found:
+        click.echo(err=True)
 
 
 def fail_invalid(invalid: ScenarioInvalid) -> NoReturn:

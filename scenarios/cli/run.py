@@ -24,6 +24,7 @@ from scenarios.cli.common import (
     plain_option,
     print_json,
     style_for_stdout,
+    warn_of_mistakes,
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.view import PAGE_NAME, RUNS_MAX, write_page
@@ -97,8 +98,10 @@ def run(
     plain: bool,
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time (or live) and say what became of every record."""
-    chosen = pick_variant(load_scenario(scenario, overrides, variant or "base"), variant, seed)
+    file = load_scenario(scenario, overrides, variant or "base")
+    chosen = pick_variant(file, variant, seed)
     must_hold_files(out)
+    warn_of_mistakes(scenario, file, [variant])
     result = execute(
         chosen, out, keep_logs=not no_logs, world=_world(chosen, is_live=is_live, in_processes=in_processes)
     )
@@ -139,7 +142,9 @@ def compare(
 ) -> int:
     """Run SCENARIO and its variants with the same seed, and put them side by side."""
     file = load_scenario(scenario, overrides)
-    chosen = [pick_variant(file, name, seed) for name in variants or ("base", *file.variants)]
+    names = variants or ("base", *file.variants)
+    chosen = [pick_variant(file, name, seed) for name in names]
+    warn_of_mistakes(scenario, file, names)
     if opens and page is None:
         page = RUNS_DIR / f"compare-{file.scenario.id}.html"
     results = _compare_on_page(chosen, page) if page is not None else [execute(one, None) for one in chosen]

@@ -25,6 +25,7 @@ from scenarios.cli.common import (
     plain_option,
     print_json,
     style_for_stdout,
+    warn_of_mistakes,
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.process.failures import ProcessDied
@@ -157,8 +158,10 @@ def _jobs(scenarios: tuple[str, ...]) -> list[Job]:
 
     work: list[Job] = []
     for name in scenarios or bundled():
-        work.append((name, None))
-        work += [(name, variant) for variant in load_scenario(name).variants]
+        file = load_scenario(name)
+        variants = [None, *file.variants]
+        warn_of_mistakes(name, file, variants)
+        work += [(name, variant) for variant in variants]
     return work
 
 

@@ -40,7 +40,8 @@ EXPLANATIONS: dict[str, str] = {
     "that is running. Steps are ordered by their time, not by their place in the file.",
     "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario.",
     "E132": "The topic has no partition of this number.",
-    "E133": "`@name` stands for what an earlier step with `as: name` resolved to; there is no such earlier step.",
+    "E133": "`@name` stands for what an earlier step with `as: name` resolved to; there is no such step, or its time\n"
+    "comes later.",
     "E134": "Names of nodes and clients share one space, labels of steps another; each may be given once.",
     "E135": "Every step has exactly one trigger (`at` or `when`) and exactly one verb; `timeout` needs `when`,\n"
     "`every` and `times` need each other, and `for` needs a verb that can be undone.",
@@ -55,11 +56,15 @@ EXPLANATIONS: dict[str, str] = {
     "acks=all write. A larger value counts as the replication factor since Kafka 3.7; before, it refuses them all.",
     "W203": "This happens after the end of the run (`duration`), so it never happens.",
     "W204": "Without `expect` the run cannot pass or fail; it only reports.",
-    "W205": "This step, or this key in the era of the run, changes nothing.",
+    "W205": "This step, or this key in the era of the run, changes nothing. A dead leader, for one, stays\n"
+    "leader(t-0) until its session ends.",
     "W206": "The run ends before a follower could be dropped from the ISR: the check runs every half\n"
     "replica.lag.time.max.ms, so a cut link shows up 1 to 1.5 times that long after it.",
     "W207": "The expectation names a record that no producer sends: it is wrong, or a `produce` step is missing.",
 }
+
+MISTAKES = ("W202", "W203", "W205", "W207")
+"""Warnings that a run begins with: the file does not do what it seems to. What the others say, the run itself shows."""
 
 
 def explain(code: str) -> str | None:

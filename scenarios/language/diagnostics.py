@@ -10,14 +10,14 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
 SHOWN_AT_MOST = 100
 KEPT_AT_MOST = 500
 """A file with more mistakes than that is the wrong file; looking for more would only take time."""
-_LINE_WIDTH = 110
+_LINE_WIDTH = 80
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
 
 
@@ -45,7 +45,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One error or warning. `label` is printed at the caret, `notes` below, each with its own heading."""
+    """One error or warning. `label` is printed at the caret, `notes` below, each with its own heading.
+
+    variants: those that have it, `base` for the file itself; none if it is about the file as a whole
+    """
 
     code: str
     title: str
@@ -55,10 +58,18 @@ class Diagnostic:
     path: str | None = None
     notes: tuple[str, ...] = ()
     file: str = ""
+    variants: tuple[str, ...] = ()
 
     @property
     def severity(self) -> Literal["error", "warning"]:
         return "error" if self.code.startswith("E") else "warning"
+
+    @property
+    def only_in(self) -> str:
+        """`variant short`, or nothing if the file itself has it, too."""
+        if not self.variants or "base" in self.variants:
+            return ""
+        return f"variant{'' if len(self.variants) == 1 else 's'} {', '.join(self.variants)}"
 
     @property
     def where(self) -> str:
@@ -69,18 +80,26 @@ class Diagnostic:
 
 @dataclass(slots=True)
 class Problems:
-    """Collects diagnostics; the same complaint about the same place is kept once (variants repeat the base)."""
+    """Collects diagnostics; the same complaint about the same place is kept once (variants repeat the base).
+
+    variant: the one that is being read, `base` for the file itself
+    """
 
     found: list[Diagnostic] = field(default_factory=list)
-    _seen: set[tuple[object, ...]] = field(default_factory=set)
+    variant: str | None = None
+    _seen: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def add(self, diagnostic: Diagnostic) -> None:
         place = diagnostic.place
         spot = (diagnostic.file,) if place is None else (place.source.name, place.line, place.column)
         key = (diagnostic.code, *spot, diagnostic.title if diagnostic.severity == "error" else "")
         if key not in self._seen:
-            self._seen.add(key)
+            self._seen[key] = len(self.found)
             self.found.append(diagnostic)
+        if self.variant is not None:
+            index = self._seen[key]
+            known = self.found[index]
+            self.found[index] = replace(known, variants=tuple(dict.fromkeys((*known.variants, self.variant))))
         if len(self.found) > KEPT_AT_MOST:
             raise TooManyProblems
 
@@ -146,45 +165,74 @@ def printable(text: str) -> str:
 
 def render(diagnostic: Diagnostic) -> str:
     """The screen form of one diagnostic, without trailing newline."""
-    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {printable(diagnostic.title)}"]
+    lines = _wrapped(f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.title}", "", "    ")
     place = diagnostic.place
     width = len(str(place.line + 1)) if place is not None else 0
     lines.append(f"{' ' * width}--> {printable(diagnostic.where)}")
     if place is not None and diagnostic.severity == "error":
         lines.extend(_snippet(place, width, printable(diagnostic.label)))
-    for note in diagnostic.notes:
-        first, *rest = textwrap.wrap(printable(note), _LINE_WIDTH, break_on_hyphens=False) or [""]
-        lines += [f"{' ' * width} = {first}", *(f"{' ' * width}   {line}" for line in rest)]
+    notes = list(diagnostic.notes)
     if diagnostic.path:
-        lines.append(f"{' ' * width} = path: {printable(diagnostic.path)}")
+        notes.append(f"path: {diagnostic.path}")
+    if diagnostic.only_in:
+        notes.append(f"only in {diagnostic.only_in}")
     if diagnostic.severity == "error":
-        lines.append(f"{' ' * width} = more: highwater explain {diagnostic.code}")
+        notes.append(f"more: highwater explain {diagnostic.code}")
+    for note in notes:
+        lines += _wrapped(note, f"{' ' * width} = ", f"{' ' * width}   ")
     return "\n".join(lines)
+
+
+def render_briefly(diagnostic: Diagnostic) -> str:
+    """What and where, to stand before other output."""
+    title = _wrapped(f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.title}", "", "    ")
+    where = [printable(diagnostic.where), *([diagnostic.only_in] if diagnostic.only_in else [])]
+    return "\n".join([*title, f"  --> {', '.join(where)}"])
+
+
+def _wrapped(text: str, first: str, then: str) -> list[str]:
+    """first, then: what the lines begin with. A word that is longer than the screen stays whole: it may be a path."""
+    return textwrap.wrap(
+        printable(text),
+        _LINE_WIDTH,
+        initial_indent=first,
+        subsequent_indent=then,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [first]
 
 
 def _snippet(place: Place, width: int, label: str) -> list[str]:
     text = place.source.lines
     if place.line >= len(text):
         return []
-    # A line of a hostile file can be a megabyte long: show the part round the caret.
-    shift = max(0, place.column - _LINE_WIDTH // 2)
-    out = [f"{' ' * width} |"]
-    if place.line > 0 and text[place.line - 1].strip():
-        out.append(f"{place.line:>{width}} | {_cropped(text[place.line - 1], shift)}")
+    room = _LINE_WIDTH - width - 3
     line = text[place.line]
-    out.append(f"{place.line + 1:>{width}} | {_cropped(line, shift)}")
-    length = max(1, min(place.length, len(line) - place.column, _LINE_WIDTH // 2))
-    out.append(f"{' ' * width} | {' ' * (place.column - shift)}{'^' * length} {label}".rstrip())
-    out.append(f"{' ' * width} |")
+    length = max(1, min(place.length, len(line) - place.column, room // 2))
+    # A line of a hostile file can be a megabyte long: show the part round the caret.
+    shift = 0 if place.column + length <= room - 3 else place.column - room // 3
+    margin = f"{' ' * width} | "
+    out = [margin.rstrip()]
+    if place.line > 0 and text[place.line - 1].strip():
+        out.append(f"{place.line:>{width}} | {_cropped(text[place.line - 1], shift, room)}".rstrip())
+    out.append(f"{place.line + 1:>{width}} | {_cropped(line, shift, room)}")
+    start = place.column - shift
+    carets = " " * start + "^" * length
+    if start + length + 1 + len(label) <= room:
+        out.append(f"{margin}{carets} {label}".rstrip())
+    else:
+        indent = " " * max(0, min(start, room - len(label)))
+        out += [margin + carets, *_wrapped(label, margin + indent, margin + indent)]
+    out.append(margin.rstrip())
     return out
 
 
-def _cropped(line: str, shift: int) -> str:
+def _cropped(line: str, shift: int, room: int) -> str:
     """The part that is shown, with dots where the line goes on."""
-    part = printable(line[shift : shift + _LINE_WIDTH])
+    part = printable(line[shift : shift + room])
     if shift > 0:
         part = "..." + part[3:]
-    return f"{part[:-3]}..." if len(line) > shift + _LINE_WIDTH else part
+    return f"{part[:-3]}..." if len(line) > shift + room else part
 
 
 def count_line(file: str, diagnostics: Sequence[Diagnostic], ending: str = "") -> str:
@@ -222,6 +270,7 @@ def as_dict(diagnostic: Diagnostic) -> dict[str, object]:
         "column": None if place is None else place.column + 1,
         "length": None if place is None else place.length,
         "path": diagnostic.path,
+        "variants": list(diagnostic.variants),
         "suggestion": diagnostic.suggestion,
         "notes": list(diagnostic.notes),
     }

@@ -9,8 +9,12 @@ from click.shell_completion import BashComplete
 from command import MINI, Highwater
 
 from scenarios.cli.catalogue import _list_lines
+from scenarios.cli.common import load_scenario, warn_of_mistakes
 from scenarios.cli.main import COMMANDS, cli
+from scenarios.lab.catalogue import exercises
+from scenarios.language.codes import MISTAKES
 from scenarios.language.parse import catalogue
+from scenarios.language.parse.loading import load_text
 from scenarios.terminal.style import Style
 
 
@@ -54,3 +58,42 @@ def test_a_shell_completes_commands_scenarios_and_runs(highwater: Highwater) -> 
     for name in ("bash", "zsh", "fish"):
         assert "_HIGHWATER_COMPLETE=" in highwater("completion", name).out
     assert highwater("completion", "tcsh").code == 2
+
+
+MISTAKEN = (
+    MINI.replace("kill: b1}", 'kill: "leader(t-0)"}\n  - {at: 12s, kill: "leader(t-0)"}')
+    .replace("[lost]}", "[lost], records: {lost: r9}}")
+    .replace("duration: 40s", "duration: 60s")
+)
+
+
+def test_a_run_begins_with_what_a_reader_of_the_file_would_ask(highwater: Highwater) -> None:
+    Path("mine.yaml").write_text(MISTAKEN)
+    ran = highwater("run", "mine.yaml", "--format", "json")
+    assert [line for line in ran.err.splitlines() if line.startswith(("warning", "  -->"))] == [
+        "warning[W205]: step 4 would kill the same broker 1 s after step 3: leader(t-0)",
+        "  --> mine.yaml:13:15",
+        "warning[W207]: r9 is expected, but its producer sends 2 records in all",
+        "  --> mine.yaml:14:37",
+    ]
+    assert ran.code == 1 and ran.document["scenario"] == "mini"
+    assert "warning" not in highwater("run", "mine.yaml", "--variant", "silent").err
+    assert "warning[W205]" in highwater("compare", "mine.yaml").err
+    assert "warning[W205]" in highwater("test", "mine.yaml").err
+
+
+def test_a_bundled_scenario_means_what_it_says_until_it_is_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in catalogue.bundled():
+        file = load_scenario(name)
+        warn_of_mistakes(name, file, [None, *file.variants])
+    assert capsys.readouterr().err == ""
+    late = ["timeline.4.at=90s", "timeline.6.at=91s"]
+    warn_of_mistakes("acks1-leader-kill", load_scenario("acks1-leader-kill", late, "base"), ["base"])
+    assert capsys.readouterr().err.count("warning[W203]") == 2
+
+
+def test_what_a_newcomer_is_given_has_no_mistakes() -> None:
+    given = [text for one in exercises().values() for text in one.files("Ada").values() if "schema: 1" in text]
+    assert len(given) == 5
+    for text in given:
+        assert [one.title for one in load_text(text, "given").warnings if one.code in MISTAKES] == []

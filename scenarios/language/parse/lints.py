@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from replica.ids import ACKS_ALL
 from scenarios.language.diagnostics import Diagnostic, Place
+from scenarios.language.parse.process_order import (
+    kills_of_a_dead_leader,
+    names_of,
+    path_of,
+    report_order,
+    report_unchosen,
+)
 from scenarios.language.record_sets import RECORDS_MAX, split_record_name
+from scenarios.language.selectors import Term
 from scenarios.language.spec import Scenario, Workload
 from scenarios.language.steps import At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import CancelReassign, Reassign, SetConfig, Throttle
-from scenarios.language.verbs.disk import FailDisk, FillDisk, Tear
 from scenarios.language.verbs.network import AddLatency, Cut, Loss, PartitionNetwork
-from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
+from scenarios.language.verbs.process import Pause, Resume
 
 FIRINGS_MAX = 10_000
 
@@ -21,7 +28,9 @@ def lint(scenario: Scenario, reader: Reader) -> None:
     """Adds its findings to the reader's problems. A part that is already wrong is not judged a second time."""
     _limits(scenario, reader)
     if not _has_error(reader, "timeline"):
-        _impossible_steps(scenario, reader)
+        report_unchosen(scenario, reader)
+        for needless in report_order(scenario, reader):
+            _does_nothing(needless.step, reader, needless.why)
         _needless_resumes(scenario, reader)
         _wrong_era(scenario, reader)
     _durability(scenario, reader)
@@ -40,10 +49,6 @@ def warn(reader: Reader, code: str, title: str, *paths: str) -> None:
     place: Place | None = next((reader.places[path] for path in paths if path in reader.places), None)
     if place is not None:
         reader.problems.add(Diagnostic(code=code, title=title, place=place, path=paths[0]))
-
-
-def _path(step: Step) -> str:
-    return f"timeline.{step.index + 1}"
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
@@ -68,50 +73,14 @@ def _limits(scenario: Scenario, reader: Reader) -> None:
         reader.error("E140", f"about {records:,} records; allowed are {RECORDS_MAX:,}", place, path="timeline")
 
 
-def _impossible_steps(scenario: Scenario, reader: Reader) -> None:
-    """E130 for starting what is not down, or wiping and tearing what is up; silent where the run decides."""
-    steps = [step for step in scenario.timeline if not isinstance(step.payload, Restart)]
-    processes = [step for step in steps if isinstance(step.payload, (Stop, Kill, PowerOff, Start, Wipe, Tear))]
-    if any(not _is_static(step) for step in processes) or any(
-        isinstance(step.payload, (FillDisk, FailDisk)) for step in steps
-    ):
-        return  # A broker without a disk halts: when, the run decides.
-    down: dict[str, Step] = {}
-    order = sorted(processes, key=lambda step: (step.trigger.at_us if isinstance(step.trigger, At) else 0, step.index))
-    for step in order:
-        for node in _names(step.payload):
-            if isinstance(step.payload, (Stop, Kill, PowerOff)):
-                before = down.get(node)
-                # A power failure after a kill takes the page cache too, and a process that shuts down can be killed.
-                if not isinstance(step.payload, PowerOff) and before and not isinstance(before.payload, Stop):
-                    _does_nothing(
-                        step, reader, f"would {step.verb} {node}, which is down since step {before.index + 1}"
-                    )
-                down[node] = step
-            elif node not in down:
-                verb = "is not down" if isinstance(step.payload, Start) else "is running"
-                place = reader.places.get(f"{_path(step)}.{step.verb}")
-                if place is not None:
-                    reader.error(
-                        "E130",
-                        f"step {step.index + 1} would {step.verb} {node}, which {verb} then",
-                        place,
-                        path=f"{_path(step)}.{step.verb}",
-                        label="steps are ordered by time, not by position",
-                        notes=_later(steps, node),
-                    )
-            elif isinstance(step.payload, Start):
-                del down[node]
-
-
 def _does_nothing(step: Step, reader: Reader, why: str) -> None:
-    warn(reader, "W205", f"step {step.index + 1} {why}", f"{_path(step)}.{step.verb}", _path(step))
+    warn(reader, "W205", f"step {step.index + 1} {why}", f"{path_of(step)}.{step.verb}", path_of(step))
 
 
 def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
     """W205 for a resume of what no step has paused by then; silent where the run decides."""
     steps = [step for step in scenario.timeline if isinstance(step.payload, (Pause, Resume))]
-    if any(not _names(step.payload) or not isinstance(step.trigger, At) for step in steps):
+    if any(not names_of(step.payload) or not isinstance(step.trigger, At) for step in steps):
         return
     for step in steps:
         if not isinstance(step.payload, Resume):
@@ -120,9 +89,9 @@ def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
             node
             for other in steps
             if isinstance(other.payload, Pause) and _first_us(other) <= _first_us(step)
-            for node in _names(other.payload)
+            for node in names_of(other.payload)
         ]
-        for node in _names(step.payload):
+        for node in names_of(step.payload):
             if node not in paused:
                 _does_nothing(step, reader, f"resumes {node}, which nothing has paused")
 
@@ -161,34 +130,12 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
     if scenario.rules.membership != "zk-session":
         return
     for step in scenario.timeline:
-        place = reader.places.get(f"{_path(step)}.{step.verb}")
+        place = reader.places.get(f"{path_of(step)}.{step.verb}")
         of_brokers = isinstance(step.payload, SetConfig) and step.payload.brokers is not None
         if (of_brokers or isinstance(step.payload, (Reassign, CancelReassign, Throttle))) and place is not None:
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
             label = "it needs `membership: registration`"
-            reader.error("E120", title, place, path=f"{_path(step)}.{step.verb}", label=label)
-
-
-def _later(steps: list[Step], node: str) -> list[str]:
-    """Where the node does go down, to help if the order was mixed up."""
-    return [
-        f"help: {node} goes down in step {step.index + 1}, at {step.trigger.at_us / 1e6:g} s"
-        for step in steps
-        if isinstance(step.payload, (Stop, Kill, PowerOff))
-        and isinstance(step.trigger, At)
-        and node in _names(step.payload)
-    ][:1]
-
-
-def _is_static(step: Step) -> bool:
-    nodes = step.payload.broker if isinstance(step.payload, Tear) else getattr(step.payload, "nodes", None)
-    named = nodes is not None and nodes.plain_names is not None
-    return named and isinstance(step.trigger, At) and step.for_us is None and step.times == 1
-
-
-def _names(payload: Payload) -> tuple[str, ...]:
-    nodes = payload.broker if isinstance(payload, Tear) else getattr(payload, "nodes", None)
-    return () if nodes is None else nodes.plain_names or ()
+            reader.error("E120", title, place, path=f"{path_of(step)}.{step.verb}", label=label)
 
 
 # ----------------------------------------------------------------------------------------------------------- warnings
@@ -198,6 +145,8 @@ def _durability(scenario: Scenario, reader: Reader) -> None:
     """W201, W202: a min.insync.replicas too small or too large for acks=all."""
     if reader.problems.any_error:
         return
+    for needless in kills_of_a_dead_leader(scenario):
+        _does_nothing(needless.step, reader, needless.why)
     _records_never_sent(scenario, reader)
     for producer in scenario.producers:
         if producer.producer_config().required_acks == ACKS_ALL and producer.topic in scenario.topics:
@@ -211,14 +160,12 @@ def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
     if topic.replication_factor > 1 and minimum == 1:
         warn(reader, "W201", "acks=all with min.insync.replicas=1: the leader alone may be `all`", *paths)
     elif minimum > topic.replication_factor and scenario.rules.hw_advance == "isr":
-        title = f"min.insync.replicas ({minimum}) is above the replication factor ({topic.replication_factor})"
-        warn(reader, "W202", f"{title}: in this era no acks=all write is accepted", *paths)
+        above = f"min.insync.replicas ({minimum}) is above the replication factor ({topic.replication_factor})"
+        warn(reader, "W202", f"no acks=all write is accepted: {above}", *paths)
     elif minimum > topic.replication_factor:
         # Since KAFKA-15583: Kafka's Partition.effectiveMinIsr
-        title = (
-            f"min.insync.replicas ({minimum}) is above the replication factor and counts as {topic.replication_factor}"
-        )
-        warn(reader, "W202", f"{title}: one slow broker stops acks=all", *paths)
+        counted = f"min.insync.replicas ({minimum}) counts as {topic.replication_factor}, the replication factor"
+        warn(reader, "W202", f"{counted}: one slow broker stops acks=all", *paths)
     elif topic.replication_factor > 1 and minimum == topic.replication_factor:
         title = f"min.insync.replicas ({minimum}) equals the replication factor: one slow broker stops acks=all"
         warn(reader, "W202", title, *paths)
@@ -232,15 +179,17 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
                 reader,
                 "W203",
                 f"step {step.index + 1} comes after the end of the run",
-                f"{_path(step)}.at",
-                _path(step),
+                f"{path_of(step)}.at",
+                path_of(step),
             )
         payload = step.payload
         nothing = (isinstance(payload, AddLatency) and payload.add.least_us + payload.add.spread_us == 0) or (
             isinstance(payload, Loss) and payload.rate_ppm == 0
         )
         if nothing:
-            warn(reader, "W205", f"step {step.index + 1} changes nothing", f"{_path(step)}.{step.verb}", _path(step))
+            warn(
+                reader, "W205", f"step {step.index + 1} changes nothing", f"{path_of(step)}.{step.verb}", path_of(step)
+            )
     for number, question in enumerate(scenario.questions, 1):
         if question.at_us is not None and question.at_us > scenario.duration_us:
             path = f"questions.{number}"
@@ -256,10 +205,28 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
         return
     lag_us = scenario.cluster.controller_config().replica_lag_time_max_ms * 1000
     if (
-        any(isinstance(step.payload, (PartitionNetwork, Cut, Loss)) for step in scenario.timeline)
+        any(_parts_brokers(step.payload, scenario) for step in scenario.timeline)
         and scenario.duration_us < lag_us * 3 // 2
     ):
         title = (
             f"the run ends before 1.5 x replica.lag.time.max.ms ({lag_us * 3 // 2 / 1e6:g} s): the ISR may never shrink"
         )
         warn(reader, "W206", title, "duration")
+
+
+def _parts_brokers(payload: Payload, scenario: Scenario) -> bool:
+    """Whether brokers are on two sides of a fault that can make a follower fall behind."""
+    match payload:
+        case PartitionNetwork():
+            sides = payload.islands
+        case Cut() | Loss():
+            sides = payload.between
+        case _:
+            return False
+    return sum(any(_may_be_broker(term, scenario) for term in side.terms) for side in sides) >= 2
+
+
+def _may_be_broker(term: Term, scenario: Scenario) -> bool:
+    return (
+        term.names[0] in scenario.cluster.brokers if term.kind == "node" else term.kind not in ("controller", "clients")
+    )

@@ -96,10 +96,12 @@ def _load(
     overrides = [Override(text, problems) for text in settings]
     scenario = _read(_overridden(base, overrides if only in (None, "base") else ()), None, problems)
     variants: dict[str, Scenario] = {}
+    problems.variant = None
     for variant, tree in _variants(root, problems):
         resolved = _read(_overridden(tree, overrides if only in (None, variant) else ()), variant, problems)
         if resolved is not None:
             variants[variant] = resolved
+    problems.variant = None
     suggest_whole_paths(problems, overrides, base)
     return None if scenario is None else (scenario, variants)
 
@@ -159,6 +161,7 @@ def _patch_is_usable(reader: Reader, fields: Fields) -> bool:
 
 def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | None:
     """None when the tree has not even the parts that the rest refers to."""
+    problems.variant = variant or "base"
     reader = Reader(problems)
     scope = Scope(reader)
     fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS)

@@ -1,0 +1,249 @@
+"""Which processes are down when, as far as a file alone can say it: what a step cannot do, and what it need not do.
+
+A name that stands for what an earlier step chose (`"@victim"`) is followed like a node, though it is not known which
+one it is: a kill of either may be a kill of the other, and then nothing is said about that other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from enum import Enum
+
+from scenarios.language.selectors import Selector, Term, text_of
+from scenarios.language.spec import Scenario
+from scenarios.language.steps import At, Payload, Step
+from scenarios.language.values.reading import Reader
+from scenarios.language.verbs.cluster import Elect, Reassign
+from scenarios.language.verbs.disk import FailDisk, FillDisk, Tear
+from scenarios.language.verbs.process import Kill, PowerOff, Restart, Start, Stop, Wipe
+
+_OF_PROCESSES = (Stop, Kill, PowerOff, Start, Restart, Wipe, Tear)
+
+
+class _Sure(Enum):
+    UP = "up"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Needless:
+    """A step that changes nothing, and why: `would kill b1, which is down since step 1`."""
+
+    step: Step
+    why: str
+
+
+def path_of(step: Step) -> str:
+    return f"timeline.{step.index + 1}"
+
+
+def names_of(payload: Payload) -> tuple[str, ...]:
+    """The nodes that a step on processes names outright; none if it has a selector."""
+    nodes = _nodes(payload)
+    return () if nodes is None else nodes.plain_names or ()
+
+
+def report_unchosen(scenario: Scenario, reader: Reader) -> None:
+    """E133 for a step that uses `@name` before the step that chooses what it stands for."""
+    choosers = {step.label: step for step in scenario.timeline if step.label is not None}
+    for step in scenario.timeline:
+        for name in _captured(step.payload):
+            chooser = choosers.get(name)
+            if chooser is None or not isinstance(step.trigger, At) or not isinstance(chooser.trigger, At):
+                continue
+            if (step.trigger.at_us, step.index) <= (chooser.trigger.at_us, chooser.index):
+                path = f"{path_of(step)}.{step.verb}"
+                title = f"step {step.index + 1} uses `@{name}` before step {chooser.index + 1} chooses it"
+                label = f"chosen at {chooser.trigger.at_us / 1e6:g} s, used at {step.trigger.at_us / 1e6:g} s"
+                place = reader.places.get(path) or reader.places[path_of(step)]
+                reader.error("E133", title, place, path=path, label=label)
+                break
+
+
+def _captured(payload: Payload) -> Iterator[str]:
+    values = [getattr(payload, one.name) for one in fields(payload)]  # type: ignore[arg-type]
+    for value in values:
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Selector):
+                yield from (term.names[0] for term in part.terms if term.kind == "captured")
+
+
+def report_order(scenario: Scenario, reader: Reader) -> list[Needless]:
+    """E130 for starting what is not down, or wiping and tearing what is up; silent where the run decides.
+
+    returns: the steps that take down what is down already
+    """
+    steps = [step for step in scenario.timeline if isinstance(step.payload, _OF_PROCESSES)]
+    if any(not isinstance(step.trigger, At) or step.times > 1 for step in steps) or any(
+        isinstance(step.payload, (FillDisk, FailDisk)) for step in scenario.timeline
+    ):
+        return []  # A broker without a disk halts: when, the run decides.
+    order = _Order(scenario, reader)
+    turns: list[tuple[int, int, Step, bool]] = []
+    for step in scenario.timeline:
+        of_processes = isinstance(step.payload, _OF_PROCESSES)
+        if isinstance(step.trigger, At) and (of_processes or step.label is not None):
+            turns.append((step.trigger.at_us, step.index, step, False))
+            if of_processes and step.for_us is not None:
+                turns.append((step.trigger.at_us + step.for_us, len(scenario.timeline) + step.index, step, True))
+    for *_, step, is_end in sorted(turns, key=lambda turn: turn[:2]):
+        order.play(step, is_end=is_end)
+    return order.needless
+
+
+def kills_of_a_dead_leader(scenario: Scenario) -> list[Needless]:
+    """The broker that `leader(t-0)` means is the dead one until its session ends: then the controller elects."""
+    config = scenario.cluster.controller_config()
+    in_registry = scenario.rules.membership == "zk-session"
+    session_us = config.registry_session_timeout_us if in_registry else config.broker_session_timeout_ms * 1000
+    surely_us = session_us * 2 // 3  # A session begins anew with each heartbeat: the last one was some time ago.
+    found: list[Needless] = []
+    dead: dict[Term, Step] = {}
+    for step in sorted(scenario.timeline, key=lambda step: (_at_us(step), step.index)):
+        if isinstance(step.payload, (Kill, PowerOff)) and step.for_us is None:
+            for term in step.payload.nodes.terms if isinstance(step.trigger, At) else ():
+                before = dead.get(term)
+                if before is not None and _at_us(step) - _at_us(before) <= surely_us:
+                    ago = f"{(_at_us(step) - _at_us(before)) / 1e6:g} s after step {before.index + 1}"
+                    why = f"would {step.verb} the same broker {ago}: {text_of(term)} is the dead one until its session"
+                    found.append(Needless(step, f"{why} of {session_us / 1e6:g} s ends"))
+                elif term.kind == "leader":
+                    dead[term] = step
+        elif isinstance(step.payload, (Start, Restart, Stop, Elect, Reassign)) or step.for_us is not None:
+            dead.clear()  # There may be another leader.
+    return found
+
+
+def _at_us(step: Step) -> int:
+    return step.trigger.at_us if isinstance(step.trigger, At) else 0
+
+
+class _Order:
+    """What is known of each node, and of each `@name` from the step on that chooses it."""
+
+    def __init__(self, scenario: Scenario, reader: Reader) -> None:
+        self.needless: list[Needless] = []
+        self._scenario = scenario
+        self._reader = reader
+        cluster = scenario.cluster
+        nodes = (*cluster.brokers, *cluster.controllers, *scenario.workloads)
+        self._known: dict[str, _Sure | Step] = dict.fromkeys(nodes, _Sure.UP)  # a step: it took the node down
+        self._fell: dict[str, None] = {}
+        self._meanings: dict[str, tuple[str, ...]] = {}
+
+    def play(self, step: Step, *, is_end: bool) -> None:
+        groups = self._groups(step)
+        match step.payload:
+            case _ if is_end:  # What has come back by then stays up.
+                self._rise([self._meanings.get(step.label)] if step.label is not None else groups)
+            case Stop() | Kill() | PowerOff():
+                self._fall(step, groups)
+            case Start():
+                self._must_be_down(step, "is not down")
+                self._rise(groups)
+            case Restart():
+                self._rise(groups)
+            case Wipe() | Tear():
+                self._must_be_down(step, "is running")
+        if step.label is not None and not is_end:
+            self._choose(step, groups)
+
+    def _groups(self, step: Step) -> list[tuple[str, ...] | None]:
+        """For each term of the step's selector its names, here or in the run; None if only the run knows them."""
+        nodes = _nodes(step.payload)
+        return [None] if nodes is None else [self._names(term) for term in nodes.terms]
+
+    def _names(self, term: Term) -> tuple[str, ...] | None:
+        brokers = tuple(self._scenario.cluster.brokers)
+        match term.kind:
+            case "node":
+                return term.names
+            case "captured":
+                return self._meanings.get(term.names[0])
+            case "brokers":
+                return brokers
+            case "clients":
+                return tuple(self._scenario.workloads)
+            case "others":
+                return tuple(name for name in brokers if name not in term.names)
+            case "rack":
+                racks = self._scenario.cluster.racks
+                return tuple(name for name in brokers if racks.get(name) == term.names[0])
+        return None
+
+    def _choose(self, step: Step, groups: list[tuple[str, ...] | None]) -> None:
+        """From now on `@name` has a meaning: nodes if they are known, else itself."""
+        assert step.label is not None
+        if None not in groups:
+            self._meanings[step.label] = tuple(name for names in groups for name in names or ())
+            return
+        alias = f"@{step.label}"
+        takes_down = isinstance(step.payload, (Stop, Kill, PowerOff))
+        all_up = all(known is _Sure.UP for known in self._known.values())
+        self._known[alias] = step if takes_down else _Sure.UP if all_up else _Sure.UNKNOWN
+        self._fell.update({alias: None} if takes_down else {})
+        self._meanings[step.label] = (alias,)
+
+    def _fall(self, step: Step, groups: list[tuple[str, ...] | None]) -> None:
+        for names in groups:
+            before = [self._known[name] for name in names or ()]
+            # A power failure after a kill takes the page cache too, and a process that shuts down can be killed.
+            down = [one for one in before if isinstance(one, Step) and not isinstance(one.payload, Stop)]
+            if down and len(down) == len(before) and not isinstance(step.payload, PowerOff):
+                who = ", ".join(names or ())
+                since = max(one.index for one in down) + 1
+                verb = "is" if len(down) == 1 else "are"
+                self.needless.append(Needless(step, f"would {step.verb} {who}, which {verb} down since step {since}"))
+                continue
+            self._forget(names, lambda known: known is _Sure.UP)
+            self._known.update(dict.fromkeys(names or (), step))
+            self._fell.update(dict.fromkeys(names or ()))
+
+    def _rise(self, groups: list[tuple[str, ...] | None]) -> None:
+        for names in groups:
+            self._forget(names, lambda known: isinstance(known, Step))
+            self._known.update(dict.fromkeys(names or (), _Sure.UP))
+
+    def _forget(self, names: tuple[str, ...] | None, touched: Callable[[_Sure | Step], bool]) -> None:
+        """What stands for one of several nodes may stand for any of them."""
+        vague = names is None or any(name.startswith("@") for name in names)
+        for name, known in self._known.items():
+            if name not in (names or ()) and (vague or name.startswith("@")) and touched(known):
+                self._known[name] = _Sure.UNKNOWN
+
+    def _must_be_down(self, step: Step, otherwise: str) -> None:
+        path = f"{path_of(step)}.{step.verb}"
+        place, nodes = self._reader.places.get(path), _nodes(step.payload)
+        if nodes is None or place is None:
+            return
+        for term in nodes.terms:
+            names = self._names(term) or ()
+            up = bool(names) and all(self._known[name] is _Sure.UP for name in names)
+            never = not any(name in self._fell for name in names)
+            # What has been down before may be started once more, to be on the safe side.
+            if up and (term.kind == "node" or (term.kind == "captured" and never)):
+                self._reader.error(
+                    "E130",
+                    f"step {step.index + 1} would {step.verb} {text_of(term)}, which {otherwise} then",
+                    place,
+                    path=path,
+                    label="steps are ordered by time, not by position",
+                    notes=_later(self._scenario, names[0]),
+                )
+
+
+def _later(scenario: Scenario, node: str) -> list[str]:
+    """Where the node does go down, to help if the order was mixed up."""
+    return [
+        f"help: {node} goes down in step {step.index + 1}, at {step.trigger.at_us / 1e6:g} s"
+        for step in scenario.timeline
+        if isinstance(step.payload, (Stop, Kill, PowerOff))
+        and isinstance(step.trigger, At)
+        and node in names_of(step.payload)
+    ][:1]
+
+
+def _nodes(payload: Payload) -> Selector | None:
+    nodes = payload.broker if isinstance(payload, Tear) else getattr(payload, "nodes", None)
+    return nodes if isinstance(nodes, Selector) else None
