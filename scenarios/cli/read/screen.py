@@ -185,12 +185,12 @@ def _epoch_words(side: Side) -> str:
 
 
 def _difference(one: LogDifference, me: str, it: str) -> Iterator[str]:
-    offsets = f"{one.start}" if one.end == one.start + 1 else f"{one.start} to {one.end - 1}"
+    offsets = f"offset {one.start}" if one.end == one.start + 1 else f"offsets {one.start} to {one.end - 1}"
     sides = [(me, one.replica), (it, one.leader)]
     having = [(name, side) for name, side in sides if side.epochs is not None]
     words = listed([f"{_counted(side.records, 'record')} of {_epoch_words(side)} on {name}" for name, side in having])
     only = "only " if len(having) == 1 else ""
-    yield from _wrapped(f"offsets {offsets}: {only}{words}", 4)
+    yield from _wrapped(f"{offsets}: {only}{words}", 4)
     for name, side in having:
         for offset, key, value in samples(one, side):
             shown = "null" if value is None else value
