@@ -23,9 +23,10 @@
     rule: { color: ink },
   };
 
+  // Panels have the same room for their labels, a chart alone as much as its own labels need.
   function widen(spec, width) {
-    if (Array.isArray(spec.vconcat)) spec.vconcat.forEach((panel) => widen(panel, width));
-    else spec.width = width;
+    if (Array.isArray(spec.vconcat)) for (const panel of spec.vconcat) panel.width = Math.max(NARROWEST, width - MARGIN);
+    else Object.assign(spec, { width: Math.max(NARROWEST, width - 2), autosize: { type: "fit-x", contains: "padding" } });
   }
 
   // Columns, see packing.py, to one object per point.
@@ -55,7 +56,7 @@
     try {
       const spec = JSON.parse(figure.querySelector("script").textContent);
       for (const name of Object.keys(spec.datasets)) spec.datasets[name] = unpacked(spec.datasets[name]);
-      widen(spec, Math.max(NARROWEST, figure.clientWidth - MARGIN));
+      widen(spec, figure.clientWidth);
       for (const param of spec.params ?? []) if (param.name in part) param.value = part[param.name];
       const { view } = await vegaEmbed(canvas, spec, {
         actions: false, renderer: "svg", config: COLOURS, ast: false, viewClass: await attentive,

@@ -19,7 +19,8 @@ WIDTH_PX = 900
 """Nominal; the page sets the real width before it draws."""
 _ROW_PX = 64
 _UNKNOWN = "#c9ced6"
-_DARK_INK, _LIGHT_INK = "#14181f", "#ffffff"
+_DARK_INK, _LIGHT_INK = "#000000", "#ffffff"
+"""Black, not the page's ink: on every shade one of the two has a contrast of 4.5."""
 # White at zero; one hue, from light to dark, so that the order survives any kind of colour blindness and a printer.
 _SHADES = ["#ffffff", "#fde0c5", "#f8a978", "#d95f2b", "#8c2d04"]
 
@@ -155,11 +156,25 @@ def _cell(figure: Figure, row: Row, x: str, y: str, largest: float) -> dict[str,
         "value": value,
         "label": figure.label(row),
         "more": figure.more(row) if value is not None else "",
-        "dark": value is not None and value > 0.6 * largest,
+        "dark": value is not None and luminance(value / largest) < MIDDLE_LUMINANCE,
         "setting": ", ".join(row["settings"]),
         "runs": row["finished"],
         "seed": row["smallest_losing_seed"],
     }
+
+
+MIDDLE_LUMINANCE = (1.05 * 0.05) ** 0.5 - 0.05
+"""The luminance on which black and white have the same contrast."""
+
+
+def luminance(share: float) -> float:
+    """Of the shade of a share of the largest value. source: WCAG 2.2, relative luminance"""
+    place = min(share, 1.0) * (len(_SHADES) - 1)
+    below = min(int(place), len(_SHADES) - 2)
+    one, other = (bytes.fromhex(shade[1:]) for shade in _SHADES[below : below + 2])
+    mixed = (((1 - place + below) * low + (place - below) * high) / 255 for low, high in zip(one, other, strict=True))
+    linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in mixed)
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]) -> Spec:
@@ -173,18 +188,18 @@ def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]
     largest = max((point["high"] or point["value"] or 0 for point in points), default=0) or 1
     y = alt.Y("x:N", sort=list(values), title=label, axis=alt.Axis(**_AXIS, **_UPRIGHT))
     is_share = any(point["high"] is not None for point in points)
-    shown = "format(datum.value, '~%')" if is_share else "format(datum.value / 1000000, '~g') + ' s'"
+    shown = "format(100 * datum.value, '~g') + ' %'" if is_share else "format(datum.value / 1000000, '~g') + ' s'"
     axis_x = alt.Axis(labelExpr=shown, title=None, tickCount=6, labelFontSize=14)
     x = alt.X("value:Q", scale=alt.Scale(domain=[0, largest * 1.12], nice=False), axis=axis_x)
     told = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
     base = alt.Chart({"values": points}).encode(y=y, tooltip=told)
-    colour = "#d04a10"
+    colour = "var(--fault)"
     layers = [base.mark_circle(size=140, opacity=1, color=colour).encode(x=x)]
     if is_share:
-        layers.insert(0, base.mark_rule(strokeWidth=5, opacity=0.45, color=colour).encode(x="low:Q", x2="high:Q"))
+        layers.insert(0, base.mark_rule(strokeWidth=5, opacity=0.6, color=colour).encode(x="low:Q", x2="high:Q"))
     # Words begin at their point, or end there when it lies far right: else they cover the axis or leave the page.
     for words, is_there in (
-        (base.mark_text(align="left", dx=-7, dy=-16, fontSize=14, fontWeight=600), alt.datum.value <= largest / 2),
+        (base.mark_text(align="left", dx=2, dy=-16, fontSize=14, fontWeight=600), alt.datum.value <= largest / 2),
         (base.mark_text(align="right", dx=7, dy=-16, fontSize=14, fontWeight=600), alt.datum.value > largest / 2),
     ):
         layers.append(words.transform_filter(is_there).encode(x=x, text="words:N"))

@@ -26,7 +26,7 @@ def render(
     """
     figures: dict[str, dict[str, Any]] = {}
     for figure, caption, spec in charts(rows, axes):
-        section = figures.setdefault(figure.name, {"title": figure.title, "charts": []})
+        section = figures.setdefault(figure.name, {"name": figure.name, "title": figure.title, "charts": []})
         description = f"{figure.title}. The table on this page holds the same figures."
         section["charts"].append((caption, chart_in_html(spec, description)))
     return environment().get_template("sweep.html.j2").render(

@@ -14,7 +14,7 @@ from spark_reports.follow import InternalNow, PartitionNow, ReplicaNow
 from spark_reports.report import ReportResult, follow_page
 from spark_reports.search import page as search_page
 from spark_reports.sweep import page as sweep_page
-from spark_reports.sweep.charts import FIGURES
+from spark_reports.sweep.charts import FIGURES, MIDDLE_LUMINANCE, luminance
 from spark_reports.sweep.tables import DOCS
 from tests.browser import Marks, marks_of, needs_chromium, opened
 from tests.driven import axe_core, chromium, driven
@@ -208,6 +208,13 @@ def test_a_sweep_draws_every_setting_in_every_chart(axes: Any, expected: Any, tm
     assert (page.console, page.asked) == ([], [])
     drawn = [chart[""] for chart in marks_of(page.document)]
     assert drawn == [marks for figure in FIGURES for marks in expected(figure.name)]
+
+
+def test_every_shade_has_an_ink_that_can_be_read() -> None:
+    inks = {0.0: True, 0.5: True, 0.8: True, 1.0: False}
+    assert {share: luminance(share) > MIDDLE_LUMINANCE for share in inks} == inks
+    # The better of black and white, where they are closest.
+    assert (MIDDLE_LUMINANCE + 0.05) / 0.05 > 4.5
 
 
 @pytest.mark.parametrize(
