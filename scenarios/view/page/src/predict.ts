@@ -58,6 +58,7 @@ export class Prediction {
       const next = h("button", { type: "button", class: "primary", click: done }, "See it happen");
       result.replaceChildren(h("p", { class: right ? "good strong" : "bad strong" }, right ? "\u2713 Right." : `\u2715 No: ${options[answer]}.`), h("p", {}, `${because}.`), next);
       next.focus();
+      form.scrollIntoView({ block: "nearest" });
     } },
       h("fieldset", {}, h("legend", {}, ask), ...options.map((option, place) => h("label", { class: "option" }, h("input", { type: "radio", name: "answer", value: place }), ` ${option}`))), send, result);
     return form;

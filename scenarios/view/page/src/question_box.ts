@@ -21,7 +21,8 @@ export class QuestionBox {
     if (!prediction.isOn) element.replaceChildren();
     else if (open) {
       element.replaceChildren(prediction.form(run, open.number, () => this.goOn(open.question[0])));
-      element.querySelector("input")?.focus();
+      element.querySelector("input")?.focus({ preventScroll: true });
+      element.scrollIntoView({ block: "nearest" });
     } else element.replaceChildren(h("p", { class: "score" }, prediction.isOver(run)
       ? `Predicted: ${right} of ${of} right. Play on, or press h to leave.` : `Predict: play or step; the page stops and asks. ${right} of ${of} right so far.`));
   }

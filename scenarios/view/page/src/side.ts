@@ -42,6 +42,8 @@ export function eventList(seek: (place: Place) => void): EventList {
       current = place;
       limit = until;
       rowPx = rowHeight(box);
+      // Before it is scrolled: a list that is still empty stays at its top.
+      rows.style.height = `${countOf() * rowPx}px`;
       const row = rowOf(place);
       const top = row * rowPx, height = box.clientHeight || 400;
       if (top < box.scrollTop + rowPx || top > box.scrollTop + height - 2 * rowPx) box.scrollTop = Math.max(0, top - height / 2);
@@ -50,11 +52,12 @@ export function eventList(seek: (place: Place) => void): EventList {
   };
   /** The row of the last event at or before `place`. */
   const rowOf = (place: Place): number => Math.max(0, lastUpTo(places.length, place, (row) => places[row]!));
+  /** Rows up to the limit. */
+  const countOf = (): number => lastUpTo(places.length, limit, (row) => places[row]!) + 1;
   const draw = (row: number): void => {
     if (!run) return;
-    const count = lastUpTo(places.length, limit, (at) => places[at]!) + 1;
+    const count = countOf();
     const first = Math.max(0, Math.floor(box.scrollTop / rowPx) - 4), inSight = Math.ceil((box.clientHeight || 400) / rowPx) + 8;
-    rows.style.height = `${count * rowPx}px`;
     rows.replaceChildren(...places.slice(first, Math.min(first + inSight, count)).map((place, offset) => {
       const isNow = first + offset === row && place <= current, key = run!.tape.key[place];
       const item = h("div", { class: `event${isNow ? " now" : ""}${place > current ? " future" : ""}${key ? ` key ${key}` : ""}`, role: "option", "aria-selected": isNow, title: sentence(run!.tape, place), click: () => seek(place) },

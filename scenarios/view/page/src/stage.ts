@@ -93,7 +93,7 @@ function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, 
   );
   if (leads) group.append(s("text", { class: "crown", x: 35, y: middle - 27, "text-anchor": "middle", "aria-hidden": "true" }, "\u265B"));
   const status = isDown ? "DOWN" : state === PAUSED ? "FROZEN" : isUnborn ? "not started" : "", words: [string, string][] = [];
-  const leadership = leads ? (scene.compact ? "leader" : `leader, epoch ${part.epoch}`) : !isDown && replica?.role === LEADS ? `thinks it leads, epoch ${replica.epoch}` : "";
+  const leadership = leads ? (scene.compact || status ? "leader" : `leader, epoch ${part.epoch}`) : !isDown && replica?.role === LEADS ? (status ? "old leader" : "thinks it leads") : "";
   if (status || leadership) words.push([isUnborn ? "muted" : status || !leads ? "bad" : "lead", [status, leadership].filter(Boolean).join(", ")]);
   if (!part.assigned.includes(node)) words.push(["muted", "no replica"]);
   else if (inside) words.push([isDown ? "bad" : isUnborn ? "muted" : "good", isDown ? "still in the ISR" : isUnborn ? "in the ISR" : "\u2713 in the ISR"]);
@@ -155,8 +155,9 @@ function isKnownLost(scene: Scene, record: Place): boolean {
   return lost.includes(name) || missing.includes(name);
 }
 
-const TOLD: Record<number, [kind: string, sign: string]> = {
-  [SENT]: ["waiting", "\u2026"], [ACKED]: ["acked", "\u2713"], [HANDED_OVER]: ["handed", "\u2192"], [FAILED]: ["failed", "!"], [RETRIED]: ["waiting", "\u21bb"],
+const TOLD: Record<number, [kind: string, sign: string, word: string]> = {
+  [SENT]: ["waiting", "\u2026", "waiting"], [RETRIED]: ["waiting", "\u21bb", "sent again"], [ACKED]: ["acked", "\u2713", "acked"],
+  [HANDED_OVER]: ["handed", "\u2192", "no answer asked"], [FAILED]: ["failed", "!", "failed"],
 };
 
 function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room, head, cell: CELL }: Omit<Room, "width" | "first">): void {
@@ -169,7 +170,7 @@ function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room
     s("text", { class: "mono accent", x: 12, y: y + 36 }, acks),
     s("text", { class: "small", x: 12, y: y + 53 }, fitted(acks === "acks=0" ? `${sent.length} sent` : `${sent.length} sent, ${count(ACKED)} ${head < HEAD ? "\u2713" : "acked"}`, head - 16, 6.6)),
   );
-  if (!scene.compact) group.append(s("text", { class: "small muted", x: left, y: y + 10 }, room < 12 ? "What the producer knows" : "What the producer knows   \u2713 acked   \u2026 waiting   \u2192 no answer asked   ! failed"));
+  if (!scene.compact) group.append(s("text", { class: "small muted", x: left, y: y + 10 }, "What the producer knows"));
   sent.slice(-room).forEach((record, place) => {
     const x = left + place * (CELL + GAP), isLost = isKnownLost(scene, record);
     const [kind, sign] = TOLD[cluster.records[record]!.state] ?? ["waiting", ""];
@@ -228,7 +229,9 @@ function drawWire(scene: Scene, lanes: Lane[], x0: number, width: number): SVGGE
     if (!tape.changes[to]!.length && kindOf(tape, to) !== "follower_fetched" && to <= place - 200) continue;
     seen.push({ from, to });
   }
-  const oldest = seen.slice(0, 14).reduce((least, { from }) => Math.min(least, tape.at[from]!), now);
+  // A fetch may wait half a second for records; beside it, what takes milliseconds would be one upright line.
+  const quick = seen.filter(({ to }) => kindOf(tape, to) !== "follower_fetched");
+  const oldest = (quick.length ? quick : seen).slice(0, 8).reduce((least, { from }) => Math.min(least, tape.at[from]!), now);
   const span = Math.min(400_000, Math.max(6_000, now - oldest)), xAt = (at: number): number => nowX - ((now - at) / span) * (width - 60);
   group.append(s("rect", { class: "wire-area", x: x0, y: 6, width, height: bottom - 10, rx: 8 }),
     s("text", { class: "small muted", x: x0 + 6, y: 20 }, `${span < 1e6 ? `${Math.round(span / 1000)} ms` : `${span / 1e6} s`} past`),
@@ -258,9 +261,10 @@ function drawWire(scene: Scene, lanes: Lane[], x0: number, width: number): SVGGE
 }
 
 export function legend(): HTMLElement {
-  const item = (kind: string, text: string): HTMLElement => h("span", { class: "legend-item" }, h("i", { class: `swatch ${kind}` }), text);
-  return h("p", { class: "legend" }, item("committed", "committed: below the replica's HW"), item("uncommitted", "not yet committed"),
-    item("lost", "\u2715 lost"), item("water", "high watermark"), h("span", { class: "legend-item" }, "\u265B leader"));
+  const item = (kind: string, words: string): HTMLElement => h("span", { class: "legend-item" }, h("i", { class: `swatch ${kind}` }), words);
+  return h("p", { class: "legend" }, item("committed", "committed, below HW"), item("uncommitted", "not committed"),
+    item("lost", "\u2715 lost"), item("end", "LEO, end of the log"), item("water", "HW, high watermark"), h("span", { class: "legend-item" }, "e0 leader epoch"), h("span", { class: "legend-item" }, "\u265B leader"),
+    h("span", { class: "legend-item of-producer" }, `producer: ${Object.values(TOLD).map(([, sign, word]) => `${sign} ${word}`).join("   ")}`));
 }
 
 const STATE_WORDS: Record<number, string> = { [DOWN]: "down, ", [PAUSED]: "frozen, ", [NOT_STARTED]: "not started, " };
