@@ -47,7 +47,7 @@ class FollowerReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReading:
-    """is_assumed: the leader was not named; it is the replica with the newest epoch, then the longest log"""
+    """is_assumed: the leader was not named; it is the replica with the newest epoch, then the longest log, then HW"""
 
     topic_partition: TopicPartition
     replicas: tuple[StoredReplica, ...]
@@ -118,7 +118,10 @@ def _partition(
         if name in directory.partitions
     ]
     named = next((replica for replica in replicas if replica.node == leader_node), None)
-    leader = named or max(replicas, key=lambda replica: (replica.latest_epoch, replica.log_end_on_start))
+    # Of two that have the same, the leader is the first to know what is committed.
+    leader = named or max(
+        replicas, key=lambda one: (one.latest_epoch, one.log_end_on_start, one.high_watermark_on_start)
+    )
     others = [replica for replica in replicas if replica is not leader]
     notes = []
     if leader_node is not None and named is None:
