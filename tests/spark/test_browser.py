@@ -334,8 +334,8 @@ def test_axe_finds_nothing_in_either_theme(page: str, tmp_path: Path, request: p
         path.write_text(swept(ACKS, MIN_ISR) if page == "sweep" else search_page.render(TWO_SEARCHES, "", ""))
     with chromium() as browser:
         for width, theme in ((1400, "light"), (1400, "dark"), (420, "light")):
-            options = {"color_scheme": theme, "ready": ".canvas svg.marks"}
-            with driven(browser, path.as_uri(), width, **options) as shown:
+            address, ready = path.as_uri(), ".canvas svg.marks"
+            with driven(browser, address, width, color_scheme=theme, ready=ready) as shown:
                 shown.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
                 shown.settle()
                 shown.page.evaluate(axe.read_text(encoding="utf-8"))

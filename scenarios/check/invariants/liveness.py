@@ -137,7 +137,8 @@ class Converges(Invariant):
         if not self.quiescence.reached(self.checker.at_us):
             return
         for name, sentence, partition in self._unsettled(self.checker.at_us):
-            self.broken(sentence, *(partition or ()), name=name)
+            topic, number = partition or (None, 0)
+            self.broken(sentence, topic, number, name)
 
     def at_rest(self, now_us: int) -> bool:
         return (
