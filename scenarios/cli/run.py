@@ -79,6 +79,7 @@ def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld
     help=f"Exit with 1 if this happened: any, {', '.join(ANOMALIES)}; repeatable.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Every key event on a line of its own, however many there are.")
+@click.option("--predict", "predicts", is_flag=True, help="Open a page that asks first, and print no outcome.")
 @open_option
 @format_option
 @plain_option
@@ -93,6 +94,7 @@ def run(
     no_logs: bool,
     fail_on: tuple[str, ...],
     verbose: bool,
+    predicts: bool,
     opens: bool,
     format_: str,
     plain: bool,
@@ -107,7 +109,7 @@ def run(
     )
     if format_ == "json":
         print_json(result.summary)
-    else:
+    elif not predicts:
         from scenarios.cli.screens import run_screen
         from scenarios.observe.wording import replay_command
 
@@ -115,9 +117,9 @@ def run(
         again = None if is_live else replay_command(scenario, variant, chosen.seed, overrides)
         style = style_for_stdout(plain)
         click.echo(run_screen(result.summary, result.story, style, again, verbose=verbose), nl=False)
-    if opens:
+    if opens or predicts:
         run_dir = Path(result.summary["run_dir"])
-        open_page(write_page([run_dir], run_dir / PAGE_NAME))
+        open_page(write_page([run_dir], run_dir / PAGE_NAME, predicts=predicts))
     return exit_code_of([result], fail_on)
 
 

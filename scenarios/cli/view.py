@@ -30,8 +30,9 @@ TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the run's folder."
 )
+@click.option("--predict", "predicts", is_flag=True, help="The page begins by asking, and shows no outcome before.")
 @open_option
-def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
+def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -> int:
     """Write the page of RUN: step through it, predict, ask why. Several RUNs stand side by side on one clock.
 
     RUN is a folder, an id, `last`, `last~1` or a unique beginning; without it, `last`.
@@ -42,7 +43,7 @@ def view(runs: tuple[str, ...], out: Path | None, opens: bool) -> int:
         raise click.UsageError(f"{len(runs)} runs: a page holds at most {RUNS_MAX}")
     with usable_runs():
         folders = [find_run(name) for name in runs or ("last",)]
-    page = write_page(folders, out or folders[0] / PAGE_NAME)
+    page = write_page(folders, out or folders[0] / PAGE_NAME, predicts=predicts)
     click.echo(f"  {page}")
     if opens:
         open_page(page)
@@ -79,8 +80,8 @@ def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
         return summary, trace_of(folder, summary)
 
 
-def write_page(folders: Sequence[Path], page: Path) -> Path:
-    """The page of finished runs; it appears under its name only when it is whole."""
+def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -> Path:
+    """The page of finished runs; it appears under its name only when it is whole. predicts: it begins by asking"""
     from scenarios.explain.kept_outcomes import kept_outcomes
     from scenarios.view.page import page_of, run_of_page
 
@@ -93,7 +94,7 @@ def write_page(folders: Sequence[Path], page: Path) -> Path:
             played.append(run_of_page(rows, summary, *_asked(folder), kept))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
-    write_whole(page, page_of(played))
+    write_whole(page, page_of(played, predicts=predicts))
     return page
 
 

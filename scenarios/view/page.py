@@ -64,11 +64,13 @@ def run_of_page(
     return RunOfPage(tape, document)
 
 
-def page_of(runs: Sequence[RunOfPage]) -> str:
-    """The page of one run, or of several side by side."""
+def page_of(runs: Sequence[RunOfPage], *, predicts: bool = False) -> str:
+    """The page of one run, or of several side by side. predicts: it begins by asking"""
     first = runs[0].document["head"]
+    # The title of a scenario often names its end.
+    title = first["scenario" if predicts else "title"]
     documents = [{**run.document, "differs": _difference(runs[0].tape, run.tape)} for run in runs]
-    return _filled(first["title"], {"runs": documents}, "'none'")
+    return _filled(title, {"runs": documents, "predicts": predicts}, "'none'")
 
 
 def live_page(head: Mapping[str, Any]) -> str:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import webbrowser
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import Browser
 
+from scenarios.cli.run import run
 from scenarios.cli.view import write_page
 from scenarios.explain.kept_outcomes import keep_outcomes
 from scenarios.explain.what_if import RecordFate, SettingsChange
@@ -149,6 +154,31 @@ def test_predict_stops_asks_and_counts_and_gives_nothing_away(browser: Browser, 
             assert because in told and ("Right" in told) == (chosen == answer)
             shown.page.click("text=See it happen")
         shown.page.wait_for_selector(f"text=Predicted: {len(questions) - 1} of {len(questions)} right")
+
+
+def test_a_page_that_predicts_begins_with_a_question_and_hides_the_end(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `highwater run --predict` opens it; the terminal has not a word of the outcome either."""
+    opened: list[str] = []
+
+    def is_opened(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", is_opened)
+    said = CliRunner().invoke(
+        run, ["acks1-leader-kill", "--predict", "--no-logs", "--out", str(tmp_path)], standalone_mode=False
+    )
+    assert (said.return_value, said.stdout) == (0, "")
+    (address,) = opened
+    with driven(browser, address) as shown:
+        assert shown.page.query_selector("form.question")
+        assert not VERDICTS.search(whole_page(shown))
+        assert shown.page.title() == "acks1-leader-kill - Highwater"
+    assert not VERDICTS.search(
+        Path(url2pathname(urlsplit(address).path)).read_text(encoding="utf-8").split("<style>")[0]
+    )
 
 
 def test_three_levels_of_acks_stand_side_by_side(browser: Browser, three: Path) -> None:

@@ -49,8 +49,8 @@ export type Difference = [at: number, here: string, there: string];
 /** Colour on a light ground, colour on a dark ground, dash. */
 export type BrokerMark = [light: string, dark: string, dash: string];
 
-/** live: of a cluster that is running; its tape comes in parts */
-export interface Data { brokers: BrokerMark[]; runs: Run[]; live?: Head }
+/** live: of a cluster that is running; its tape comes in parts     predicts: the page begins by asking */
+export interface Data { brokers: BrokerMark[]; runs: Run[]; live?: Head; predicts?: boolean }
 
 /** The next events of a cluster that is running, and the names that they use for the first time. begins: a new tape */
 export interface Part extends Tape { begins: boolean }

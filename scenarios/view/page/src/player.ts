@@ -33,7 +33,8 @@ export class Player {
   private readonly live = h("p", { class: "unseen", role: "status" });
   private readonly columns = h("div", { class: "columns" });
 
-  constructor(runs: Run[], private readonly app: HTMLElement) {
+  /** predicts: it begins by asking */
+  constructor(runs: Run[], private readonly app: HTMLElement, predicts = false) {
     const watching = this.watching = new Watching(runs, { changed: () => this.draw(), moved: () => this.playback.isOn || this.say() });
     this.playback = new Playback(watching, () => {
       this.draw();
@@ -59,7 +60,7 @@ export class Player {
     this.columns.append(this.stage.element, this.side.element);
     app.replaceChildren(this.header.element, h("main", {}, h("div", { class: "now-bar" }, this.clock, this.sentence), this.live, this.columns,
       this.question.element, this.transport.element, this.strip.element), list);
-    watching.follow(location.hash);
+    if (predicts && runs.some((run) => run.questions.length)) watching.predict(); else watching.follow(location.hash);
     addEventListener("hashchange", () => watching.follow(location.hash));
     new ResizeObserver(() => {
       if (app.clientWidth !== this.drawnWidth) this.draw();

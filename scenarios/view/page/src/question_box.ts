@@ -17,14 +17,19 @@ export class QuestionBox {
     // An answer is read before the next question, which may stand at the same moment.
     if (element.querySelector(".result button") && prediction.isOn) return;
     this.key = key;
-    const { right, of } = prediction.score();
     if (!prediction.isOn) element.replaceChildren();
     else if (open) {
       element.replaceChildren(prediction.form(run, open.number, () => this.goOn(open.question[0])));
       element.querySelector("input")?.focus({ preventScroll: true });
       element.scrollIntoView({ block: "nearest" });
-    } else element.replaceChildren(h("p", { class: "score" }, prediction.isOver(run)
-      ? `Predicted: ${right} of ${of} right. Play on, or press h to leave.` : `Predict: play or step; the page stops and asks. ${right} of ${of} right so far.`));
+    } else element.replaceChildren(h("p", { class: "score" }, this.score()));
+  }
+
+  private score(): string {
+    const { prediction, run, runs } = this.watching, { right, of } = prediction.score(), next = runs.findIndex((one) => !prediction.isOver(one));
+    if (!prediction.isOver(run)) return `Predict: play or step; the page stops and asks. ${right} of ${of} right so far.`;
+    if (next < 0) return `Predicted: ${right} of ${of} right. Play on, or press h to leave.`;
+    return `${right} of ${of} right so far. Press ${next + 1}: ${runs[next]!.head.label} asks, too. Or press h to leave.`;
   }
 
   /** After an answer: to the next question, or on to the end. */
