@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import struct
 import sys
 from collections.abc import Iterator, Mapping
@@ -107,7 +108,7 @@ def open_directory(path: Path) -> LogDirectory:
         name: _offsets(path / name, notes)
         for name in (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS, CLEANER_OFFSETS)
     }
-    folders = {name: _partition_named(path / name) for name in names if _is_folder(path / name)}
+    folders = {name: _partition_named(path / name) for name in names if stat.S_ISDIR(_mode(path / name))}
     known = {partition: path / name for name, partition in folders.items() if partition is not None}
     if not properties and not (known and any(offsets.values())):
         raise LogDirectoryUnreadable(path, "it is no log directory of a Kafka broker" + _inside(path, names), _FIX)
@@ -146,12 +147,24 @@ def _names_in(path: Path) -> list[str]:
 
 def _inside(path: Path, names: list[str]) -> str:
     """A hint for those who name the folder above: `logs` of a run, or a folder of copies."""
-    inside = [name for name in names[:100] if (path / name / META_PROPERTIES).is_file()]
+    inside = [name for name in names[:100] if _is_readable(path / name / META_PROPERTIES)]
     return f"; {', '.join(name_text(name) for name in inside[:5])} in it are" if inside else ""
 
 
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+def _is_readable(path: Path) -> bool:
+    try:
+        return is_there(path)
+    except LogDirectoryUnreadable:
+        return False
+
+
+def _mode(path: Path) -> int:
+    """What it is, links not followed; 0 when it is gone meanwhile. raises: LogDirectoryUnreadable"""
+    try:
+        with readable(path):
+            return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
 
 
 def _partition_named(path: Path) -> TopicPartition | None:
@@ -212,10 +225,15 @@ def _segments(path: Path, names: list[str], notes: list[str]) -> Iterator[Segmen
             continue
         base_offset = int(name.removesuffix(LOG_SUFFIX)) if _SEGMENT.fullmatch(name) else OFFSET_MAX + 1
         file = path / name
-        if base_offset > OFFSET_MAX or file.is_symlink() or not file.is_file():
+        try:
+            with readable(file):
+                found = file.lstat()
+        except FileNotFoundError:
+            continue  # Deleted by a broker that runs.
+        if base_offset > OFFSET_MAX or not stat.S_ISREG(found.st_mode):
             notes.append(f"{name_text(name)} is no segment and is not read")
             continue
-        yield SegmentFile(path=file, base_offset=base_offset, size=file.lstat().st_size)
+        yield SegmentFile(path=file, base_offset=base_offset, size=found.st_size)
 
 
 def _topic_id(path: Path, notes: list[str]) -> str | None:
@@ -255,6 +273,8 @@ def _snapshots(path: Path, names: list[str]) -> Iterator[ProducerSnapshot]:
             try:
                 with readable(file):
                     producers = read_snapshot(file)
+            except FileNotFoundError:
+                continue
             except struct.error:
                 producers = None
             yield ProducerSnapshot(offset=offset, producers=None if producers is None else len(producers))

@@ -216,7 +216,11 @@ class _Reading:
             self._cut_to = damage.cut_to
 
     def _note_change(self, file: SegmentFile) -> None:
-        now = file.path.lstat().st_size
+        try:
+            now = file.path.lstat().st_size
+        except FileNotFoundError:
+            self._moved = "a segment was deleted while it was read"
+            return
         if now > file.size:
             self._moved = "its segments grew while they were read"
         elif now < file.size:

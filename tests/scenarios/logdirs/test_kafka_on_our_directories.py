@@ -26,6 +26,7 @@ from replica.ids import TopicPartition as Name
 from replica.log.disk import Disk
 from replica.log.log import Log
 from scenarios.language.parse.loading import load_text
+from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.run.runner import run_scenario
 from tests.waiting import wait_for
 
@@ -123,12 +124,18 @@ class Kafka:
         consumer.close()
         return found
 
-    def append(self) -> None:
-        refused: list[object] = []
+    def append(self, first_offset: int) -> None:
+        answers: list[object] = []
         producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, "enable.idempotence": True})
         for number in range(APPENDED):
-            producer.produce("t", f"new{number}".encode(), partition=0, on_delivery=lambda e, _: refused.append(e))
-        assert producer.flush(START_S) == 0 and refused == [None] * APPENDED
+            producer.produce(
+                "t",
+                f"new{number}".encode(),
+                partition=0,
+                on_delivery=lambda error, message: answers.append(error or message.offset()),
+            )
+        assert producer.flush(START_S) == 0
+        assert answers == list(range(first_offset, first_offset + APPENDED))
 
 
 def free_port() -> int:
@@ -153,17 +160,21 @@ def put_in_place(ours: Path, kafka: Kafka) -> None:
     (kafka.log_dir / str(T) / "partition.metadata").write_text(topic_id)
 
 
-@pytest.mark.parametrize("stopped_cleanly", [True, False])
-def test_kafka_goes_on_where_our_broker_stopped(stopped_cleanly: bool, tmp_path: Path) -> None:
-    scenario = load_text(SCENARIO, "left-behind.yaml").scenario
-    run = run_scenario(scenario, runs_dir=tmp_path / "runs")
+@pytest.mark.parametrize("how", ["stopped cleanly", "killed", "killed, its last batch torn"])
+def test_kafka_goes_on_where_our_broker_stopped(how: str, tmp_path: Path) -> None:
+    run = run_scenario(load_text(SCENARIO, "left-behind.yaml").scenario, runs_dir=tmp_path / "runs")
     assert run.run_dir is not None
     ours = run.run_dir / "logs" / "b1"
-    if stopped_cleanly:
+    if how == "stopped cleanly":
         (ours / ".kafka_cleanshutdown").write_text('{"version": 0, "brokerEpoch": 1}')
-    (log,) = (one for part in read_all(ours).partitions for one in part.replicas if one.place.topic_partition == T)
-    assert log.records > 100 and len(log.segments) > 2 and len(log.epochs_on_start) > 1 and not log.damages
-    written = [record.value for _, record in opened(ours, tmp_path / "copy").records()]
+    if "torn" in how:
+        last = max((ours / str(T)).glob("*.log"))
+        os.truncate(last, last.stat().st_size - 5)
+    log = replica_of_t(ours)
+    assert log.records > 100 and len(log.segments) > 2 and len(log.epochs_on_start) > 1
+    assert log.damage_count == ("torn" in how)
+    written = values_in(ours, tmp_path / "copy")
+    assert len(written) == log.log_end_on_start
 
     log_dir = tmp_path / "kafka"
     log_dir.mkdir()
@@ -175,17 +186,22 @@ def test_kafka_goes_on_where_our_broker_stopped(stopped_cleanly: bool, tmp_path:
     put_in_place(ours, kafka)
     with kafka.running(kill=True):
         assert kafka.values(len(written)) == written
-        kafka.append()
+        kafka.append(log.log_end_on_start)
     with kafka.running():
         after = kafka.values(len(written) + APPENDED)
     assert after == [*written, *(f"new{number}".encode() for number in range(APPENDED))]
-    assert [record.value for _, record in opened(log_dir, tmp_path / "back").records()] == after
-    (log,) = (one for part in read_all(log_dir).partitions for one in part.replicas if one.place.topic_partition == T)
-    assert (log.log_end_offset, log.damages, log.directory.was_clean) == (len(after), (), True)
+    assert values_in(log_dir, tmp_path / "back") == after
+    back = replica_of_t(log_dir)
+    assert (back.log_end_offset, back.damages, back.directory.was_clean) == (len(after), (), True)
 
 
-def opened(directory: Path, copy: Path) -> Log:
+def replica_of_t(directory: Path) -> StoredReplica:
+    partitions = read_all(directory).partitions
+    return next(one for part in partitions for one in part.replicas if one.place.topic_partition == T)
+
+
+def values_in(directory: Path, copy: Path) -> list[bytes | None]:
+    """As Highwater's own log reads them after a kill."""
     shutil.copytree(directory / str(T), copy / str(T))
-    log, recovery = Log.open(copy / str(T), T, TopicConfig(), Disk(copy, sync=False), clean=False)
-    assert recovery.first_bad_offset is None
-    return log
+    log, _ = Log.open(copy / str(T), T, TopicConfig(), Disk(copy, sync=False), clean=False)
+    return [record.value for _, record in log.records()]

@@ -48,7 +48,7 @@ def test_every_batch_is_sound_and_every_codec_is_read(version: str, tmp_path: Pa
 
 @pytest.mark.parametrize("version", ["3.9", "4.1"])
 def test_the_follower_would_cut_where_kafka_cut(version: str, tmp_path: Path) -> None:
-    """Kafka's own b1 was started again beside b2: "Truncating partition t-0 ... to offset 35"."""
+    """Kafka's own b1 was started again beside b2, and did: "Truncating partition t-0 ... to offset 35"."""
     (partition,) = read_all(*real_directories(version, tmp_path)).partitions
     cuts = {one.replica.node: (one.returns.log_end_offset, one.cut_offsets) for one in partition.followers}
     assert cuts == {"1": (35, 12), "3": (35, 0)}
