@@ -181,7 +181,7 @@ class _Reading:
         except FileNotFoundError:
             self._moved = "a segment was deleted while it was read"
             return
-        if torn is not None and self._moved is None:
+        if torn is not None and self._moved is None and not self._directory.locked:
             self._note_damage(torn)
             damages += 1
         yield SegmentFacts(
