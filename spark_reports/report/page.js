@@ -5,6 +5,8 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const MARGIN = 124; // y labels and padding, in pixels
   const NARROWEST = 680; // of a panel, in pixels: its longest title is whole; a narrower window scrolls its charts
+  const MARGIN_BESIDE = 98;
+  const NARROWEST_BESIDE = 260; // of a panel beside those of other runs: there titles are cut, to have all on one screen
 
   // Variables of the style sheet: a chart that was drawn by night is dark on light when it is printed.
   const ink = "var(--ink)", soft = "var(--soft)", line = "var(--line)";
@@ -24,9 +26,13 @@
   };
 
   // Panels have the same room for their labels, a chart alone as much as its own labels need.
-  function widen(spec, width) {
-    if (Array.isArray(spec.vconcat)) for (const panel of spec.vconcat) panel.width = Math.max(NARROWEST, width - MARGIN);
-    else Object.assign(spec, { width: Math.max(NARROWEST, width - 2), autosize: { type: "fit-x", contains: "padding" } });
+  function widen(spec, width, isBeside) {
+    if (Array.isArray(spec.vconcat)) {
+      for (const panel of spec.vconcat) {
+        panel.width = isBeside ? Math.max(NARROWEST_BESIDE, width - MARGIN_BESIDE) : Math.max(NARROWEST, width - MARGIN);
+        if (isBeside) panel.title = { ...panel.title, limit: panel.width };
+      }
+    } else Object.assign(spec, { width: Math.max(NARROWEST, width - 2), autosize: { type: "fit-x", contains: "padding" } });
   }
 
   // Columns, see packing.py, to one object per point.
@@ -56,7 +62,7 @@
     try {
       const spec = JSON.parse(figure.querySelector("script").textContent);
       for (const name of Object.keys(spec.datasets)) spec.datasets[name] = unpacked(spec.datasets[name]);
-      widen(spec, figure.clientWidth);
+      widen(spec, figure.clientWidth, figure.closest(".side") !== null);
       for (const param of spec.params ?? []) if (param.name in part) param.value = part[param.name];
       const { view } = await vegaEmbed(canvas, spec, {
         actions: false, renderer: "svg", config: COLOURS, ast: false, viewClass: await attentive,

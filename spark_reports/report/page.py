@@ -105,6 +105,7 @@ def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None
         shown=shown,
         strips_shown=STRIPS_SHOWN,
         differences=differences(sections),
+        side=list(dict.fromkeys(partition.name for section in sections for partition in section["partitions"])),
         dashes=[",".join(map(str, mark.dash)) or "none" for mark in BROKER_MARKS],
         style=page_style(),
         script=resource("page.js"),

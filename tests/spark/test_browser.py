@@ -8,10 +8,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_reports.follow import InternalNow, PartitionNow, ReplicaNow
 from spark_reports.report import ReportResult, follow_page
+from spark_reports.report import page as report_page
+from spark_reports.report.rows import Rows
+from spark_reports.results import RESULT_TABLES
 from spark_reports.search import page as search_page
 from spark_reports.sweep import page as sweep_page
 from spark_reports.sweep.charts import FIGURES, MIDDLE_LUMINANCE, luminance
@@ -150,6 +155,32 @@ def test_in_a_narrow_window_the_charts_scroll_and_neither_shrink_nor_widen_the_p
     assert window == width and page_wide <= window
     assert drawn >= 680 and scrolled >= drawn
     assert (scrolled > room) == (width < 680)
+
+
+@pytest.mark.soak
+def test_runs_to_compare_have_their_charts_beside_each_other_where_there_is_room(
+    report: ReportResult, tmp_path: Path
+) -> None:
+    def twice(table: str) -> Rows:
+        """Of two runs that are alike but for their names."""
+        rows = pq.read_table(report.path.parent / "tables" / table)
+        if not rows.num_rows:
+            return Rows(rows)
+        named = [pa.array([name] * rows.num_rows, rows.schema.field("run").type) for name in ("one", "other")]
+        place = rows.schema.get_field_index("run")
+        return Rows(pa.concat_tables(rows.set_column(place, rows.schema.field("run"), names) for names in named))
+
+    path = tmp_path / "two.html"
+    path.write_text(report_page.render({table: twice(table) for table in RESULT_TABLES}, "these tests"))
+    lefts = "[...document.querySelectorAll('.side .chart')].map((one) => Math.round(one.getBoundingClientRect().left))"
+    tops = lefts.replace("left", "top")
+    with chromium() as browser:
+        for width, beside in ((1300, True), (800, False)):
+            with driven(browser, path.as_uri(), width, 3000, ready=".side .canvas svg.marks") as shown:
+                one, other = shown.page.evaluate(lefts)
+                assert (one < other) == beside
+                assert (len(set(shown.page.evaluate(tops))) == 1) == beside
+                assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 # -------------------------------------------------------------------------------------------------------- the sweep
