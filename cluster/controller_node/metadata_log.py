@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from cluster.messages.metadata_snapshots import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot
 from controller.image import MetadataImage
@@ -24,7 +24,8 @@ from replica.log.manager import LogManager
 from replica.log.records import build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
-METADATA_TOPIC_ID = uuid5(UUID(int=0), METADATA_TOPIC)
+METADATA_TOPIC_ID = UUID(int=1)
+"""Uuid.METADATA_TOPIC_ID"""
 QUORUM_STATE = "quorum-state"
 MAX_RECORDS_PER_BATCH = 10_000
 """QuorumController.MAX_RECORDS_PER_BATCH"""

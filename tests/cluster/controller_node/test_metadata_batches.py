@@ -23,3 +23,10 @@ def test_a_broker_that_led_many_partitions_falls_silent(tmp_path: Path) -> None:
     assert batches[0].size_bytes > TopicConfig().max_message_bytes
     assert list(log.records(0)) == records
     log.abandon()
+
+
+def test_its_topic_has_the_id_that_kafka_gives_it(tmp_path: Path) -> None:
+    """A broker of Apache Kafka 4.1 has written: topic_id: AAAAAAAAAAAAAAAAAAAAAQ."""
+    MetadataLog(tmp_path, Disk(tmp_path, sync=False), 1, 0).abandon()
+    metadata = tmp_path / "__cluster_metadata-0" / "partition.metadata"
+    assert metadata.read_text() == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"
