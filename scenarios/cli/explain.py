@@ -22,6 +22,7 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import run_names
+from scenarios.cli.view import PAGE_NAME, write_page
 from scenarios.language.record_sets import format_record_names
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -183,6 +184,8 @@ def _keep(run_dir: Path, summary: Mapping[str, Any], outcomes: Mapping[str, Sequ
     if outcomes and isinstance(trace_sha256, str):
         with suppress(OSError):
             keep_outcomes(run_dir, trace_sha256, outcomes)
+            if (run_dir / PAGE_NAME).is_file():  # It has what was found before.
+                write_page([run_dir], run_dir / PAGE_NAME)
 
 
 def _records(record: str | None, lost: bool, lost_records: list[str]) -> list[str]:

@@ -66,11 +66,14 @@ def start(name: str, student: str) -> int:
         if path.exists() or path.is_symlink():
             fail(f"{path} is there already", ExitCode.USAGE, "move it away, or start in another folder")
     if given is not None:
+        from scenarios.process.whole_files import write_whole
         from scenarios.run.runner import run_scenario
 
         with tempfile.TemporaryDirectory(prefix=".lab-", dir=folder) as kept:
             result = run_scenario(given, runs_dir=Path(kept), keep_logs=False)
             assert result.run_dir is not None, "it was played into a folder"
+            summary = {**result.summary, "run_dir": str(run_dir)}
+            write_whole(result.run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
             result.run_dir.rename(run_dir)
         click.echo(f"  {run_dir}/")
     for file, text in texts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from scenarios.view.difference import Difference
+
+WIDTH = 80
 
 
 @click.group(invoke_without_command=True)
@@ -98,21 +101,31 @@ def diff(one: str, other: str, format_: str) -> int:
         return ExitCode.HELD
     names = [folder.name for folder in folders]
     width = max(map(len, names))
-    click.echo(f"\n  {names[0]}  and  {names[1]}\n")
+    click.echo(f"\n  {names[0]}  and\n  {names[1]}\n")
     for pair in settings:
         for name, line in zip(names, pair, strict=True):
             if line:
-                click.echo(f"  {name:<{width}}  {line}")
+                click.echo(_beside(f"  {name:<{width}}  ", line))
     if found is None:
         click.echo("  The same events at the same times.")
         return ExitCode.HELD
     click.echo(f"\n  The same for {found.same:,} events; then")
     for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
         moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
-        click.echo(f"  {name:<{width}}  {moment:>10}  {sentence}")
+        click.echo(_beside(f"  {name:<{width}}  {moment:>10}  ", sentence))
     for name, verdict in zip(names, verdicts, strict=True):
         click.echo(f"  {name:<{width}}  verdict {verdict}")
     return ExitCode.HELD
+
+
+def _beside(head: str, text: str) -> str:
+    """The text beside the head, or below it where the names of the runs leave too little room."""
+    if len(head) + len(text) <= WIDTH:
+        return (head + text).rstrip()
+    below = " " * (len(head) if len(head) <= WIDTH // 2 else 6)
+    first = head if len(head) <= WIDTH // 2 else below
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=below, break_on_hyphens=False)
+    return "\n".join(lines if first is head else [head.rstrip(), *lines])
 
 
 def _document(folders: list[Path], settings: list[tuple[str, str]], found: Difference | None) -> dict[str, Any]:

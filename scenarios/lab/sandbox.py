@@ -64,7 +64,7 @@ class Sandbox:
                 raise TooMuch(f"its runs have more than {EVENTS_MAX:,} events")
 
         try:
-            result = run_scenario(judged, runs_dir=None, keep_rows=True, progress=count)
+            result = run_scenario(judged, runs_dir=None, keep_rows=True, traced=False, progress=count)
         except NotPossibleNow as error:
             raise CannotBePlayed(str(error)) from error
         self.spent = before + int(result.summary["steps"])

@@ -190,7 +190,11 @@ def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highw
 
 def test_explain_what_if_plays_again(highwater: Highwater, mini: str) -> None:
     highwater("run", mini)
+    highwater("view", "last")
+    page = Path("runs/0001-mini/view.html")
+    stale = page.read_text()
     story = highwater("explain", "last", "r0", "--what-if", "--format", "json").document
+    assert page.read_text() != stale
     fates = {outcome["change"]: (outcome["saved"], outcome["fate"]) for outcome in story["what_if"]}
     assert fates["acks=all"][0] is True
     assert fates["flush.messages=1 (fsync of every batch)"] == (False, "lost")

@@ -17,6 +17,7 @@ def test_the_exercises_are_handed_out_and_nothing_is_overwritten(highwater: High
     assert highwater("lab", "start", "explain", "--student", "Ada").code == 0
     assert sorted(path.name for path in Path().iterdir()) == ["explain-run", "explain.yaml"]
     assert "# student: Ada\n" in Path("explain.yaml").read_text()
+    assert json.loads(Path("explain-run/summary.json").read_text())["run_dir"] == "explain-run"
     Path("explain.yaml").write_text("my answer")
     again = highwater("lab", "start", "explain")
     assert again.code == 2 and again.error_lines[0] == "error: explain.yaml is there already"

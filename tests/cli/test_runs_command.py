@@ -25,6 +25,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
         ["0003", "mini"],
     ]
     assert highwater("diff", "1", "1").out.endswith("The same events at the same times.\n")
+    assert max(map(len, highwater("diff", "1", "3").out.splitlines())) <= 80
     parted = highwater("diff", "1", "3", "--format", "json").document
     assert parted["settings"] == [["p1 acks=1", "p1 acks=0"]]
     # r0 is sent alike but for the setting; then only one of them waits for an ack.
