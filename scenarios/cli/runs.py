@@ -29,6 +29,7 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
         return ExitCode.HELD
     from scenarios.run.runs import RunNotFound, list_runs, read_summary
 
+    _must_be_folder(out)
     rows: list[dict[str, Any]] = []
     for folder in list_runs(out):
         try:
@@ -61,6 +62,7 @@ def prune(keep: int, out: Path) -> int:
     """Remove the oldest runs, with their traces and logs."""
     from scenarios.run.runs import list_runs
 
+    _must_be_folder(out)
     kept = list_runs(out)
     old = kept[: max(0, len(kept) - keep)]
     for folder in old:
@@ -70,6 +72,11 @@ def prune(keep: int, out: Path) -> int:
             fail(f"{folder} cannot be removed: {error.strerror}", ExitCode.MISSING)
     click.echo(f"  {len(old)} removed, {len(kept) - len(old)} kept")
     return ExitCode.HELD
+
+
+def _must_be_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        fail(f"{out} is no folder, so it holds no runs", ExitCode.USAGE)
 
 
 def _size(folder: Path) -> int:

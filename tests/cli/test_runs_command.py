@@ -65,3 +65,10 @@ def test_a_summary_that_is_none_is_one_error(highwater: Highwater) -> None:
         assert found.code == 2 and len(found.error_lines) == 1 and "is not a run's summary" in found.err
     place.write_text("{}")
     assert highwater("runs").err.startswith("warning: runs/0001-mini/summary.json")
+
+
+def test_a_file_in_the_place_of_the_runs_is_an_error(highwater: Highwater) -> None:
+    Path("file").write_text("")
+    for words in (("runs", "--out", "file"), ("runs", "prune", "--keep", "1", "--out", "file")):
+        done = highwater(*words)
+        assert (done.code, done.error_lines) == (2, ["error: file is no folder, so it holds no runs"])
