@@ -27,7 +27,11 @@ COMMANDS = {
     "show": ("scenarios.cli.catalogue", "show", "A scenario's story, timeline and expected results."),
     "check": ("scenarios.cli.catalogue", "check", "Find the errors in scenario files; runs nothing."),
     "new": ("scenarios.cli.new", "new", "Write a commented scenario of your own, ready to run."),
-    "search": ("scenarios.cli.search", "search", "Random fault schedules in an era, until something breaks."),
+    "search": (
+        "scenarios.cli.searching.command",
+        "search",
+        "Random fault schedules, until something breaks.",
+    ),
     "sweep": ("scenarios.cli.sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),

@@ -1,0 +1,172 @@
+"""`highwater search`: random fault schedules in an era, until something breaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from replica.rules import PROFILES
+from scenarios.cli.common import SeedRange, format_option, must_hold_files, print_json
+from scenarios.cli.searching.course import OUT, Asked, Searched, fail_to_keep, searched
+from scenarios.cli.searching.players import LocalPlayer, NewPlayer
+from scenarios.cli.spark import Master, conf_option
+from scenarios.language.spec import PROFILE
+from scenarios.process.whole_files import write_whole
+from scenarios.search.document import FORMAT, MODES, Kept, document_of
+from scenarios.search.search import FindingKind
+from scenarios.terminal.exit_codes import ExitCode
+
+_LIMIT_HELP = "With --master: seconds of wall time per run."
+WIDTH = 100
+
+
+@click.command()
+@click.option("--profile", type=click.Choice(list(PROFILES)), default=PROFILE, show_default=True, help="The era.")
+@click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to try.")
+@click.option("--safe", is_flag=True, help="Only settings that promise a clean verdict: acks=all, min ISR 2.")
+@click.option("--swarm", is_flag=True, help="Every 16 seeds draw their own mix of cluster, clients and faults.")
+@click.option(
+    "--guided/--blind",
+    default=False,
+    show_default=True,
+    help="Change schedules that reached something new.",
+)
+@click.option("--first", is_flag=True, help="Stop at the first seed that breaks something.")
+@click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where found schedules are kept.")
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
+@click.option("--master", type=Master(), help="Play on Spark: local[N] or spark://host:port. Rows are kept in --out.")
+@conf_option
+@click.option("--resume", is_flag=True, help="With --master: go on with the search in --out.")
+@click.option("--time-limit", type=click.FloatRange(0.1), default=60.0, show_default=True, help=_LIMIT_HELP)
+@format_option
+def search(
+    profile: str,
+    seeds: range,
+    safe: bool,
+    swarm: bool,
+    guided: bool,
+    first: bool,
+    out: Path,
+    jobs: int | None,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
+    resume: bool,
+    time_limit: float,
+    format_: str,
+) -> int:
+    """Play random fault schedules; say what they break: invariants and, with safe settings, promises to producers.
+
+    Each kind of finding is reported once, with the first seed that showed it; that schedule is kept, shrunk to the
+    steps it needs. A guided search learns from the runs before: the same seeds give the same findings, but a seed
+    alone is no schedule. With --master a Spark job plays and shrinks, the smallest schedule of each kind is kept, and
+    --resume plays what is missing after an interruption. Exit code 4 if anything broke that the era promises. After
+    Ctrl-C, or when a process is killed, findings so far are kept and reported.
+
+    search.html in --out shows what was found and what was covered, run by run, beside searches of the same era in the
+    same folder that went about it in another way.
+    """
+    must_hold_files(out)
+    began = time.perf_counter()
+    asked = Asked(profile, seeds, safe, swarm, guided, first, out)
+    result = searched(asked, _player(asked, jobs, master, dict(conf), resume=resume, time_limit=time_limit))
+    played, covered, found, kinds, kept, ended = result
+    page = _write_page(asked, result, None if resume else time.perf_counter() - began) if played else None
+    rest = None
+    if ended is not None and played < len(seeds):
+        rest = asked.command(range(seeds.start + played, seeds.stop)) if master is None else asked.on_spark(master)
+    if format_ == "json":
+        document = {
+            "profile": profile,
+            "swarm": asked.swarm,
+            "guided": guided,
+            "played": played,
+            "covered": len(covered),
+            "interrupted": ended is not None,
+            "rest": rest,
+            "found": [one.as_json() for one in found],
+            "kinds": [{**kind.as_json(), "file": kept[kind.first.seed].file} for kind in kinds],
+            "files": [one.file for one in kept.values()],
+            "not_shrunk": [one.file for one in kept.values() if not one.shrunk],
+            "page": None if page is None else str(page),
+        }
+        print_json(document)
+    else:
+        _print(kinds, kept, asked)
+        of = f" of {len(seeds)}" if rest else ""
+        schedules = "safe schedules" if safe else "schedules"
+        click.echo(
+            f"\n{profile}: {played}{of} {schedules} played, {len(found)} of them broke something; "
+            f"{len(covered):,} states and branches covered"
+        )
+        if page is not None:
+            click.echo(f"page: {page}")
+    if ended is not None:
+        if rest:
+            click.echo(f"the rest: {rest}", err=True)
+        raise ended
+    return ExitCode.OUR_BUG if any(kind.our_bug for kind in kinds) else ExitCode.HELD
+
+
+def _player(
+    asked: Asked, jobs: int | None, master: str | None, conf: Mapping[str, str], *, resume: bool, time_limit: float
+) -> NewPlayer:
+    if master is None:
+        return lambda tick: nullcontext(LocalPlayer(jobs or os.cpu_count() or 1))
+    from scenarios.cli.searching.spark_player import spark_search
+
+    return lambda tick: spark_search(asked, master, conf, tick, resume=resume, time_limit=time_limit)
+
+
+def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: Asked) -> None:
+    for kind in kinds:
+        seed = kind.first.seed
+        seeds = f"seed {kind.seeds[0]}"
+        if len(kind.seeds) > 1:
+            seeds = f"{len(kind.seeds)} seeds, the first {seed}"
+        click.echo(f"  {kind.kind}: {seeds}{', a bug in Highwater' if kind.our_bug else ''}")
+        indent = "    "
+        for line in textwrap.wrap(kind.sentence, WIDTH, initial_indent=indent, subsequent_indent=indent):
+            click.echo(line)
+        click.echo(f"    {kind.first.schedule.settings}")
+        click.echo(f"    highwater run {kept[seed].file}")
+        if not kept[seed].shrunk:
+            # A guided search made it out of others: its seed alone does not make it again.
+            again = "" if asked.guided else f" yet: {asked.command(range(seed, seed + 1))}"
+            click.echo(f"    (not shrunk{again})")
+
+
+def _write_page(asked: Asked, result: Searched, seconds: float | None) -> Path:
+    """The page, and the same as data for the pages of later searches. seconds: None where others played, too"""
+    from spark_reports.search.page import render
+
+    document = document_of(asked.in_words, result.covered, result.found, result.kinds, result.kept)
+    others = [found for mode in MODES if mode != asked.mode and (found := _read(asked.data_file(mode)))]
+    played = document["played"]
+    pace = (
+        "" if seconds is None else f"{played:,} schedules in {seconds:,.0f} s, {played / seconds * 3600:,.0f} an hour."
+    )
+    page = asked.out / "search.html"
+    try:
+        asked.out.mkdir(parents=True, exist_ok=True)
+        write_whole(asked.data_file(asked.mode), json.dumps(document, ensure_ascii=False) + "\n")
+        write_whole(page, render([document, *others], asked.data_file(asked.mode).name, pace))
+    except OSError as error:
+        fail_to_keep(asked, error)
+    return page
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """An earlier search, if it is there and of this version."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and document.get("format") == FORMAT else None

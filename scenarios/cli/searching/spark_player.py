@@ -1,0 +1,84 @@
+"""The player of a search on Spark: rows that are kept in the folder of the search, so that it can be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import yaml
+
+from scenarios.cli.common import fail
+from scenarios.cli.searching.course import Asked
+from scenarios.cli.searching.players import Shrunk
+from scenarios.cli.spark import spark_or_fail
+from scenarios.search.rows import COLUMNS, SearchRun, found_of, play_run, run_of
+from scenarios.search.search import FindingKind, Found, SeedJob, by_kind
+from scenarios.terminal.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from spark_reports.sweep.job import Task
+    from spark_reports.sweep.player import PlayRuns
+
+SHRINK_RUNS = 30
+"""The time limit of a shrinking is that of so many runs."""
+
+
+@contextmanager
+def spark_search(
+    asked: Asked,
+    master: str,
+    conf: Mapping[str, str],
+    tick: Callable[[], None],
+    *,
+    resume: bool,
+    time_limit: float,
+) -> Iterator[SparkPlayer]:
+    """For the length of the block. Where it cannot be played the command ends, with the reason."""
+    from scenarios.process.identity import identity
+    from spark_reports.sweep.job import Task, WorkersUnfit
+    from spark_reports.sweep.player import spark_player
+    from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
+
+    task = Task(play_run, identity, identity(), time_limit, COLUMNS)
+    about = {"search": asked.profile, "guided": asked.guided, "version": identity()}
+    try:
+        with (
+            spark_or_fail(),
+            SweepFolder(asked.out, about, resume=resume, columns=COLUMNS, fields=SearchRun._fields) as folder,
+            spark_player(folder, master, conf, tick) as play_rows,
+        ):
+            yield SparkPlayer(asked, task, play_rows)
+    except SweepFolderUnusable as unusable:
+        fail(str(unusable), ExitCode.USAGE)
+    except WorkersUnfit as unfit:
+        fail(f"the search cannot be played on {master}: {unfit}", ExitCode.MISSING)
+
+
+class SparkPlayer:
+    """Rows come as they are done; each kind is that of the schedule with the fewest steps."""
+
+    def __init__(self, asked: Asked, task: Task, play_rows: PlayRuns) -> None:
+        self._asked = asked
+        self._task = task
+        self._play_rows = play_rows
+
+    def play(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+        yield from map(found_of, self._play_rows(self._task, [run_of(job) for job in jobs]))
+
+    def play_in_order(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
+        yield from sorted(self.play(jobs), key=lambda one: one.seed)
+
+    def kinds(self, found: list[Found]) -> list[FindingKind]:
+        return by_kind(sorted(found, key=lambda one: (len(one.schedule.tree["timeline"]), one.seed)))
+
+    def shrunk(self, found: Sequence[Found]) -> Iterator[Shrunk]:
+        numbers = {one.seed: number for number, one in enumerate(found)}
+        shrinking = self._task._replace(limit_s=SHRINK_RUNS * self._task.limit_s)
+        for row in self._play_rows(shrinking, [self._to_shrink(one) for one in found]):
+            if row["shrunk"] is not None:
+                steps = yaml.safe_load(row["shrunk"])["timeline"]
+                yield Shrunk(numbers[row["seed"]], row["shrunk"], len(steps), done=True)
+
+    def _to_shrink(self, one: Found) -> SearchRun:
+        return SearchRun(one.seed, self._asked.profile, one.schedule.safe, self._asked.swarm, one.text, one.kinds)
