@@ -78,6 +78,15 @@ GAPS: tuple[Gap, ...] = (
         _LOGS_DIVERGE,
         "KIP-279 (2.0): the leader says which epoch the end offset belongs to",
     ),
+    # A fetch that is under way when the follower is given a new leader epoch: its answer comes while the follower asks
+    # where to truncate, and is dropped (AbstractFetcherThread.processFetchRequest). The fetch session takes it for
+    # delivered, and a high watermark that stands is in no later answer (FetchSession.maybeUpdateResponseData).
+    _gap(
+        "truncation",
+        ("leader-epoch-exact",),
+        "L3 follower-hw",
+        "KAFKA-10554 (2.7): a follower truncates by fetching, and drops no answer of its fetch session meanwhile",
+    ),
     _gap(
         "fetch-fencing",
         ("none",),

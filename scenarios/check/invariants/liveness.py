@@ -182,8 +182,12 @@ class Converges(Invariant):
         replicas = [state.replicas[node] for node in state.assigned]
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}
         if len(ends) > 1 or any(leo != hw for leo, hw in ends):
+            leader_end = state.replicas[state.leader].log_end_offset
+            is_committed = state.replicas[state.leader].high_watermark == leader_end
+            same_ends = all(replica.log_end_offset == leader_end for replica in replicas)
+            name = "L3 follower-hw" if is_committed and same_ends else "L3"
             shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
-            yield Unsettled("L3", f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)
+            yield Unsettled(name, f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)
 
 
 class RequestsAreHandled(Invariant):

@@ -40,6 +40,11 @@ def l3(script: TraceScript) -> None:
     script.append("b1", 1, "r1")
 
 
+def l3_follower_hw(script: TraceScript) -> None:
+    """Its leader moves the high watermark, and no follower hears of it."""
+    script.replicate("r1")
+
+
 def l4(script: TraceScript) -> None:
     script.send("r7")
 
@@ -48,7 +53,9 @@ def l5(script: TraceScript) -> None:
     script.checker.probe(FakeProbe(metadata=(9, {"b1": 8})))
 
 
-@pytest.mark.parametrize(("name", "story"), [("L1", l1), ("L2", l2), ("L3", l3), ("L4", l4), ("L5", l5)])
+@pytest.mark.parametrize(
+    ("name", "story"), [("L1", l1), ("L2", l2), ("L3", l3), ("L3 follower-hw", l3_follower_hw), ("L4", l4), ("L5", l5)]
+)
 @pytest.mark.parametrize("disturbance", ["none", "cut in force", "throttle in force", "just now", "broker down"])
 def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: str) -> None:
     script = TraceScript()
