@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from replica.trace.events import OPTIONAL_TABLES
 from spark_reports.schema import RUN, trace_schema
+
+SHORT_TRACE_BYTES = 256 << 10
+"""Some 20,000 events, compressed."""
 
 
 class RunFolderUnusable(Exception):
@@ -38,7 +44,8 @@ class Trace(NamedTuple):
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
-    """Lay a schema over the trace files of `run_dirs`; nothing is read before it is needed.
+    """The tables of these runs. Short ones are read here; over the files of others a schema is laid, and nothing is
+    read before it is needed.
 
     raises: RunFolderUnusable
     """
@@ -48,7 +55,18 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     for name in names:
         if names.count(name) > 1:
             raise RunFolderUnusable(f"two runs are called {name!r}: the report names runs by their folders")
-    return Trace(**{table: _read_table(spark, run_dirs, table) for table in Trace._fields})
+    is_short = _in_one_partition(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
+    read = _held_table if is_short else _read_table
+    return Trace(**{table: read(spark, run_dirs, table) for table in Trace._fields})
+
+
+def trace_bytes(run_dirs: Sequence[Path]) -> int:
+    """How long the traces are, compressed."""
+    return sum(part.stat().st_size for run_dir in run_dirs for part in (run_dir / "trace").glob("*/part-*.parquet"))
+
+
+def _in_one_partition(spark: SparkSession) -> bool:
+    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 @contextlib.contextmanager
@@ -63,27 +81,81 @@ def damage_named() -> Iterator[None]:
         found = _UNREADABLE.search(str(error))
         if found is None:
             raise
-        raise RunFolderUnusable(f"{unquote(found['file'])}: damaged. Make the run again") from error
+        raise RunFolderUnusable(_damaged(unquote(found["file"]))) from error
+
+
+def _damaged(file: str) -> str:
+    return f"{file}: damaged. Make the run again"
 
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\n]*? file:/*(?P<file>/[^\n]*?/trace/\w+/part-\d+\.parquet)")
 """In the many lines of Spark's own error; it spells a file as an address."""
 
 
-def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
+def _folders(run_dirs: Sequence[Path], table: str) -> list[Path]:
+    """Of the runs that have this table. raises: RunFolderUnusable"""
     folders = [run_dir.resolve() / "trace" / table for run_dir in run_dirs]
     if table in OPTIONAL_TABLES:
         folders = [folder for folder in folders if folder.is_dir()]
-        if not folders:
-            return _no_rows(spark, table)
-    for run_dir, folder in zip(run_dirs, folders, strict=table not in OPTIONAL_TABLES):
+    for folder in folders:
         if not any(folder.glob("part-*.parquet")):
             raise RunFolderUnusable(
-                f"{run_dir}: trace table {table!r} has no part: this is not the folder of a whole run"
+                f"{folder.parent.parent}: trace table {table!r} has no part: this is not the folder of a whole run"
             )
+    return folders
+
+
+def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
+    """Rows in the plan itself: Spark filters them while it optimizes, and leaves out what no event takes part in.
+
+    raises: RunFolderUnusable, naming the damaged file
+    """
+    columns = StructType([StructField(RUN, StringType()), *map(_nullable, trace_schema(table))])
+    schema = to_arrow_schema(columns)
+    parts = [part for folder in _folders(run_dirs, table) for part in sorted(folder.glob("part-*.parquet"))]
+    rows = pa.concat_tables([schema.empty_table(), *(_rows(part, schema) for part in parts)])
+    return spark.createDataFrame(rows, columns).coalesce(1) if len(rows) else _no_rows(spark, table)
+
+
+def _nullable(column: StructField) -> StructField:
+    """As it is in rows that Spark reads from files."""
+    kind = column.dataType
+    kind = ArrayType(kind.elementType, containsNull=True) if isinstance(kind, ArrayType) else kind
+    return StructField(column.name, kind, nullable=True, metadata=column.metadata)
+
+
+def _rows(part: Path, schema: pa.Schema) -> pa.Table:
+    """A part as Spark reads it: columns that it lacks are null. raises: RunFolderUnusable"""
+    try:
+        stored = pq.read_table(part, partitioning=None)
+    except (pa.ArrowException, OSError) as error:
+        raise RunFolderUnusable(_damaged(str(part))) from error
+    columns = []
+    for field in schema:
+        if field.name == RUN:
+            columns.append(pa.array([part.parents[2].name] * len(stored), field.type))
+        elif field.name not in stored.column_names:
+            columns.append(pa.nulls(len(stored), field.type))
+        elif _is_of(field.type, stored[field.name].type):
+            columns.append(stored[field.name].cast(field.type))
+        else:
+            raise RunFolderUnusable(_damaged(str(part)))
+    return pa.table(columns, schema=schema)
+
+
+def _is_of(kind: pa.DataType, stored: pa.DataType) -> bool:
+    if pa.types.is_list(kind) and pa.types.is_list(stored):
+        return bool(kind.value_type == stored.value_type)
+    return bool(kind == (stored.value_type if pa.types.is_dictionary(stored) else stored))
+
+
+def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
+    folders = _folders(run_dirs, table)
+    if not folders:
+        return _no_rows(spark, table)
     read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
     facts = read.parquet(*map(str, folders))
-    if spark.conf.get("spark.sql.shuffle.partitions") == "1":
+    if _in_one_partition(spark):
         # A table in one partition from the beginning needs no shuffle for any join, group or window.
         facts = facts.coalesce(1)
     return facts.select(_run_of_row(run_dirs).alias(RUN), "*")

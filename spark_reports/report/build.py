@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.interrupts import Interrupts
-from spark_reports.io import damage_named, read_trace, write_table
+from spark_reports.io import damage_named, read_trace, trace_bytes, write_table
 from spark_reports.report.heading import heading_of
 from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
@@ -105,14 +106,10 @@ def _move_into(folder: Path, target: Path) -> None:
 
 def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
     """Spark settings that suit the size of these traces, for callers that start the session early."""
-    size = _trace_bytes(run_dirs)
+    size = trace_bytes(run_dirs)
     if size < _SMALL_TRACE_BYTES:
         return SMALL_TRACE_SETTINGS
     return {"spark.sql.shuffle.partitions": str(max(2, size // _PARTITION_BYTES))}
-
-
-def _trace_bytes(run_dirs: Sequence[Path]) -> int:
-    return sum(part.stat().st_size for run_dir in run_dirs for part in (run_dir / "trace").glob("*/part-*.parquet"))
 
 
 def keep_on_disk(spark: SparkSession, folder: Path) -> Keep:
@@ -128,13 +125,13 @@ def keep_on_disk(spark: SparkSession, folder: Path) -> Keep:
 def _build(
     spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress
 ) -> dict[str, tuple[str, ...]]:
-    is_small = _trace_bytes(run_dirs) < _SMALL_TRACE_BYTES
+    is_small = trace_bytes(run_dirs) < _SMALL_TRACE_BYTES
     progress("table records", 0.1)
     with damage_named():
         tables = ResultTables(
             read_trace(spark, run_dirs), in_memory if is_small else keep_on_disk(spark, folder / "tables")
         )
-        _write_all(spark, tables, folder / "tables", progress)
+        _write_all(spark, tables, folder / "tables", _collect_and_write if is_small else write_table, progress)
     progress("drawing", 0.9)
     rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
     rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
@@ -146,12 +143,26 @@ def _build(
     return {name: verdict_of(rows["anomalies"].where(run=name)) for name in names}
 
 
-def _write_all(spark: SparkSession, tables: ResultTables, folder: Path, progress: Progress) -> None:
+def _collect_and_write(table: DataFrame, folder: Path) -> None:
+    """For a table of a small trace: a Spark job that writes files does several times the work for a few rows."""
+    rows = table.toArrow()
+    name_call_site(table.sparkSession)  # PySpark has just set its own, and removed it.
+    folder.mkdir(parents=True)
+    pq.write_table(rows, folder / "part-00000.parquet", compression="zstd")
+
+
+def _write_all(
+    spark: SparkSession,
+    tables: ResultTables,
+    folder: Path,
+    write: Callable[[DataFrame, Path], None],
+    progress: Progress,
+) -> None:
     def define_and_write(name: str) -> str:
         table, path = tables[name], folder / name
         # Those that others are computed from may be there already.
         if not path.exists():
-            write_table(table, path)
+            write(table, path)
         return name
 
     pool = ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,))

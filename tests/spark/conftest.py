@@ -93,6 +93,15 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, list[Fac
     return write
 
 
+@pytest.fixture(params=["as a short trace", "as a long trace"])
+def any_length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces of the test are read in both ways."""
+    from spark_reports import io
+
+    if request.param == "as a long trace":
+        monkeypatch.setattr(io, "SHORT_TRACE_BYTES", 0)
+
+
 @pytest.fixture(scope="session")
 def bundled_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
     """Every bundled scenario and variant, run once and kept."""

@@ -31,6 +31,7 @@ def words_for_numbers(part: Path) -> None:
     pq.write_table(table.set_column(table.schema.get_field_index("crc"), "crc", pa.array(["x"] * len(table))), part)
 
 
+@pytest.mark.usefixtures("any_length")
 @pytest.mark.parametrize("damage", one_in(2, [broken_pages, words_for_numbers]))
 def test_the_damaged_file_is_named(
     damage: Callable[[Path], None], spark: SparkSession, leader_kill_dir: Path, tmp_path: Path

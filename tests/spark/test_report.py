@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 from jsonschema import ValidationError
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructField
 
 from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.events import TABLES, columns_of_table
-from spark_reports import java
+from spark_reports import io, java
 from spark_reports.io import RunFolderUnusable, read_trace
 from spark_reports.report import ReportResult, page, series, write_report
 from spark_reports.report.charts import partition_chart
@@ -132,6 +133,7 @@ def test_an_unfinished_run_is_refused_and_leaves_nothing(spark: SparkSession, tm
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("any_length")
 def test_runs_are_told_apart_by_their_folders(spark: SparkSession, leader_kill_dir: Path, tmp_path: Path) -> None:
     copy = tmp_path / "0007-same but+different"
     shutil.copytree(leader_kill_dir, copy)
@@ -142,6 +144,21 @@ def test_runs_are_told_apart_by_their_folders(spark: SparkSession, leader_kill_d
     assert verdicts[copy.name].records["acked"] == ["r0", "r1", "r2", "r3", "r4", "r5"]
     with pytest.raises(RunFolderUnusable, match="two runs"):
         read_trace(spark, [copy, copy])
+
+
+def test_a_short_trace_is_read_as_a_long_one_is(
+    spark: SparkSession, leader_kill_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = read_trace(spark, [leader_kill_dir])
+    monkeypatch.setattr(io, "SHORT_TRACE_BYTES", 0)
+    for one, other in zip(short, read_trace(spark, [leader_kill_dir]), strict=True):
+        assert [_column(field) for field in one.schema] == [_column(field) for field in other.schema]
+        assert one.collect() == other.collect()
+
+
+def _column(field: StructField) -> tuple[str, DataType, dict[str, Any]]:
+    """Without its nullability: the run of a single one is a constant."""
+    return field.name, field.dataType, field.metadata
 
 
 def test_the_schema_is_the_traces_own() -> None:
