@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from replica.trace.events import OPTIONAL_TABLES
+from spark_reports.held import held, in_one_partition, no_rows
 from spark_reports.schema import RUN, trace_schema
 
 SHORT_TRACE_BYTES = 256 << 10
@@ -55,7 +56,7 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     for name in names:
         if names.count(name) > 1:
             raise RunFolderUnusable(f"two runs are called {name!r}: the report names runs by their folders")
-    is_short = _in_one_partition(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
+    is_short = in_one_partition(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
     read = _held_table if is_short else _read_table
     return Trace(**{table: read(spark, run_dirs, table) for table in Trace._fields})
 
@@ -63,10 +64,6 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
 def trace_bytes(run_dirs: Sequence[Path]) -> int:
     """How long the traces are, compressed."""
     return sum(part.stat().st_size for run_dir in run_dirs for part in (run_dir / "trace").glob("*/part-*.parquet"))
-
-
-def _in_one_partition(spark: SparkSession) -> bool:
-    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 @contextlib.contextmanager
@@ -106,19 +103,20 @@ def _folders(run_dirs: Sequence[Path], table: str) -> list[Path]:
 
 
 def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
-    """Rows in the plan itself: Spark filters them while it optimizes, and leaves out what no event takes part in.
-
-    raises: RunFolderUnusable, naming the damaged file
-    """
-    columns = StructType([StructField(RUN, StringType()), *map(_nullable, trace_schema(table))])
+    """raises: RunFolderUnusable, naming the damaged file"""
+    columns = _columns(table)
     schema = to_arrow_schema(columns)
     parts = [part for folder in _folders(run_dirs, table) for part in sorted(folder.glob("part-*.parquet"))]
     rows = pa.concat_tables([schema.empty_table(), *(_rows(part, schema) for part in parts)])
-    return spark.createDataFrame(rows, columns).coalesce(1) if len(rows) else _no_rows(spark, table)
+    return held(spark, rows, columns)
+
+
+def _columns(table: str) -> StructType:
+    """As those of rows that Spark reads from files."""
+    return StructType([StructField(RUN, StringType()), *map(_nullable, trace_schema(table))])
 
 
 def _nullable(column: StructField) -> StructField:
-    """As it is in rows that Spark reads from files."""
     kind = column.dataType
     kind = ArrayType(kind.elementType, containsNull=True) if isinstance(kind, ArrayType) else kind
     return StructField(column.name, kind, nullable=True, metadata=column.metadata)
@@ -152,20 +150,13 @@ def _is_of(kind: pa.DataType, stored: pa.DataType) -> bool:
 def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
     folders = _folders(run_dirs, table)
     if not folders:
-        return _no_rows(spark, table)
+        return no_rows(spark, _columns(table))
     read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
     facts = read.parquet(*map(str, folders))
-    if _in_one_partition(spark):
+    if in_one_partition(spark):
         # A table in one partition from the beginning needs no shuffle for any join, group or window.
         facts = facts.coalesce(1)
     return facts.select(_run_of_row(run_dirs).alias(RUN), "*")
-
-
-def _no_rows(spark: SparkSession, table: str) -> DataFrame:
-    """Made of an empty list it would start Python workers; like this the optimizer drops it and what hangs on it."""
-    columns = [StructField(RUN, StringType()), *trace_schema(table)]
-    nothing = [F.lit(None).cast(column.dataType).alias(column.name, metadata=column.metadata) for column in columns]
-    return spark.range(1).filter(F.lit(False)).select(*nothing)
 
 
 def _run_of_row(run_dirs: Sequence[Path]) -> Column:

@@ -90,7 +90,8 @@ def _admitted(
             named.update(dict.fromkeys(tables_read_by(plan, TABLES)))
             is_shown = is_shown or shows_tables(plan)
             parsed.append((statement, plan))
-    define_views(session, run_dirs, named)
+    with damage_named():
+        define_views(session, run_dirs, named)
     if is_shown:
         for name in TABLES:
             if name not in named:  # Only its name will be seen.

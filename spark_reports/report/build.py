@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_reports.held import collected
 from spark_reports.interrupts import Interrupts
 from spark_reports.io import damage_named, read_trace, trace_bytes, write_table
 from spark_reports.report.heading import heading_of
@@ -145,8 +146,7 @@ def _build(
 
 def _collect_and_write(table: DataFrame, folder: Path) -> None:
     """For a table of a small trace: a Spark job that writes files does several times the work for a few rows."""
-    rows = table.toArrow()
-    name_call_site(table.sparkSession)  # PySpark has just set its own, and removed it.
+    rows = collected(table)
     folder.mkdir(parents=True)
     pq.write_table(rows, folder / "part-00000.parquet", compression="zstd")
 

@@ -1,10 +1,14 @@
-"""Events of several tables, in the order of the run, through a fold: one stage, spread by partition, sorted on disk."""
+"""Events of several tables, in the order of the run, through a fold: one stage, spread by partition, sorted on disk.
+
+Of a short trace the driver folds them itself.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from spark_reports import folds
 from spark_reports.folds.rows import Fold, fold_batches
+from spark_reports.held import collected, held, in_one_partition
 from spark_reports.schema import PARTITION_KEY
 
 # Workers, also of a cluster, get the folds themselves instead of a name that they would have to find.
@@ -32,11 +37,18 @@ def folded(facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, s
         for place, (what, rows) in enumerate(facts.items())
     ]
     together = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
-    if together.sparkSession.conf.get("spark.sql.shuffle.partitions") == "1":
-        apart = together.coalesce(1)
-    else:
-        apart = together.repartition(*PARTITION_KEY)
+    is_short = in_one_partition(together.sparkSession)
+    apart = together.coalesce(1) if is_short else together.repartition(*PARTITION_KEY)
     ordered = apart.sortWithinPartitions(*PARTITION_KEY, "seq", "_place").select(*PARTITION_KEY, *columns)
     out = StructType.fromDDL(schema)
     assert isinstance(out, StructType)
-    return ordered.mapInArrow(functools.partial(fold_batches, fold, to_arrow_schema(out)), out)
+    fold_all = functools.partial(fold_batches, fold, to_arrow_schema(out))
+    return _folded_here(ordered, fold_all, out) if is_short else ordered.mapInArrow(fold_all, out)
+
+
+def _folded_here(
+    ordered: DataFrame, fold_all: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], out: StructType
+) -> DataFrame:
+    """Starting Python workers, with all that they import, costs more than all folds of a short trace."""
+    rows = pa.Table.from_batches(fold_all(iter(collected(ordered).to_batches())), to_arrow_schema(out))
+    return held(ordered.sparkSession, rows, out)

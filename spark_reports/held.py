@@ -1,0 +1,34 @@
+"""Rows of short traces on their way between this process and Spark: in Arrow, and in one partition."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_reports.session import name_call_site
+
+
+def in_one_partition(spark: SparkSession) -> bool:
+    """Whether the session has the settings for short traces."""
+    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
+
+
+def held(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
+    """Rows that stand in the plan itself: Spark filters them while it optimizes, and leaves out what no row takes
+    part in.
+    """
+    return spark.createDataFrame(rows, columns).coalesce(1) if len(rows) else no_rows(spark, columns)
+
+
+def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
+    """Made of an empty list it would start Python workers; like this the optimizer drops it and what hangs on it."""
+    nothing = [F.lit(None).cast(column.dataType).alias(column.name, metadata=column.metadata) for column in columns]
+    return spark.range(1).filter(F.lit(False)).select(*nothing)
+
+
+def collected(table: DataFrame) -> pa.Table:
+    rows = table.toArrow()
+    name_call_site(table.sparkSession)  # PySpark has just set its own, and removed it.
+    return rows
