@@ -28,6 +28,7 @@ class Explain(SheetExercise):
         "elected_at": "the moment of the election, within half a second",
         "cut_by": "the broker that erased the record",
         "cut_to": "the offset that it cut its log back to",
+        "in_its_place": "the record that has this offset at the end",
     }
 
     def values(self, draw: Draw) -> Mapping[str, object]:
@@ -48,14 +49,21 @@ class Explain(SheetExercise):
         played = sandbox.play(given, given.seed)
         entry = played.ledger.records[record]
         elected = [row for row in played.rows if isinstance(row.event, LeaderElected)][-1]
+        new_leader = last_event(played, LeaderElected).broker
         cut = last_event(played, LogTruncated)
+        (in_its_place,) = (
+            other.name
+            for other in played.ledger.records
+            if (other.acked_by, other.acked_offset) == (new_leader, entry.acked_offset)
+        )
         return {
             "acked_by": str(entry.acked_by),
             "offset": str(entry.acked_offset),
-            "new_leader": str(last_event(played, LeaderElected).broker),
+            "new_leader": str(new_leader),
             "elected_at": f"{elected.at_us / 1_000_000:.3f}",
             "cut_by": cut.node,
             "cut_to": str(cut.log_end_offset),
+            "in_its_place": in_its_place,
         }
 
     def is_right(self, name: str, said: str, right: str) -> bool:
