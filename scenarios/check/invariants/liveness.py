@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
@@ -87,7 +88,9 @@ class Converges(Invariant):
     an answer; L5 (through the probe) brokers know all metadata.
 
     Where the ISR is smaller than min.insync.replicas a producer gets retriable errors until its delivery.timeout.ms
-    is over: that is L2, not L4.
+    is over: that is L2, not L4. So does a batch that is out of order for good, and those that wait for it: a leader
+    that knew nothing of its producer took later ones first (ProducerAppendInfo.checkSequence), and the producer tries
+    again, for the sequence is not the next one (TransactionManager.canRetry).
 
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5.
     """
@@ -97,6 +100,7 @@ class Converges(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.quiescence = Quiescence(self.checker)
         self.unanswered: dict[str, trace.RecordSent] = {}
+        self.out_of_order: dict[str, bool] = {}
         self.appended_us: dict[TopicPartition, int] = {}
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         return {
@@ -106,6 +110,7 @@ class Converges(Invariant):
             trace.RecordAcked: self._answered,
             trace.RecordHandedOver: self._answered,
             trace.RecordFailed: self._answered,
+            trace.BatchRefused: self._refused,
             trace.BatchAppended: self._appended,
         }
 
@@ -117,6 +122,10 @@ class Converges(Invariant):
         """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
         self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
+
+    def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
+        for record in event.records:
+            self.out_of_order[record] = event.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         """A live client may produce without a trace of its records (serve --no-client-records)."""
@@ -153,7 +162,9 @@ class Converges(Invariant):
                 yield Unsettled("L1", f"{name} runs undisturbed and is still fenced")
         for partition in self.view.partitions:
             yield from self._unsettled_replicas(partition, now_us)
-        unanswered = [sent for sent in self.unanswered.values() if self._can_be_written(sent)]
+        stuck = [_queue_of(sent) for sent in self.unanswered.values() if self.out_of_order.get(sent.record, False)]
+        waiting = [sent for sent in self.unanswered.values() if _queue_of(sent) not in stuck]
+        unanswered = [sent for sent in waiting if self._can_be_written(sent)]
         for sent in unanswered[:1]:
             yield Unsettled("L4", f"{sent.client} never learned what became of {sent.record}")
         end, applied = self.metadata
@@ -188,6 +199,11 @@ class Converges(Invariant):
             name = "L3 follower-hw" if is_committed and same_ends else "L3"
             shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
             yield Unsettled(name, f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)
+
+
+def _queue_of(sent: trace.RecordSent) -> tuple[str, str, int]:
+    """Records that a producer sends in their order."""
+    return sent.client, sent.topic, sent.partition
 
 
 class RequestsAreHandled(Invariant):

@@ -110,3 +110,23 @@ def test_a_leader_that_has_just_appended_is_not_at_rest(idle_s: int, is_judged: 
     l3(script)
     rest(script)
     assert ("L3" in script.broken()) is is_judged
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_judged"),
+    [
+        (("OUT_OF_ORDER_SEQUENCE_NUMBER",), False),
+        (("OUT_OF_ORDER_SEQUENCE_NUMBER", "NOT_LEADER_OR_FOLLOWER"), True),
+    ],
+)
+def test_a_batch_that_is_out_of_order_has_no_answer_before_its_delivery_timeout(
+    errors: tuple[str, ...], is_judged: bool
+) -> None:
+    """A leader without state of its producer took later batches first: search found it in era 4.1."""
+    script = TraceScript()
+    script.replicate("r0")
+    script.send("r7", "r8")
+    for error in errors:
+        script.refuse("r7", error)
+    rest(script)
+    assert script.broken() == (["L4"] if is_judged else [])
