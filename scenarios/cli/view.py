@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scenarios.view.page import RunOfPage
 
 PAGE_NAME = "view.html"
+SIDE_BY_SIDE_NAME = "view-runs.html"
 RUNS_MAX = 9
 """Runs on one page: each has a key, 1 to 9."""
 
@@ -28,7 +29,7 @@ TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 @click.command()
 @click.argument("runs", nargs=-1, shell_complete=run_names)
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the run's folder."
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the first run's folder."
 )
 @click.option("--predict", "predicts", is_flag=True, help="The page begins by asking, and shows no outcome before.")
 @open_option
@@ -43,7 +44,8 @@ def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -
         raise click.UsageError(f"{len(runs)} runs: a page holds at most {RUNS_MAX}")
     with usable_runs():
         folders = [find_run(name) for name in runs or ("last",)]
-    page = write_page(folders, out or folders[0] / PAGE_NAME, predicts=predicts)
+    name = PAGE_NAME if len(folders) == 1 else SIDE_BY_SIDE_NAME
+    page = write_page(folders, out or folders[0] / name, predicts=predicts)
     click.echo(f"  {page}")
     if opens:
         open_page(page)

@@ -14,6 +14,7 @@ def test_view_writes_the_page_of_the_last_run(highwater: Highwater, tmp_path: Pa
     assert (found.code, found.out.strip(), found.err) == (0, "runs/0001-mini/view.html", "")
     assert Path("runs/0001-mini/view.html").stat().st_size > 30_000
     assert highwater("view", "last", "1", "--out", "both.html").code == 0 and Path("both.html").is_file()
+    assert highwater("view", "last", "1").out.strip() == "runs/0001-mini/view-runs.html"
     assert not list(Path().rglob(".view-*"))
 
 
