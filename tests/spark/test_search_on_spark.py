@@ -35,7 +35,7 @@ def search(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_a_search_on_spark_plays_what_it_plays_here(search: Callable[..., Result], tmp_path: Path) -> None:
     here = json.loads(search("--seeds", "1..3", "--jobs", "1").stdout)
     first = search("--seeds", "1..2", "--master", "local[2]")
-    assert (first.exception, first.return_value) == (None, 0)
+    assert (first.exception, first.return_value) == (None, 0), first.stderr
     resumed = search("--seeds", "1..3", "--master", "local[2]", "--resume")
     there = json.loads(resumed.stdout)
     assert (there["played"], there["covered"], there["kinds"]) == (3, here["covered"], [])
