@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +13,7 @@ import jinja2
 
 from replica.trace.broker_marks import BROKER_MARKS
 from spark_reports.report import standstill, words
+from spark_reports.report.kept import kept
 from spark_reports.report.packing import packed
 
 
@@ -52,9 +54,13 @@ def page_style() -> str:
 @functools.cache
 def vega_script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script without a module system; about 0.9 MB, two seconds to make."""
-    import vl_convert
 
-    return _inside_script(str(vl_convert.javascript_bundle(_GLOBALS)))
+    def bundle() -> str:
+        import vl_convert
+
+        return str(vl_convert.javascript_bundle(_GLOBALS))
+
+    return _inside_script(kept(f"vega of vl-convert {version('vl-convert-python')}, {_GLOBALS}", bundle))
 
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
