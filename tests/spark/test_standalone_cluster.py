@@ -90,3 +90,10 @@ def test_an_interrupted_sweep_goes_on_and_leaves_no_process(tmp_path: Path) -> N
     document = highwater(tmp_path, *words, "--resume")
     assert (document["runs"], document["played"]) == (40, 40 - kept)
     assert len(rows_in(tmp_path / "stopped")) == 40
+
+
+def test_a_search_plays_what_it_plays_here(master: str, tmp_path: Path) -> None:
+    words = ["search", "--safe", "--seeds", "1..3", "--format", "json"]
+    there = highwater(tmp_path, *words, "--master", master, *SMALL, "--out", "there")
+    here = highwater(tmp_path, *words, "--jobs", "1", "--out", "here")
+    assert (there["played"], there["covered"], there["kinds"]) == (3, here["covered"], [])
