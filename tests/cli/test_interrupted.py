@@ -30,9 +30,8 @@ def rest_of(ended: Ended) -> list[str]:
     return shlex.split(line.removeprefix("the rest: highwater "))
 
 
-@pytest.mark.parametrize(
-    ("by", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_search_keeps_what_it_has_found(by: signal.Signals, code: int, tmp_path: Path) -> None:
     words = (*SEARCH, "--seeds", f"1..{SEEDS}", "--jobs", "2", "--format", "json")
     ended = interrupted(tmp_path, *words, by=by, sign="seeds, ")

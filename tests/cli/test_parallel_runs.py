@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from command import MINI
 
 PROCESSES, RUNS = 3, 2
@@ -23,6 +24,7 @@ for _ in range({RUNS}):
 """
 
 
+@pytest.mark.soak
 def test_runs_of_many_processes_that_end_together_are_all_kept(tmp_path: Path) -> None:
     mini, runs = tmp_path / "mini.yaml", tmp_path / "runs"
     mini.write_text(MINI)

@@ -49,6 +49,7 @@ def test_processes_of_a_cluster_run_none_of_them(tmp_path: Path, where: str) -> 
     assert marks(foreign) == []
 
 
+@pytest.mark.soak
 def test_verify_runs_none_of_them(tmp_path: Path) -> None:
     foreign = spoil(tmp_path / "foreign", "scenarios")
     words = [sys.executable, str(program(tmp_path / "bin")), "verify", "acks1-leader-kill", "--variant", "base"]

@@ -85,7 +85,8 @@ def test_two_members_share_and_the_next_goes_on_where_they_stopped(tmp_path: Pat
     assert not cluster.result.broke_an_invariant and cluster.result.verdict.ok
 
 
-@pytest.mark.parametrize("profile", ["kafka-4.1", pytest.param("kafka-2.7", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("profile", ["kafka-4.1", "kafka-2.7"])
 def test_a_coordinator_that_dies_in_mid_stream_takes_nothing_with_it(tmp_path: Path, profile: str) -> None:
     """The next one reads the group from its log: the member goes on, it does not even have to join again."""
     with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS, profile=profile) as cluster:

@@ -152,6 +152,7 @@ def many_kills(tmp_path: Path, count: int) -> None:
     print(f"{count} kills in {summary['virtual_s']:.0f} s, {acked} records acked, none lost, none twice")
 
 
+@pytest.mark.soak
 def test_kills_under_load_lose_nothing_that_all_replicas_had(tmp_path: Path) -> None:
     many_kills(tmp_path, 3)
 

@@ -122,11 +122,11 @@ def test_what_cannot_be_undone_fails_the_run() -> None:
 
 
 def test_a_step_that_cannot_be_done_fails_the_run_and_names_its_line() -> None:
-    run = play("{at: 5s, elect: preferred}", '{at: 6s, pause: "@nobody"}', "{at: 6s, stop: b1, as: nobody}")
+    run = play("{at: 5s, kill: c1}", "{at: 6s, elect: preferred}", "{at: 7s, stop: b1}")
     (failed,) = [one for one in run.expectations if not one.held]
-    assert failed.what == "step pause-2 (line 11)"
+    assert failed.what == "step elect-2 (line 11)"
     events = [row.event.reason for row in run.rows if isinstance(row.event, CheckMade)]
-    assert events == [f"step pause-2: {failed.why}"], "the trace does not depend on the lines of a file"
+    assert events == [f"step elect-2: {failed.why}"], "the trace does not depend on the lines of a file"
 
 
 @pytest.mark.parametrize("asked", ["elect: preferred", "reassign: {partition: t-0, to: [b3, b2, b1]}"])

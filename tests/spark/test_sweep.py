@@ -146,6 +146,7 @@ def test_failures_of_single_runs_are_rows(spark: SparkSession) -> None:
     assert found[Run(good, 5)] == row_of(Run(good, 5), scenario.play(good, 5))
 
 
+@pytest.mark.soak
 def test_a_worker_that_would_play_something_else_ends_the_sweep(spark: SparkSession) -> None:
     task = Task(luck_or_law().play, identity, {**identity(), "kio": "0.0.1"}, 10.0)
     with pytest.raises(WorkersUnfit, match=r"kio is .* on a worker, 0\.0\.1 here"):

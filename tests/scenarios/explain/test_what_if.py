@@ -53,7 +53,10 @@ def test_a_clean_election_saves_what_an_unclean_one_lost() -> None:
     assert "unclean.leader.election.enable=false" in saving(outcomes)
 
 
-@pytest.mark.parametrize(("scenario_id", "record"), [("acks1-leader-kill", "r12"), ("all-replicas-power-off", "r15")])
+@pytest.mark.parametrize(
+    ("scenario_id", "record"),
+    [("acks1-leader-kill", "r12"), pytest.param("all-replicas-power-off", "r15", marks=pytest.mark.soak)],
+)
 def test_what_if_and_run_with_the_same_settings_agree(scenario_id: str, record: str) -> None:
     text = lock.dump(load_file(Path(str(bundled()[scenario_id]))).scenario)
     for outcome in outcomes_of(scenario_id, record):

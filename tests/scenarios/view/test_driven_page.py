@@ -223,6 +223,7 @@ def test_the_stage_is_drawn_once_at_the_start(link: str, browser: Browser, three
 
 def test_a_hostile_run_is_text(browser: Browser, tmp_path: Path) -> None:
     page = write_page([run_of_names(tmp_path)], tmp_path / "page.html")
+    assert "<script>alert" not in page.read_text(encoding="utf-8")
     with driven(browser, page.as_uri()) as shown:
         shown.press("y", "v", "e", "x")
         assert shown.page.evaluate("document.querySelectorAll('script').length") == 2
