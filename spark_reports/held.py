@@ -7,12 +7,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_reports.session import name_call_site
+from spark_reports.session import SMALL_TRACE_SETTINGS, name_call_site
 
 
-def in_one_partition(spark: SparkSession) -> bool:
-    """Whether the session has the settings for short traces."""
-    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
+def is_for_short_traces(spark: SparkSession) -> bool:
+    """Whether the session has the settings for short traces: all of them, for a user may have chosen one."""
+    chosen = {name: value for name, value in SMALL_TRACE_SETTINGS.items() if name.startswith("spark.sql.")}
+    return all(spark.conf.get(name, None) == value for name, value in chosen.items())
 
 
 def held(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:

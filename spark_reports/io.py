@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from replica.trace.events import OPTIONAL_TABLES
-from spark_reports.held import held, in_one_partition, no_rows
+from spark_reports.held import held, is_for_short_traces, no_rows
 from spark_reports.schema import RUN, trace_schema
 
 SHORT_TRACE_BYTES = 256 << 10
@@ -56,7 +56,7 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     for name in names:
         if names.count(name) > 1:
             raise RunFolderUnusable(f"two runs are called {name!r}: the report names runs by their folders")
-    is_short = in_one_partition(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
+    is_short = is_for_short_traces(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
     read = _held_table if is_short else _read_table
     return Trace(**{table: read(spark, run_dirs, table) for table in Trace._fields})
 
@@ -153,7 +153,7 @@ def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> Da
         return no_rows(spark, _columns(table))
     read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
     facts = read.parquet(*map(str, folders))
-    if in_one_partition(spark):
+    if is_for_short_traces(spark):
         # A table in one partition from the beginning needs no shuffle for any join, group or window.
         facts = facts.coalesce(1)
     return facts.select(_run_of_row(run_dirs).alias(RUN), "*")

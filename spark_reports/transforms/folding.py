@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from spark_reports import folds
 from spark_reports.folds.rows import Fold, fold_batches
-from spark_reports.held import collected, held, in_one_partition
+from spark_reports.held import collected, held, is_for_short_traces
 from spark_reports.schema import PARTITION_KEY
 
 # Workers, also of a cluster, get the folds themselves instead of a name that they would have to find.
@@ -37,7 +37,7 @@ def folded(facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, s
         for place, (what, rows) in enumerate(facts.items())
     ]
     together = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
-    is_short = in_one_partition(together.sparkSession)
+    is_short = is_for_short_traces(together.sparkSession)
     apart = together.coalesce(1) if is_short else together.repartition(*PARTITION_KEY)
     ordered = apart.sortWithinPartitions(*PARTITION_KEY, "seq", "_place").select(*PARTITION_KEY, *columns)
     out = StructType.fromDDL(schema)
