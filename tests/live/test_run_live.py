@@ -43,6 +43,7 @@ expect:
 """
 
 
+@pytest.mark.soak
 def test_a_killed_leader_takes_what_it_alone_had_acked_over_tcp_as_well(tmp_path: Path) -> None:
     scenario = load_text(LOST, "quick.yaml").scenario
     result = run_scenario(scenario, runs_dir=tmp_path, world=live, keep_rows=True)

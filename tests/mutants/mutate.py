@@ -140,7 +140,7 @@ def _play_test(run: str) -> Finding:
                 self.crash = f"{node.nodeid}: {call.excinfo.exconly()}"[:200]
 
     os.chdir(ROOT)
-    judge, options = Judge(), ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    judge, options = Judge(), ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         ended = pytest.main([*options, run.removeprefix("test ")], plugins=[judge])
     assert ended in (0, 1), f"{run} cannot be run: pytest ended with {ended}"

@@ -15,6 +15,7 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario, ScenarioFile
 from scenarios.run.runner import RunResult, run_scenario
+from tests.soak import one_in
 
 BROKERS = ("zeta", "alpha", "mike", "kilo", "echo")
 """Not in the order of the alphabet: nothing may sort by name where Kafka sorts by id."""
@@ -68,7 +69,7 @@ def played(text: str, variant: str) -> RunResult:
     return run_scenario(scenario, runs_dir=None, keep_rows=True)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", one_in(4, CHOSEN))
 def test_the_trace_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, variant = read(name)
     renaming = other_names(load_text(text, "file"))
