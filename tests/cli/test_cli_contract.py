@@ -136,6 +136,7 @@ def test_an_era_plays_everything_by_its_rules(highwater: Highwater, mini: str) -
     assert "there is no era `kafka-20`; there are kafka-0.8" in wrong.err
 
 
+@pytest.mark.soak
 def test_search_plays_seeds(highwater: Highwater) -> None:
     done = highwater("search", "--seeds", "1..2", "--safe", "--jobs", "1")
     assert done.code == 0
@@ -175,6 +176,7 @@ def test_explain_tells_why(highwater: Highwater, mini: str) -> None:
     assert highwater("explain", "E101").code in (0, 2)
 
 
+@pytest.mark.soak
 def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highwater) -> None:
     highwater("run", "kip101-replica-divergence")
     assert "truncation=leader-epoch   KIP-101 (0.11)" in highwater("explain", "last", "r1").out

@@ -126,6 +126,7 @@ def test_the_honest_are_answered_while_bombs_are_looked_into(served: Served) -> 
     assert most > 100
 
 
+@pytest.mark.soak
 def test_the_honest_are_answered_while_times_are_looked_up_in_large_batches(served: Served) -> None:
     """Where they are looked up in the loop that serves all, an honest request or two come before it, none beside."""
     writer, evil, honest = (Raw(served, name) for name in ("writer", "evil", "honest"))
@@ -168,6 +169,7 @@ def test_too_many_records_inside_are_refused(served: Served) -> None:
     assert client.answer().error is ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("codec", CODECS)
 def test_two_libraries_find_times_in_what_a_third_has_compressed(served: Served, codec: str) -> None:
     """librdkafka sends; both ask where a time is, and get what they get over batches without a codec."""

@@ -72,6 +72,7 @@ expect: {}
 """
 
 
+@pytest.mark.soak
 @WORLDS
 def test_a_batch_is_sent_again_to_the_next_leader(tmp_path: Path, world: tuple[str, ...]) -> None:
     file = tmp_path / "failover.yaml"
@@ -126,6 +127,7 @@ def test_without_idempotence_it_is_stored_twice(tmp_path: Path) -> None:
     assert not served.summary["our_bug"]
 
 
+@pytest.mark.soak
 @WORLDS
 def test_clients_of_one_name_that_say_the_same_are_several(tmp_path: Path, world: tuple[str, ...]) -> None:
     with serving(tmp_path, "--topic", "t:1:1", *world, brokers=1) as served:
@@ -143,6 +145,7 @@ def test_clients_of_one_name_that_say_the_same_are_several(tmp_path: Path, world
     assert len(logs["t-0"]) == len(served.summary["records"]["acked"]) == 4 + 4 * 300
 
 
+@pytest.mark.soak
 @WORLDS
 def test_the_same_bytes_to_many_partitions_and_then_they_are_deleted(tmp_path: Path, world: tuple[str, ...]) -> None:
     """The shape of confluent-kafka's test_delete_records_multiple_topics_and_partitions."""
@@ -171,6 +174,7 @@ def test_the_same_bytes_to_many_partitions_and_then_they_are_deleted(tmp_path: P
     assert {name: len(log) for name, log in logs.items()} == {"kept-0": 0, "x-0": 1, "x-1": 3, "x-2": 1}
 
 
+@pytest.mark.soak
 @WORLDS
 def test_topics_that_clients_make_are_in_the_log_too(tmp_path: Path, world: tuple[str, ...]) -> None:
     with serving(tmp_path, "--topic", "t:1:1", *world, brokers=2) as served:
@@ -192,6 +196,7 @@ def test_topics_that_clients_make_are_in_the_log_too(tmp_path: Path, world: tupl
     assert "The log says            30 readable    0 lost    0 duplicated" in served.output
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", one_in(3, CLIENTS))
 def test_a_topic_is_deleted_and_made_again_under_clients_that_go_on(tmp_path: Path, name: str) -> None:
     """It is recreated as soon as one of them asks for it; records of the old topic are not missing in the new one."""
@@ -224,6 +229,7 @@ def test_a_topic_is_deleted_and_made_again_under_clients_that_go_on(tmp_path: Pa
     assert "does not have" not in served.errors
 
 
+@pytest.mark.soak
 def test_a_topic_that_its_producer_makes_again_by_asking_for_it(tmp_path: Path) -> None:
     with serving(tmp_path, "--topic", "t:1:1", brokers=1) as served:
         admin = AdminClient({"bootstrap.servers": served.bootstrap})

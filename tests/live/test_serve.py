@@ -37,7 +37,7 @@ def test_a_client_writes_and_reads_and_the_run_is_kept(tmp_path: Path) -> None:
     assert served.summary["bytes"]["fetch_payload_through_python"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", one_in(2, [signal.SIGTERM, signal.SIGHUP]))
 def test_whatever_asks_it_to_end_the_run_is_kept(tmp_path: Path, number: signal.Signals) -> None:
     """SIGHUP: the terminal that it was started in is closed."""
     with serving(tmp_path) as served:

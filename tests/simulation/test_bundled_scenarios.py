@@ -28,7 +28,7 @@ def summary_of(scenario_id: str, variant: str | None = None) -> dict[str, Any]:
     return run_scenario(scenario, runs_dir=None).summary
 
 
-@pytest.mark.parametrize("scenario", one_in(8, ALL), ids=lambda scenario: scenario.run_name)
+@pytest.mark.parametrize("scenario", one_in(16, ALL), ids=lambda scenario: scenario.run_name)
 def test_it_holds(scenario: Scenario) -> None:
     result = run_scenario(scenario, runs_dir=None)
     failed = [f"{one.what}: {one.why}" for one in result.expectations if not one.held]

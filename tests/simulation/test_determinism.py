@@ -134,6 +134,7 @@ def test_another_broker_does_not_shift_unrelated_links() -> None:
     assert first_hops(one) == first_hops(other)
 
 
+@pytest.mark.soak
 def test_another_producer_does_not_shift_the_first_ones_arrivals() -> None:
     second = {"p2": {"kind": "producer", "topic": "t", "poisson": "50/s", "start": "2s", "stop": "15s"}}
     one = base(network=JITTER, workloads=config("1"))

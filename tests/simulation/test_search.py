@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 import yaml
 
 from scenarios.language.parse.catalogue import find_scenario
@@ -65,6 +66,7 @@ def test_a_clean_seed_and_its_file_agree() -> None:
     assert run_scenario(load_text(found.text, "found.yaml").scenario, runs_dir=None).verdict.kinds == ()
 
 
+@pytest.mark.soak
 def test_a_run_ends_once_the_cluster_is_at_rest_and_is_found_clean_as_a_whole_one() -> None:
     schedule = schedule_of(SeedJob(3, "kafka-3.9", safe=True))
     scenario = schedule.scenario()
@@ -116,6 +118,7 @@ def test_a_broken_invariant_is_found_although_records_were_lost_too() -> None:
     assert findings and not any(finding.our_bug for finding in findings)
 
 
+@pytest.mark.soak
 def test_shrinking_leaves_the_steps_that_are_needed() -> None:
     schedule = readers_see_the_log_end(5)
     result, findings = judge(schedule)

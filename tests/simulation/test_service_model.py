@@ -74,6 +74,7 @@ def test_a_card_bounds_what_is_acked_and_loses_nothing() -> None:
     assert 4_000_000 < latencies[-1] < 4_400_000
 
 
+@pytest.mark.soak
 def test_the_same_seed_is_the_same_run_with_cards_too() -> None:
     arrivals, cards = "poisson: 200/s, size: 10kB, stop: 4s", ", card: 3MB/s, jitter: 2ms"
     first, second = (_run("all", arrivals, cards)[0].summary["trace_sha256"] for _ in "ab")

@@ -253,6 +253,7 @@ def test_key_moments_leave_out_the_building_of_the_cluster(ask: Ask) -> None:
     assert {sign_of(event) for event in _KEY_MOMENTS} <= set(SIGNS)
 
 
+@pytest.mark.soak
 def test_every_table_and_column_is_documented(spark: SparkSession, leader_kill_dir: Path) -> None:
     tables = ResultTables(read_trace(spark, [leader_kill_dir]))
     assert set(tables) == set(RESULT_TABLES)

@@ -113,6 +113,7 @@ def test_a_group_waits_while_it_has_members(run_dir: Path, tables: dict[str, Dat
     assert slow.read_stalls(slow.rows_of(run_dir)) == truth
 
 
+@pytest.mark.soak
 def test_internal_topics_are_marked_and_told_apart(tables: dict[str, DataFrame]) -> None:
     names = ("availability", "elections", "isr_changes", "unavailability", "runs")
     rows = {name: Rows(tables[name].toArrow()) for name in names}

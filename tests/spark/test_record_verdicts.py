@@ -227,6 +227,7 @@ def test_verdict(case: str, witnesses: dict[str, set[tuple[str, str]]]) -> None:
     assert witnesses[case] == CASES[case][1]
 
 
+@pytest.mark.soak
 def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> None:
     events = [
         sent("r0"), sent("r1"), sent("r2"), sent("r3", acks=0), sent("r4"), acked("r0", 0), failed("r1", True),
@@ -245,6 +246,7 @@ def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> No
     ]
 
 
+@pytest.mark.soak
 def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None:
     finished = t.RunFinished(reason="over")
     facts = [(1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=-1)), (9.0, finished)]

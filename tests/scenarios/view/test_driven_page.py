@@ -232,6 +232,7 @@ def test_a_hostile_run_is_text(browser: Browser, tmp_path: Path) -> None:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", words)
 
 
+@pytest.mark.soak
 def test_why_shows_what_other_runs_found_and_partitions_show_every_broker(browser: Browser, tmp_path: Path) -> None:
     result = run_scenario(load_file(find_scenario("one-in-flight-two-leaders")).scenario, runs_dir=tmp_path)
     assert result.run_dir is not None
@@ -283,6 +284,7 @@ expect: {}
 """
 
 
+@pytest.mark.soak
 def test_the_legend_of_partitions_has_each_standing_once(browser: Browser, tmp_path: Path) -> None:
     result = run_scenario(load_text(EVERY_STANDING, "every-standing").scenario, runs_dir=tmp_path, keep_logs=False)
     assert result.run_dir is not None
