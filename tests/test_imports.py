@@ -57,6 +57,7 @@ SHELLS = [
     "cluster/live/node_life.py",
     "cluster/live/remote_core.py",
     "cluster/live/remote_host.py",
+    "cluster/kafka/observe/observer.py",
 ]
 """Everything else is a pure core: no task, no clock, no socket."""
 
