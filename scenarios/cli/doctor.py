@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import socket
@@ -83,6 +84,7 @@ def _checks() -> Iterator[Requirement]:
     yield _ports()
     yield _browser()
     yield _librdkafka()
+    yield from _kafka()
     kcat = shutil.which("kcat") or shutil.which("kafkacat")
     fix = "" if kcat else "apt install kcat; any other Kafka client will do"
     yield Requirement("kcat", kcat or "not found", "trying a live cluster by hand (`serve`)", fix, is_optional=True)
@@ -156,6 +158,26 @@ def _browser() -> Requirement:
         fix = "copy the page to a machine with one: it is one file"
         return Requirement("browser", "not found", "--open of the pages", fix, is_optional=True)
     return Requirement("browser", "found", "--open of the pages")
+
+
+def _kafka() -> Iterator[Requirement]:
+    from cluster.kafka.home import TRIED, installed
+    from cluster.kafka.java import KafkaMissing, find_java_for_kafka
+    from cluster.kafka.maven import find_maven
+
+    purpose = "`run --on kafka`"
+    versions = ", ".join(jars.version for jars in installed(os.environ))
+    fix = "" if versions else f"highwater kafka install {TRIED[0]}, or --kafka-home with an unpacked release"
+    yield Requirement("Kafka", versions or "not installed", purpose, fix, is_optional=True)
+    try:
+        java = find_java_for_kafka(os.environ)
+        yield Requirement("JDK", f"{java.version}, {java.needed_compiler()}", purpose)
+    except KafkaMissing as missing:
+        yield Requirement("JDK", str(missing), purpose, missing.fix, is_optional=True)
+    try:
+        yield Requirement("Maven", str(find_maven(os.environ)), "`kafka install`")
+    except KafkaMissing:
+        yield Requirement("Maven", "not found", "`kafka install`", "apt install maven", is_optional=True)
 
 
 def _librdkafka() -> Requirement:

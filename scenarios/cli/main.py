@@ -45,6 +45,7 @@ COMMANDS = {
     "read": ("scenarios.cli.read.command", "read", "Log directories of real brokers, and where they part."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
+    "kafka": ("scenarios.cli.kafka.command", "kafka", "Install Apache Kafka itself, to play scenarios on it."),
     "doctor": ("scenarios.cli.doctor", "doctor", "What this machine lacks, and the fix."),
     "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
     "bench": ("scenarios.cli.bench.wire", "bench", "Measure simulator, fetch path, sweeps, report and live brokers."),

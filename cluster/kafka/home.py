@@ -1,0 +1,154 @@
+"""Where Apache Kafka is on this machine: an unpacked release, a folder of jars, or what `kafka install` has kept.
+
+Nothing here asks the network, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cluster.kafka.java import JavaRuntime, KafkaMissing, find_java_for_kafka
+
+VERSION_FORM = r"\d{1,4}(\.\d{1,4}){2,3}"
+TRIED = ("4.1.1", "4.1.0", "4.0.1", "3.9.1", "3.7.2", "2.8.2")
+"""Versions that were installed and started, newest first."""
+CHECKSUMS = "SHA256SUMS"
+"""In an installed version's folder, as `sha256sum` writes it."""
+LIBRARIES = "libs"
+ARCHIVE = "classes-{build}.jsa"
+_SERVER_JAR = re.compile(rf"kafka_\d+\.\d+-({VERSION_FORM})\.jar")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaJars:
+    """One version of Kafka.
+
+    folder: of the version; what is made for it is kept there if it is installed     libraries: the folder of the jars
+    """
+
+    folder: Path
+    libraries: Path
+    version: str
+    is_installed: bool
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        return tuple(map(int, self.version.split(".")))
+
+    @property
+    def classpath(self) -> str:
+        """The jars by name: the JVM lists a folder in no certain order, and a class archive is bound to the order."""
+        return os.pathsep.join(str(jar) for jar in sorted(self.libraries.glob("*.jar")))
+
+    @property
+    def logging(self) -> Literal["log4j2", "log4j"]:
+        """Whose configuration file it reads: releases before 4.0 come with Log4j 1 (reload4j)."""
+        return "log4j2" if any(self.libraries.glob("log4j-slf4j*-impl-*.jar")) else "log4j"
+
+    @property
+    def zookeeper(self) -> str | None:
+        """The version of ZooKeeper that came with it."""
+        for jar in sorted(self.libraries.glob("zookeeper-[0-9]*.jar")):
+            return jar.stem.removeprefix("zookeeper-")
+        return None
+
+    def damaged(self) -> list[str]:
+        """Jars that are not what was installed, by name; of a folder that was not installed nothing is known."""
+        if not self.is_installed:
+            return []
+        wrong = []
+        for line in (self.folder / CHECKSUMS).read_text(encoding="utf-8").splitlines():
+            digest, _, name = line.partition("  ")
+            if not (self.folder / name).is_file() or sha256_of(self.folder / name) != digest:
+                wrong.append(name)
+        return wrong
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaHome:
+    """A version of Kafka and the Java that runs it."""
+
+    jars: KafkaJars
+    java: JavaRuntime
+
+    @property
+    def version(self) -> str:
+        return self.jars.version
+
+    @property
+    def archive_place(self) -> Path:
+        return self.jars.folder / ARCHIVE.format(build=self.java.build)
+
+    @property
+    def class_archive(self) -> Path | None:
+        """With it a JVM starts in half the time (-XX:SharedArchiveFile)."""
+        return self.archive_place if self.jars.is_installed and self.archive_place.is_file() else None
+
+
+def sha256_of(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Of the user, for all that can be made anew (XDG_CACHE_HOME, else ~/.cache)."""
+    given = Path(environment.get("XDG_CACHE_HOME", ""))
+    # The XDG specification: a path that is not absolute is to be ignored.
+    return (given if given.is_absolute() else Path.home() / ".cache") / "highwater" / "kafka"
+
+
+def installed(environment: Mapping[str, str]) -> list[KafkaJars]:
+    """What `kafka install` has kept, oldest version first."""
+    cache = cache_folder(environment)
+    folders = [
+        place
+        for place in (cache.iterdir() if cache.is_dir() else ())
+        if re.fullmatch(VERSION_FORM, place.name, re.ASCII) and (place / CHECKSUMS).is_file()
+    ]
+    found = [KafkaJars(place, place / LIBRARIES, place.name, is_installed=True) for place in folders]
+    return sorted(found, key=lambda jars: jars.number)
+
+
+def jars_in(folder: Path) -> KafkaJars:
+    """Of an unpacked release (its libs/), or of a folder of jars. raises: KafkaMissing"""
+    fix = "give the folder of an unpacked Kafka release (it has libs/), or of the jars themselves"
+    for libraries in (folder / LIBRARIES, folder):
+        matches = [found for jar in sorted(libraries.glob("kafka_*.jar")) if (found := _SERVER_JAR.fullmatch(jar.name))]
+        versions = sorted({found[1] for found in matches})
+        if len(versions) > 1:
+            raise KafkaMissing(f"{libraries} has the jars of Kafka {' and '.join(versions)}", fix)
+        if versions:
+            return KafkaJars(folder.absolute(), libraries.absolute(), versions[0], is_installed=False)
+    raise KafkaMissing(f"{folder} has no jar of Kafka's broker (kafka_2.13-VERSION.jar)", fix)
+
+
+def find_home(version: str | None, folder: Path | None, environment: Mapping[str, str]) -> KafkaHome:
+    """version: None: that of the folder, or the newest one installed     folder: None: look at what is installed
+
+    raises: KafkaMissing
+    """
+    return KafkaHome(_find_jars(version, folder, environment), find_java_for_kafka(environment))
+
+
+def _find_jars(version: str | None, folder: Path | None, environment: Mapping[str, str]) -> KafkaJars:
+    if folder is not None:
+        jars = jars_in(folder)
+        if version is not None and not f"{jars.version}.".startswith(f"{version}."):
+            raise KafkaMissing(f"{folder} is Kafka {jars.version}, not {version}", f"ask for {jars.version}")
+        return jars
+    known = installed(environment)
+    for jars in reversed(known):
+        # 4.1 stands for the newest 4.1 that is there.
+        if version is None or f"{jars.version}.".startswith(f"{version}."):
+            return jars
+    there = f"; there is {', '.join(jars.version for jars in known)}" if known else ""
+    raise KafkaMissing(
+        f"Kafka{f' {version}' if version else ''} is not installed{there}",
+        f"highwater kafka install {version or TRIED[0]}, or --kafka-home with the folder of an unpacked release",
+    )

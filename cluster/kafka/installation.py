@@ -1,0 +1,85 @@
+"""Installing and removing versions of Kafka in the user's cache folder.
+
+A version is there whole or not at all: it is put together in a folder of its own and renamed. Its checksums are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster.kafka.home import CHECKSUMS, LIBRARIES, KafkaHome, KafkaJars, cache_folder, installed, jars_in, sha256_of
+from cluster.kafka.java import KafkaMissing, find_java_for_kafka
+from cluster.kafka.maven import Progress, find_maven, get_jars
+
+_PARTIAL = r"\.partial-(\d+)-.*"
+
+
+def install(version: str, environment: Mapping[str, str], progress: Progress) -> KafkaHome:
+    """Does nothing about a version that is there and sound. raises: KafkaMissing, OSError"""
+    java = find_java_for_kafka(environment)
+    java.needed_compiler()
+    cache = cache_folder(environment)
+    for jars in installed(environment):
+        if jars.version == version:
+            progress(f"the checksums of Kafka {version} are compared")
+            if not jars.damaged():
+                return KafkaHome(jars, java)
+            remove(jars)
+    maven = find_maven(environment)
+    with _partial(cache, version) as folder:
+        get_jars(version, folder, maven, java, environment, progress)
+        found = jars_in(folder).version
+        if found != version:
+            raise KafkaMissing(f"Maven was asked for Kafka {version} and has brought {found}", "look at its settings")
+        _keep_checksums(folder)
+        place = cache / version
+        try:
+            folder.rename(place)
+        except OSError:
+            if not (place / CHECKSUMS).is_file():
+                raise
+            # Another process was faster.
+    return KafkaHome(KafkaJars(place, place / LIBRARIES, version, is_installed=True), java)
+
+
+def remove(jars: KafkaJars) -> None:
+    """At once: what is left of it, if this is stopped, is not taken for a version. raises: OSError"""
+    with _partial(jars.folder.parent, jars.version) as folder:
+        jars.folder.rename(folder / jars.version)
+
+
+def _keep_checksums(folder: Path) -> None:
+    names = sorted(str(jar.relative_to(folder)) for jar in (folder / LIBRARIES).glob("*.jar"))
+    lines = [f"{sha256_of(folder / name)}  {name}\n" for name in names]
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+
+@contextmanager
+def _partial(cache: Path, version: str) -> Iterator[Path]:
+    """A folder that is gone after the block, unless it was renamed; so is one of a process that was killed."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for place in cache.iterdir():
+        left = re.fullmatch(_PARTIAL, place.name)
+        if left is not None and not _runs(int(left[1])):
+            shutil.rmtree(place, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".partial-{os.getpid()}-{version}-", dir=cache))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

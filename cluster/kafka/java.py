@@ -1,0 +1,84 @@
+"""The Java that runs Kafka: found on this machine, never fetched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST_JAVA = 17
+"""Of Kafka 4's brokers (KIP-750); Kafka 2.8 to 3.9 run on it as well."""
+ANSWER_S = 60
+FIX = f"install a JDK of Java {OLDEST_JAVA} or newer (Debian: apt install openjdk-17-jdk-headless), or set JAVA_HOME"
+
+
+class KafkaMissing(Exception):
+    """Something that Kafka needs is not there; fix: what to do"""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class JavaRuntime:
+    """One JVM.
+
+    executable: its `java`     build: the version in full, which a class archive is bound to
+    compiler: its `javac`, None for a runtime without one
+    """
+
+    executable: Path
+    version: str
+    build: str
+    home: Path
+
+    @property
+    def compiler(self) -> Path | None:
+        found = self.home / "bin" / "javac"
+        return found if os.access(found, os.X_OK) else None
+
+    def needed_compiler(self) -> Path:
+        """raises: KafkaMissing"""
+        if self.compiler is None:
+            raise KafkaMissing(f"{self.home} is Java {self.version} without `javac`", FIX)
+        return self.compiler
+
+
+def find_java_for_kafka(environment: Mapping[str, str]) -> JavaRuntime:
+    """JAVA_HOME, then `java` on the PATH. raises: KafkaMissing"""
+    candidates = [Path(home) / "bin" / "java"] if (home := environment.get("JAVA_HOME")) else []
+    if on_path := shutil.which("java", path=environment.get("PATH")):
+        candidates.append(Path(on_path))
+    tried = []
+    for candidate in candidates:
+        found = _ask(candidate)
+        if found is None:
+            tried.append(f"{candidate} does not run")
+        elif _major(found.version) < OLDEST_JAVA:
+            tried.append(f"{candidate} is Java {found.version}")
+        else:
+            return found
+    raise KafkaMissing(f"Kafka needs Java {OLDEST_JAVA} or newer ({'; '.join(tried) or 'none found'})", FIX)
+
+
+def _ask(executable: Path) -> JavaRuntime | None:
+    command = [str(executable), "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    told = dict(re.findall(r"^ +([\w.]+) = (.*)$", answer.stderr, re.MULTILINE))
+    if answer.returncode or not {"java.version", "java.vm.version", "java.home"} <= told.keys():
+        return None
+    return JavaRuntime(executable, told["java.version"], told["java.vm.version"], Path(told["java.home"]))
+
+
+def _major(version: str) -> int:
+    """Java 8 called itself 1.8."""
+    found = re.match(r"(?:1\.)?(\d+)", version)
+    return int(found[1]) if found else 0

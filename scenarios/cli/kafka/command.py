@@ -1,0 +1,158 @@
+"""`highwater kafka`: install, list and remove versions of Apache Kafka. Only `install` uses the network."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import WaitingLine
+
+if TYPE_CHECKING:
+    from cluster.kafka.home import KafkaJars
+
+SAID_EVERY_S = 1.0
+
+
+class KafkaVersion(click.ParamType):  # type: ignore[type-arg]
+    """`4.1.0`."""
+
+    name = "VERSION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from cluster.kafka.home import VERSION_FORM
+
+        if re.fullmatch(VERSION_FORM, str(value), re.ASCII):
+            return str(value)
+        self.fail(f"`{value}` is no version of Kafka, such as 4.1.0", param, ctx)
+
+
+version_argument = click.argument("version", type=KafkaVersion())
+
+
+@click.group()
+def kafka() -> None:
+    """Versions of Apache Kafka that scenarios can be played on (`run --on kafka`)."""
+
+
+@contextmanager
+def kafka_or_fail() -> Iterator[None]:
+    """What Kafka needs and this machine lacks ends the command with exit code 6 and the fix."""
+    from cluster.kafka.java import KafkaMissing
+
+    try:
+        yield
+    except KafkaMissing as missing:
+        fail(str(missing), ExitCode.MISSING, missing.fix)
+
+
+class ProgressOfInstall:
+    """On a terminal one line, redrawn; elsewhere a line a second while something happens."""
+
+    def __init__(self, line: WaitingLine) -> None:
+        self._line = line
+        self._said_s = 0.0
+
+    def __call__(self, text: str) -> None:
+        now_s = time.monotonic()
+        if sys.stderr.isatty() or now_s - self._said_s >= SAID_EVERY_S:
+            self._said_s = now_s
+            self._line.wait_for(text)
+
+
+@kafka.command()
+@version_argument
+@plain_option
+def install(version: str, plain: bool) -> int:
+    """Get a version of Apache Kafka through Maven, and keep it in your cache folder (~/.cache/highwater/kafka).
+
+    Maven's own settings (~/.m2/settings.xml) say where the jars come from. Their checksums are compared and kept.
+    """
+    from cluster.kafka.home import cache_folder
+    from cluster.kafka.installation import install as install_version
+
+    cache = cache_folder(os.environ)
+    with kafka_or_fail(), WaitingLine(f"Kafka {version} is installed") as line:
+        try:
+            home = install_version(version, os.environ, ProgressOfInstall(line))
+        except OSError as error:
+            why = error.strerror or str(error)
+            fail(f"{cache} cannot be written to: {why}", ExitCode.MISSING, "make room, or set XDG_CACHE_HOME")
+    style = style_for_stdout(plain)
+    click.echo(
+        f"  {style.paint(style.sign('good'), 'green')} Kafka {version}, {_size(home.jars)} in {home.jars.folder}"
+    )
+    click.echo(f"    runs on Java {home.java.version}: highwater run acks1-leader-kill --on kafka:{version}")
+    return ExitCode.HELD
+
+
+@kafka.command("list")
+@format_option
+@plain_option
+def list_versions(format_: str, plain: bool) -> int:
+    """The versions that are installed, and whether their jars are still the same. Exit code 6 if some are not."""
+    from cluster.kafka.home import TRIED, cache_folder, installed
+
+    found = [(jars, jars.damaged()) for jars in installed(os.environ)]
+    if format_ == "json":
+        rows = [
+            {
+                "version": jars.version,
+                "folder": str(jars.folder),
+                "bytes": _bytes(jars.folder),
+                "zookeeper": jars.zookeeper,
+                "damaged": damaged,
+            }
+            for jars, damaged in found
+        ]
+        print_json({"folder": str(cache_folder(os.environ)), "versions": rows})
+    elif not found:
+        click.echo(f"  No version of Kafka is installed. For instance: highwater kafka install {TRIED[0]}")
+    else:
+        style = style_for_stdout(plain)
+        for jars, damaged in found:
+            sign, colour = ("bad", "red") if damaged else ("good", "green")
+            registry = f", with ZooKeeper {jars.zookeeper}" if jars.zookeeper else ""
+            click.echo(f"  {style.paint(style.sign(sign), colour)} {jars.version:<8} {_size(jars)}{registry}")
+            click.echo(f"    {jars.folder}")
+            if damaged:
+                click.echo(f"    not what was installed: {', '.join(damaged)}")
+                click.echo(f"    = fix: highwater kafka install {jars.version}")
+    return ExitCode.MISSING if any(damaged for _, damaged in found) else ExitCode.HELD
+
+
+@kafka.command()
+@version_argument
+def remove(version: str) -> int:
+    """Delete an installed version from your cache folder; Maven's own copies stay in its repository (~/.m2)."""
+    from cluster.kafka.home import installed
+    from cluster.kafka.installation import remove as remove_version
+
+    known = {jars.version: jars for jars in installed(os.environ)}
+    if version not in known:
+        there = f"there is {', '.join(known)}" if known else "there is none"
+        fail(f"Kafka {version} is not installed", ExitCode.USAGE, there)
+    size = _size(known[version])
+    try:
+        remove_version(known[version])
+    except OSError as error:
+        fail(f"{known[version].folder} cannot be deleted: {error.strerror or error}", ExitCode.MISSING)
+    click.echo(f"  Kafka {version} is deleted: {size}")
+    return ExitCode.HELD
+
+
+def _size(jars: KafkaJars) -> str:
+    return f"{_bytes(jars.folder) / 1e6:.0f} MB"
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
