@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_ctrl_c_leaves_nothing_behind(machine: Machine, tmp_path: Path) -> None:
     machine.program("mvn", f"echo $$ > {machine.root}/pid\n{MAVEN}\ntouch {machine.root}/waits\nsleep 1000\n")
     started = machine.root / "pid"
 
-    def stop(process: object) -> None:
+    def stop(process: subprocess.Popen[bytes]) -> None:
         wait_for(lambda: started.exists() and (machine.root / "waits").exists())
         os.kill(process.pid, 2)
 
