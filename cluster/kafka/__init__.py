@@ -3,5 +3,5 @@ and what can be seen of them.
 Rooms: observe/.
 
 May import: no other room of this package.
-Open first: home.py, observe/observer.py.
+Open first: home.py.
 """
