@@ -41,6 +41,7 @@ COMMANDS = {
     "runs": ("scenarios.cli.runs", "runs", "The runs that are kept, and their verdicts."),
     "diff": ("scenarios.cli.runs", "diff", "Where two runs part, in words."),
     "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),
+    "agree": ("scenarios.cli.agree.command", "agree", "The same scenario in two worlds, and where they differ."),
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "read": ("scenarios.cli.read.command", "read", "Log directories of real brokers, and where they part."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),

@@ -1,0 +1,183 @@
+"""What two worlds can be compared by: the facts of one run, read from its trace and its brokers' logs.
+
+facts = facts_of(rows, epochs_in(run_dir / "logs"))
+facts.standings["t-0"][0].leader
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from replica.ids import INTERNAL_TOPICS, METADATA_TOPIC
+from replica.log.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_checkpoint
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+from scenarios.check.verdict import RECORD_CLASSES, classify
+from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.view import ClusterView
+
+Epochs = Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
+"""(partition, node) -> the entries of its leader-epoch-checkpoint: (leader epoch, start offset)"""
+
+
+class Standing(NamedTuple):
+    """A partition by one record of the metadata log. ISR and ELR are sorted: their order means nothing to Kafka."""
+
+    leader: str | None
+    leader_epoch: int
+    isr: tuple[str, ...]
+    elr: tuple[str, ...]
+
+
+class Stood(NamedTuple):
+    """From a moment on."""
+
+    at_us: int
+    standing: Standing
+
+
+class Cut(NamedTuple):
+    """A truncation that removed something; ends are exclusive."""
+
+    at_us: int
+    before: int
+    after: int
+
+
+class ReplicaEnd(NamedTuple):
+    """high_watermark None: of a broker that was down, whose checkpoint is as old as it happens to be"""
+
+    log_end_offset: int
+    high_watermark: int | None
+
+
+class Entry(NamedTuple):
+    """A record in a final log. epoch: of its batch"""
+
+    record: str
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """By partition (`t-0`), by (partition, node), or by client.
+
+    moments_us: of each record, when it was answered, else when it was sent
+    partitions: of each record that left its producer, the one that it was sent to
+    errors: by client, how often each error    logs: of each replica, in offset order    epochs: None without log files
+    """
+
+    end_us: int = 0
+    standings: dict[str, list[Stood]] = field(default_factory=dict)
+    records: dict[str, frozenset[str]] = field(default_factory=dict)
+    moments_us: dict[str, int] = field(default_factory=dict)
+    senders: dict[str, str] = field(default_factory=dict)
+    partitions: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, dict[str, int]] = field(default_factory=dict)
+    logs: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
+    ends: dict[tuple[str, str], ReplicaEnd] = field(default_factory=dict)
+    cuts: dict[tuple[str, str], list[Cut]] = field(default_factory=dict)
+    epochs: Epochs | None = None
+
+
+_STANDS = (trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted,
+           trace.ElrCommitted)  # fmt: skip
+"""Events that a record of the metadata log can be; together they make one standing, where their epoch is the same."""
+
+
+def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts:
+    """Of a whole trace in order."""
+    found = RunFacts(epochs=epochs)
+    view, mirror = ClusterView((), ()), LogMirror()
+    ledger = RecordLedger(mirror.deleted)
+    partition_epochs: dict[str, int] = {}
+    for row in rows:
+        for listener in (view, mirror, ledger):
+            listener(row)
+        event = row.event
+        topic = getattr(event, "topic", None)
+        if topic in INTERNAL_TOPICS or topic == METADATA_TOPIC:
+            continue
+        if isinstance(event, _STANDS):
+            _note_standing(found, view, row, partition_epochs)
+        elif isinstance(event, trace.LogTruncated) and event.log_end_offset < event.previous_log_end_offset:
+            cut = Cut(row.at_us, event.previous_log_end_offset, event.log_end_offset)
+            found.cuts.setdefault((_name(event), event.node), []).append(cut)
+        elif isinstance(event, trace.BatchSent):
+            found.partitions.update(dict.fromkeys(event.records, _name(event)))
+        elif isinstance(event, trace.RunFinished):
+            found.end_us = row.at_us
+    ledger.close()
+    found.standings = {name: _changes(stood) for name, stood in found.standings.items()}
+    _note_records(found, ledger)
+    _note_logs(found, ledger)
+    return found
+
+
+def _name(event: object) -> str:
+    return f"{event.topic}-{event.partition}"  # type: ignore[attr-defined]
+
+
+def _note_standing(found: RunFacts, view: ClusterView, row: TraceRow, partition_epochs: dict[str, int]) -> None:
+    event = row.event
+    assert isinstance(event, _STANDS)
+    name = _name(event)
+    partition = view.partitions[event.topic, event.partition]  # type: ignore[index]  # equal to its TopicPartition
+    standing = Standing(
+        partition.leader, partition.leader_epoch, tuple(sorted(partition.isr)), tuple(sorted(partition.elr))
+    )
+    stood = found.standings.setdefault(name, [])
+    if partition_epochs.get(name) == event.partition_epoch:
+        stood[-1] = Stood(stood[-1].at_us, standing)
+    else:
+        stood.append(Stood(row.at_us, standing))
+    partition_epochs[name] = event.partition_epoch
+
+
+def _changes(stood: list[Stood]) -> list[Stood]:
+    """Without records of the metadata log that changed something else, such as the assigned replicas."""
+    first = stood[:1]
+    return first + [one for before, one in pairwise(stood) if one.standing != before.standing]
+
+
+def _note_records(found: RunFacts, ledger: RecordLedger) -> None:
+    found.records = {kind: frozenset(classify(ledger, kind)) for kind in RECORD_CLASSES}
+    for entry in ledger:
+        moments = (entry.acked_us, entry.handed_over_us, entry.failed_us, entry.sent_us)
+        found.moments_us[entry.name] = next(moment for moment in moments if moment is not None)
+        found.senders[entry.name] = entry.client
+    found.errors = {
+        client: {error: tally.count for error, tally in tallies.items()} for client, tallies in ledger.errors.items()
+    }
+
+
+def _note_logs(found: RunFacts, ledger: RecordLedger) -> None:
+    for name, replicas in ledger.final.items():
+        if name.topic in INTERNAL_TOPICS or name.topic == METADATA_TOPIC:
+            continue
+        for node, replica in replicas.items():
+            place = (str(name), node)
+            found.logs[place] = [Entry(entry.record, entry.leader_epoch) for entry in replica.entries]
+            found.ends[place] = ReplicaEnd(replica.log_end_offset, replica.high_watermark if replica.running else None)
+
+
+def epochs_in(logs: Path) -> Epochs | None:
+    """The epoch checkpoints of all replicas below a run's `logs`; None without the folder."""
+    if not logs.is_dir():
+        return None
+    found: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {}
+    for file in sorted(logs.rglob(LEADER_EPOCHS)):
+        node, partition = file.relative_to(logs).parts[0], file.parent.name
+        if partition.rpartition("-")[0] in (*INTERNAL_TOPICS, METADATA_TOPIC):
+            continue
+        try:
+            entries = read_checkpoint(file, 2)
+        except CorruptCheckpoint:
+            continue
+        found[partition, node] = tuple((int(epoch), int(start)) for epoch, start in entries)
+    return found

@@ -1,0 +1,152 @@
+"""What is on each disk when a run ends: the log, the leader epochs, LEO and HW, and what was truncated on the way.
+
+Offsets mean little where logs differ as noise does, such as by the records of the last moment before a kill: of those
+replicas only what does not hang on counts is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+
+from replica.wording import listed
+from scenarios.agree.difference import DRAWN, TIE, Difference, Runs, elements_apart
+from scenarios.agree.facts import Entry, RunFacts
+from scenarios.language.record_sets import format_record_names, split_record_name
+
+Place = tuple[str, str]
+"""(partition, node)"""
+
+
+def replica_differences(runs: Runs) -> Iterator[Difference]:
+    drawn = runs.sent_apart()
+    vague = {partition for partitions in drawn.values() for partition in partitions}
+    """partitions with logs that differ as noise does"""
+    if drawn:
+        one, other = next(iter(runs))
+        names = sorted(drawn, key=split_record_name)
+        ours, theirs = (f"{names[0]} to {run.partitions.get(names[0], 'none')}" for run in (one, other))
+        where = f"{len(names)} records"
+        yield Difference(what="partition of records", where=where, ours=ours, theirs=theirs, noise=DRAWN)
+    for place in runs.keys(lambda run: run.logs):
+        for found in _contents(place, runs, drawn):
+            if found.noise:
+                vague.add(place[0])
+            yield found
+        yield from _order(place, runs)
+    for place in runs.keys(lambda run: run.ends):
+        yield from _ends(place, runs)
+    for place in runs.keys(lambda run: run.cuts):
+        yield from _cuts(place, runs, is_vague=place[0] in vague)
+    for place in runs.keys(lambda run: run.epochs or ()):
+        yield from _epochs(place, runs, is_vague=place[0] in vague)
+
+
+def _contents(place: Place, runs: Runs, left_out: Container[str]) -> Iterator[Difference]:
+    ours_and_theirs = (
+        [frozenset(entry for entry in run.logs.get(place, ()) if entry.record not in left_out) for run in side]
+        for side in (runs.ours, runs.theirs)
+    )
+    found = elements_apart(*ours_and_theirs)
+    if found is not None:
+        ours, theirs, noise = found
+        where, mine, its = _text(place), _entries_text(ours), _entries_text(theirs)
+        yield Difference(what="final log", where=where, ours=mine, theirs=its, noise=noise)
+
+
+def _order(place: Place, runs: Runs) -> Iterator[Difference]:
+    def agree(one: RunFacts, other: RunFacts) -> bool:
+        return all(mine == its for mine, its in _in_common(one.logs.get(place, ()), other.logs.get(place, ())))
+
+    apart = runs.apart(agree)
+    if apart is None:
+        return
+    (one, other), noise = apart
+    common = _in_common(one.logs[place], other.logs[place])
+    mine, its = next(pair for pair in common if pair[0] != pair[1])
+    senders = {**one.senders, **other.senders}
+    if not noise and _order_of_each_client_agrees(common, senders):
+        noise = TIE
+    where = _text(place)
+    yield Difference(what="order in the log", where=where, ours=f"{mine} first", theirs=f"{its} first", noise=noise)
+
+
+def _in_common(one: Sequence[Entry], other: Sequence[Entry]) -> list[tuple[str, str]]:
+    """The records that both logs have, in the order of each."""
+    left, right = (dict.fromkeys(entry.record for entry in log) for log in (one, other))
+    return list(zip((name for name in left if name in right), (name for name in right if name in left), strict=True))
+
+
+def _order_of_each_client_agrees(common: list[tuple[str, str]], senders: dict[str, str]) -> bool:
+    """Which of two clients comes first is decided by no rule."""
+    by_client: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
+    for pair in common:
+        for side, name in zip(by_client, pair, strict=True):
+            side.setdefault(senders.get(name, ""), []).append(name)
+    return by_client[0] == by_client[1]
+
+
+def _ends(place: Place, runs: Runs) -> Iterator[Difference]:
+    def agree(one: RunFacts, other: RunFacts) -> bool:
+        mine, its = one.ends.get(place), other.ends.get(place)
+        if mine is None or its is None or one.logs.get(place) != other.logs.get(place):
+            return (mine is None) == (its is None)  # that the logs differ is said elsewhere
+        known = None not in (mine.high_watermark, its.high_watermark)
+        return mine.log_end_offset == its.log_end_offset and (not known or mine.high_watermark == its.high_watermark)
+
+    def text(run: RunFacts) -> str:
+        end = run.ends.get(place)
+        if end is None:
+            return "no replica"
+        return f"LEO {end.log_end_offset}" + ("" if end.high_watermark is None else f", HW {end.high_watermark}")
+
+    apart = runs.apart(agree)
+    if apart is not None:
+        (one, other), noise = apart
+        yield Difference(
+            what="LEO and HW at the end", where=_text(place), ours=text(one), theirs=text(other), noise=noise
+        )
+
+
+def _cuts(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[Difference]:
+    def agree(one: RunFacts, other: RunFacts) -> bool:
+        mine, its = ([(cut.before, cut.after) for cut in run.cuts.get(place, ())] for run in (one, other))
+        return bool(mine) == bool(its) if is_vague else mine == its
+
+    apart = runs.apart(agree)
+    if apart is not None:
+        pair, noise = apart
+        cuts = [run.cuts.get(place, []) for run in pair]
+        ours, theirs = (listed([f"{cut.before} to {cut.after}" for cut in side]) or "none" for side in cuts)
+        at_us = min(cut.at_us for side in cuts for cut in side)
+        yield Difference(what="truncations", where=_text(place), at_us=at_us, ours=ours, theirs=theirs, noise=noise)
+
+
+def _epochs(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[Difference]:
+    def entries(run: RunFacts) -> tuple[tuple[int, int], ...] | None:
+        return None if run.epochs is None else run.epochs.get(place)
+
+    def agree(one: RunFacts, other: RunFacts) -> bool:
+        mine, its = entries(one), entries(other)
+        if mine is None or its is None:
+            return True
+        return [epoch for epoch, _ in mine] == [epoch for epoch, _ in its] if is_vague else mine == its
+
+    def text(run: RunFacts) -> str:
+        return listed([f"{epoch} from {start}" for epoch, start in entries(run) or ()]) or "none"
+
+    apart = runs.apart(agree)
+    if apart is not None:
+        (one, other), noise = apart
+        what = "leader epochs on disk"
+        yield Difference(what=what, where=_text(place), ours=text(one), theirs=text(other), noise=noise)
+
+
+def _text(place: Place) -> str:
+    return f"{place[1]} {place[0]}"
+
+
+def _entries_text(entries: frozenset[Entry]) -> str:
+    by_epoch: dict[int, list[str]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.leader_epoch, split_record_name(entry.record))):
+        by_epoch.setdefault(entry.leader_epoch, []).append(entry.record)
+    return listed([f"{format_record_names(names)} of epoch {epoch}" for epoch, names in by_epoch.items()]) or "none"

@@ -1,0 +1,95 @@
+"""The sheet of agreement: a row for each scenario and variant, and the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from scenarios.agree.comparison import DIFFERS, NOISE, SAME, Agreement, compare
+from scenarios.agree.playing import Repetition, facts_in
+from scenarios.observe.wording import count_of
+
+NOT_PLAYED = "not played"
+VERDICTS = (SAME, NOISE, DIFFERS, NOT_PLAYED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SheetRow:
+    """name: `acks1-leader-kill` or `acks1-leader-kill:acks-all`      why_not: of one that was not played, else empty"""
+
+    name: str
+    agreement: Agreement | None = None
+    repetitions: tuple[Repetition, ...] = ()
+    why_not: str = ""
+
+    @property
+    def verdict(self) -> str:
+        return NOT_PLAYED if self.agreement is None else self.agreement.verdict
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.agreement
+        gap = found.largest_gap if found is not None else None
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "why_not": self.why_not,
+            "differences": [asdict(one) for one in found.differences] if found is not None else [],
+            "largest_gap": None if gap is None else asdict(gap),
+            "gaps": [asdict(one) for one in found.gaps] if found is not None else [],
+            "repetitions": [{"ours": str(one.ours), "theirs": str(one.theirs)} for one in self.repetitions],
+        }
+
+
+@dataclass(slots=True)
+class Sheet:
+    """ours, theirs: names of the worlds: `simulated`, `Kafka 4.1.0`      date: of the day it was made
+
+    slack_us: gaps beyond it are shown
+    """
+
+    ours: str
+    theirs: str
+    times: int
+    slack_us: int
+    date: str
+    version: str
+    rows: list[SheetRow] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        found = Counter(row.verdict for row in self.rows)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    @property
+    def in_words(self) -> str:
+        """`3 same, 1 noise, 0 differ; 1 not played`"""
+        counts = self.counts
+        missing = f"; {counts[NOT_PLAYED]} not played" if counts[NOT_PLAYED] else ""
+        return f"{counts[SAME]} same, {counts[NOISE]} noise, {counts[DIFFERS]} differ{missing}"
+
+    @property
+    def heading(self) -> str:
+        again = "once each" if self.times == 1 else f"{count_of(self.times, 'time')} each"
+        return f"{self.ours} and {self.theirs}, {again}, {self.date}, Highwater {self.version}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "ours": self.ours,
+            "theirs": self.theirs,
+            "times": self.times,
+            "slack_us": self.slack_us,
+            "date": self.date,
+            "highwater": self.version,
+            "counts": self.counts,
+            "rows": [row.as_json() for row in self.rows],
+        }
+
+
+def compared(name: str, repetitions: Sequence[Repetition], slack_us: int) -> SheetRow:
+    """raises: TraceError, OSError"""
+    ours = [facts_in(repetition.ours) for repetition in repetitions]
+    theirs = [facts_in(repetition.theirs) for repetition in repetitions]
+    agreement = compare(ours, theirs, slack_us=slack_us)
+    return SheetRow(name=name, agreement=agreement, repetitions=tuple(repetitions))

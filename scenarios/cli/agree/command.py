@@ -1,0 +1,240 @@
+"""`highwater agree`: the same scenarios in the simulator and in another world, and where the two differ."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from replica.rules import PROFILES
+from replica.wording import duration
+from scenarios.cli.common import (
+    SeedRange,
+    load_scenario,
+    must_hold_files,
+    open_option,
+    open_page,
+    pick_variant,
+    plain_option,
+    print_json,
+    style_for_stdout,
+    usable_runs,
+)
+from scenarios.cli.completion import scenario_names
+from scenarios.process.whole_files import write_whole
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from scenarios.agree.sheet import Sheet, SheetRow
+    from scenarios.language.spec import Scenario
+    from scenarios.run.worlds import NewWorld
+
+TIMES_MAX = 20
+PAGE_NAME = "agree.html"
+SHEET_NAME = "sheet.json"
+
+
+class Job(NamedTuple):
+    """asked_for: what the user wrote to have it, None for one of the whole catalogue"""
+
+    name: str
+    scenario: Scenario
+    asked_for: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Beside the simulator. why_not: what of a scenario cannot be played there, empty if all can
+
+    options: of this command, that choose it
+    """
+
+    name: str
+    options: tuple[str, ...]
+    new: NewWorld
+    why_not: Callable[[Scenario], str]
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME[:VARIANT]]...", shell_complete=scenario_names)
+@click.option("--live", "is_live", is_flag=True, help="The other world is Highwater's own brokers on TCP.")
+@click.option("--times", type=click.IntRange(1, TIMES_MAX), default=1, show_default=True, help="Repetitions of each.")
+@click.option("--random", "seeds", type=SeedRange(), help="Random schedules of these seeds, with or without NAMEs.")
+@click.option(
+    "--slack", type=click.FloatRange(0, 3600), default=2, show_default=True, metavar="SECONDS",
+    help="Times that are further apart are shown; no time is judged.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/agree"), show_default=True,
+    help="Where runs, sheet and page are kept; what is there already is not played twice.",
+)  # fmt: skip
+@click.option("--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text")
+@open_option
+@plain_option
+def agree(
+    names: tuple[str, ...],
+    is_live: bool,
+    times: int,
+    seeds: range | None,
+    slack: float,
+    out: Path,
+    format_: str,
+    opens: bool,
+    plain: bool,
+) -> int:
+    """Play scenarios in the simulator and in another world, and say where the two differ: leaders, ISRs, records, logs.
+
+    Without NAME, all bundled scenarios with all variants. NAME:base is a scenario without its variants. Each gets the
+    verdict same, differs (what, since when, both values) or noise: what no rule decides, or not every repetition shows.
+    """
+    from scenarios.agree.sheet import Sheet
+
+    if not is_live:
+        raise click.UsageError("the other world is missing: --live")
+    world = _live()
+    jobs = _jobs(names, seeds)
+    folder = out / world.name.lower().replace(" ", "-")
+    must_hold_files(folder)
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    sheet = Sheet("simulated", world.name, times, round(slack * 1e6), date, version("highwater"))
+    style = style_for_stdout(plain)
+    ended: BaseException | None = None
+    try:
+        for row in _rows(jobs, world, folder, sheet):
+            sheet.rows.append(row)
+            if format_ == "text":
+                from scenarios.cli.agree.screen import row_text
+
+                click.echo(row_text(row, sheet, style), nl=False)
+    except KeyboardInterrupt as interrupt:
+        ended = interrupt
+    page = _write(sheet, folder)
+    _print(sheet, format_, page)
+    if ended is not None:
+        rest = list(dict.fromkeys(job.asked_for or job.name for job in jobs[len(sheet.rows) :]))
+        click.echo(f"the rest: {shlex.join(_command(rest, seeds, sheet, out, world))}", err=True)
+        raise ended
+    if opens:
+        open_page(page)
+    return _exit_code(sheet, names)
+
+
+def _live() -> World:
+    from scenarios.run.worlds import live
+
+    def why_not(scenario: Scenario) -> str:
+        has_cards = scenario.network.card_bytes_per_second is not None or scenario.network.cards
+        return "`network.card` is for virtual time" if has_cards else ""
+
+    return World("live", ("--live",), live, why_not)
+
+
+def _jobs(names: Sequence[str], seeds: range | None) -> list[Job]:
+    from scenarios.agree.schedules import schedule_of
+    from scenarios.language.parse.catalogue import bundled
+
+    found: list[Job] = []
+    for asked_for in names or (() if seeds is not None else bundled()):
+        name, _, variant = asked_for.partition(":")
+        file = load_scenario(name)
+        for one in (variant,) if variant else ("base", *file.variants):
+            scenario = pick_variant(file, one, None)
+            title = file.scenario.id if one == "base" else f"{file.scenario.id}:{one}"
+            found.append(Job(title, scenario, asked_for if names else None))
+    newest = list(PROFILES)[-1]
+    found += [Job(f"random-{seed}", schedule_of(seed, newest), None) for seed in seeds or ()]
+    return found
+
+
+def _rows(jobs: Sequence[Job], world: World, folder: Path, sheet: Sheet) -> Iterator[SheetRow]:
+    from scenarios.agree.playing import repetitions
+    from scenarios.agree.sheet import SheetRow, compared
+    from scenarios.run.cluster_under_test import NotPossibleNow
+    from scenarios.run.worlds import simulated
+
+    with ProgressLine("agree") as line:
+        for number, job in enumerate(jobs):
+            why_not = world.why_not(job.scenario)
+            if why_not:
+                yield SheetRow(name=job.name, why_not=why_not)
+                continue
+            done = number / len(jobs)
+            place = f"{number + 1} of {len(jobs)}, {job.name}"
+            play = partial(_play, line, done, place)
+            try:
+                played = list(
+                    repetitions(
+                        job.scenario,
+                        folder / job.name.replace(":", "--"),
+                        sheet.times,
+                        play_ours=partial(play, simulated, sheet.ours),
+                        play_theirs=partial(play, world.new, world.name),
+                    )
+                )
+            except NotPossibleNow as error:
+                yield SheetRow(name=job.name, why_not=str(error))
+                continue
+            with usable_runs():
+                yield compared(job.name, played, sheet.slack_us)
+
+
+def _play(
+    line: ProgressLine, done: float, place: str, world: NewWorld, world_name: str, scenario: Scenario, runs_dir: Path
+) -> Path:
+    from scenarios.run.runner import run_scenario
+
+    def progress(now_us: int, until_us: int, events: int) -> None:
+        line.show(done, f"{place}, {world_name}: {duration(now_us)} of {duration(until_us)}")
+
+    result = run_scenario(scenario, runs_dir=runs_dir, world=world, progress=progress)
+    assert result.run_dir is not None
+    return result.run_dir
+
+
+def _write(sheet: Sheet, folder: Path) -> Path:
+    """The sheet as JSON and as a page; returns the page."""
+    import json
+
+    from scenarios.agree.page import sheet_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / SHEET_NAME, json.dumps(sheet.as_json(), indent=2) + "\n")
+    page = folder / PAGE_NAME
+    with usable_runs():
+        write_whole(page, sheet_page(sheet))
+    return page
+
+
+def _print(sheet: Sheet, format_: str, page: Path) -> None:
+    from scenarios.cli.agree.screen import sheet_table, totals_text
+
+    if format_ == "json":
+        print_json(sheet.as_json())
+    elif format_ == "markdown":
+        click.echo(sheet_table(sheet), nl=False)
+    else:
+        click.echo(totals_text(sheet), nl=False)
+        click.echo(f"  See it:  {page}")
+
+
+def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, world: World) -> list[str]:
+    """What plays those that were left over; random schedules are asked for as they were."""
+    random = [] if seeds is None else ["--random", f"{seeds.start}..{seeds.stop - 1}"]
+    names = [name for name in rest if not name.startswith("random-")]
+    return ["highwater", "agree", *names, *world.options, "--times", str(sheet.times), *random, "--out", str(out)]
+
+
+def _exit_code(sheet: Sheet, names: Sequence[str]) -> ExitCode:
+    """What was asked for by name and cannot be played is an error; in the whole catalogue it is a row."""
+    counts = sheet.counts
+    if counts["differs"]:
+        return ExitCode.EXPECTATION_FAILED
+    return ExitCode.INVALID_SCENARIO if names and counts["not played"] == len(sheet.rows) else ExitCode.HELD

@@ -1,0 +1,86 @@
+"""The sheet of agreement as text, in 80 columns, and as a table for a paper."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from scenarios.agree.comparison import DIFFERS, NOISE, SAME
+from scenarios.agree.difference import Difference
+from scenarios.agree.sheet import NOT_PLAYED, Sheet, SheetRow
+from scenarios.observe.wording import seconds
+from scenarios.terminal.style import Style
+
+WIDTH = 80
+DIFFERENCES_SHOWN = 6
+"""Of a scenario; JSON and the page have them all."""
+
+_COLOURS = {SAME: "green", NOISE: "yellow", DIFFERS: "red", NOT_PLAYED: "dim"}
+_INDENT = 13
+
+
+def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
+    """One scenario: its verdict, and what differs."""
+    word = style.paint(f"{row.verdict:<10}", _COLOURS[row.verdict])
+    lines = [f"  {word} {row.name}"]
+    if row.why_not:
+        lines += _wrapped(row.why_not)
+    if row.agreement is not None:
+        for one in row.agreement.differences[:DIFFERENCES_SHOWN]:
+            lines += _difference(one, sheet)
+        left = len(row.agreement.differences) - DIFFERENCES_SHOWN
+        if left > 0:
+            lines += _wrapped(f"and {left} more: --format json has them")
+        lines += _gap(row, sheet)
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, hanging: int = 2) -> list[str]:
+    first, rest = " " * _INDENT, " " * (_INDENT + hanging)
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _difference(one: Difference, sheet: Sheet) -> Iterator[str]:
+    since = "" if one.at_us is None else f" since {seconds(one.at_us)}"
+    why = f": {one.noise}" if one.noise else ""
+    yield from _wrapped(f"{one.where}, {one.what}{since}{why}")
+    width = max(len(sheet.ours), len(sheet.theirs))
+    for world, value in ((sheet.ours, one.ours), (sheet.theirs, one.theirs)):
+        yield from _wrapped(f"  {world:<{width}}  {value}", 4 + width)
+
+
+def _gap(row: SheetRow, sheet: Sheet) -> list[str]:
+    assert row.agreement is not None
+    gap = row.agreement.largest_gap
+    if gap is None or abs(gap.by_us) <= sheet.slack_us:
+        return []
+    order = "later" if gap.by_us > 0 else "earlier"
+    amount = seconds(abs(gap.by_us))
+    return _wrapped(f"times, not judged: {gap.partition} at {seconds(gap.at_us)}, {sheet.theirs} {amount} {order}")
+
+
+def totals_text(sheet: Sheet) -> str:
+    return f"\n{sheet.heading}:\n{sheet.in_words}\n"
+
+
+def sheet_table(sheet: Sheet) -> str:
+    """Markdown: a row for each scenario, with the first difference of those that have one."""
+    lines = [f"{sheet.heading[0].upper()}{sheet.heading[1:]}: {sheet.in_words}.", ""]
+    lines += ["| scenario | verdict | largest time gap | what differs |", "|---|---|---|---|"]
+    for row in sheet.rows:
+        gap = row.agreement.largest_gap if row.agreement is not None else None
+        lines.append(
+            f"| `{row.name}` | {row.verdict} | {'' if gap is None else f'{gap.by_us / 1e6:+.2f} s'} | {_first(row)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _first(row: SheetRow) -> str:
+    if row.agreement is None:
+        return row.why_not
+    if not row.agreement.differences:
+        return ""
+    one = row.agreement.differences[0]
+    since = "" if one.at_us is None else f" since {seconds(one.at_us)}"
+    why = f" ({one.noise})" if one.noise else ""
+    return f"{one.where}, {one.what}{since}: {one.ours} / {one.theirs}{why}"

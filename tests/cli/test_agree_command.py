@@ -1,0 +1,99 @@
+"""`highwater agree`, as a shell sees it; the other world is a simulated one, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command import MINI, Highwater
+
+from cluster.network.world import Fabric
+from replica.trace.events import TraceLog
+from scenarios.cli.agree import command
+from scenarios.cli.agree.command import World
+from scenarios.language.spec import Scenario
+from scenarios.language.steps import Delay
+from scenarios.run.worlds import NewWorld, simulated
+
+Other = Callable[[NewWorld], None]
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> Other:
+    """Puts a world in the place of the live one."""
+
+    def put(new: NewWorld) -> None:
+        def why_not(scenario: Scenario) -> str:
+            return "nothing happens in it" if scenario.variant == "silent" else ""
+
+        monkeypatch.setattr(command, "_live", lambda: World("live", ("--live",), new, why_not))
+
+    Path("mini.yaml").write_text(MINI)
+    return put
+
+
+def test_the_sheet_as_text_json_table_and_page(highwater: Highwater, other: Other) -> None:
+    other(simulated)
+    done = highwater("agree", "mini.yaml", "--live", "--times", "2")
+    assert done.code == 0
+    assert [line.split()[:2] for line in done.out.splitlines()[:3]] == [
+        ["same", "mini"],
+        ["same", "mini:wrong"],
+        ["not", "played"],
+    ]
+    assert "2 same, 0 noise, 0 differ; 1 not played" in " ".join(done.out.split())
+    assert max(map(len, done.out.splitlines())) <= 80
+    document = highwater("agree", "mini.yaml", "--live", "--times", "2", "--format", "json").document
+    assert document["counts"] == {"same": 2, "noise": 0, "differs": 0, "not played": 1}
+    assert [row["why_not"] for row in document["rows"]] == ["", "", "nothing happens in it"]
+    assert (
+        "| `mini` | same | +0.00 s |  |" in highwater("agree", "mini.yaml:base", "--live", "--format", "markdown").out
+    )
+    page = Path("runs/agree/live/agree.html").read_text()
+    assert "default-src 'none'" in page and "<script" not in page and "mini" in page
+    assert not highwater("runs", "--format", "json").document
+
+
+def test_what_differs_stands_in_80_columns_and_is_the_exit_code(highwater: Highwater, other: Other) -> None:
+    """On slow links the leader dies before it can answer."""
+
+    def slow(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
+        latency = Delay("constant", 700_000)
+        return simulated(replace(scenario, network=replace(scenario.network, latency=latency)), trace, log_root)
+
+    other(slow)
+    done = highwater("agree", "mini.yaml:base", "--live")
+    assert done.code == 1
+    assert max(map(len, done.out.splitlines())) <= 80
+    words = " ".join(done.out.split())
+    assert "differs mini records, acked since 10.502 s simulated r0..r1 live none records, lost since" in words
+
+
+def test_after_ctrl_c_it_shows_what_it_has_and_goes_on_from_there(highwater: Highwater, other: Other) -> None:
+    calls: list[str | None] = []
+
+    def interrupted(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
+        calls.append(scenario.variant)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return simulated(scenario, trace, log_root)
+
+    other(interrupted)
+    first = highwater("agree", "mini.yaml", "--live")
+    assert first.code == 130 and "1 same, 0 noise, 0 differ" in " ".join(first.out.split())
+    assert "the rest: highwater agree mini.yaml --live --times 1 --out runs/agree" in first.err
+    again = highwater("agree", "mini.yaml", "--live", "--format", "json")
+    assert (again.code, calls) == (0, [None, "wrong", "wrong"])
+    assert again.document["counts"]["same"] == 2
+
+
+def test_errors_are_said_before_anything_is_played(highwater: Highwater, other: Other) -> None:
+    other(simulated)
+    assert highwater("agree", "mini.yaml").code == 2
+    assert highwater("agree", "no-such-scenario", "--live").code == 3
+    assert highwater("agree", "mini.yaml:no-such-variant", "--live").code == 2
+    assert highwater("agree", "mini.yaml:silent", "--live").code == 3
+    Path("a-file").write_text("")
+    assert highwater("agree", "mini.yaml", "--live", "--out", "a-file/there").code == 6

@@ -1,0 +1,80 @@
+"""Two sequences of standings: what is the same, what is a tie, and where they part."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenarios.agree.facts import Standing, Stood
+from scenarios.agree.ties import align
+
+BROKERS = ("b1", "b2", "b3", "b4")
+
+
+@st.composite
+def sequences(draw: st.DrawFn) -> list[Stood]:
+    """Of one partition: leaders and epochs that only rise, ISRs of any kind."""
+    found: list[Stood] = []
+    epoch, at_us = 0, 0
+    for _ in range(draw(st.integers(1, 8))):
+        epoch += draw(st.integers(0, 1))
+        at_us += draw(st.integers(1, 30_000_000))
+        isr = draw(st.sets(st.sampled_from(BROKERS), min_size=1))
+        found.append(Stood(at_us, Standing(draw(st.sampled_from(BROKERS)), epoch, tuple(sorted(isr)), ())))
+    return found
+
+
+def stands(*isr: str, epoch: int = 0, leader: str = "b1") -> Stood:
+    return Stood(1, Standing(leader, epoch, tuple(sorted(isr)), ()))
+
+
+@given(sequences(), st.integers(1, 1_000_000))
+def test_the_same_at_other_times_is_the_same(one: list[Stood], later_us: int) -> None:
+    later = [Stood(stood.at_us + later_us, stood.standing) for stood in one]
+    found = align(one, later)
+    assert found.pairs == tuple((place, place) for place in range(len(one)))
+    assert found.ties == () and found.parts_at is None
+
+
+@given(sequences(), sequences())
+def test_neither_side_is_preferred(one: list[Stood], other: list[Stood]) -> None:
+    found, mirrored = align(one, other), align(other, one)
+    assert mirrored.pairs == tuple((right, left) for left, right in found.pairs)
+    assert mirrored.ties == tuple((right, left) for left, right in found.ties)
+    assert mirrored.parts_at == (None if found.parts_at is None else found.parts_at[::-1])
+
+
+@given(sequences(), st.data())
+def test_another_leader_parts_them_where_it_came(one: list[Stood], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(one) - 1))
+    changed = one[place].standing._replace(leader="b9")
+    other = [*one[:place], Stood(one[place].at_us, changed), *one[place + 1 :]]
+    assert align(one, other).parts_at == (place, place)
+
+
+def test_followers_come_back_and_leave_in_any_order() -> None:
+    everyone, alone = stands(*BROKERS), stands("b1")
+
+    def path(order: tuple[str, ...], *, grows: bool) -> list[Stood]:
+        steps = [stands("b1", *(order[:count] if grows else order[count:])) for count in range(1, len(order))]
+        return [alone, *steps, everyone] if grows else [everyone, *steps, alone]
+
+    for grows, (one, other) in product((True, False), product(permutations(BROKERS[1:]), repeat=2)):
+        found = align(path(one, grows=grows), path(other, grows=grows))
+        assert found.parts_at is None
+        assert bool(found.ties) == (one != other)
+
+
+def test_one_step_or_two_is_a_tie_and_a_member_that_stays_out_is_none() -> None:
+    begin, end = stands("b1", "b2", "b3"), stands("b1")
+    assert align([begin, end], [begin, stands("b1", "b3"), end]).parts_at is None
+    assert align([begin, end], [begin, stands("b1", "b3")]).parts_at == (1, 1)
+    assert align([begin, end], [begin]).parts_at == (1, 1)
+
+
+def test_who_leads_is_no_tie_even_where_both_end_alike() -> None:
+    begin, end = stands("b1", "b2", "b3"), stands("b2", epoch=2, leader="b2")
+    between = stands("b1", "b3", epoch=1, leader="b3")
+    assert align([begin, end], [begin, between, end]).parts_at == (1, 1)
